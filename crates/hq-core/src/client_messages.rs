@@ -1,0 +1,381 @@
+//! What clients ask the server, and what it answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::job::Counters;
+use hq_model::selector::Selector;
+use hq_model::worker::WorkerConfig;
+use hq_model::{
+    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec,
+    TaskState, Timestamp, Usage, WorkerId,
+};
+
+use crate::record::RequestKey;
+use crate::worker_messages::WorkerEnd;
+
+/// A request. Each has one answer, but for the watches, which have several.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientRequest {
+    /// Answered by [`ClientResponse::ServerInfo`].
+    ServerInfo,
+    /// Stop the server and its workers. Answered by `Done` before it ends.
+    StopServer,
+    /// Submit tasks. Answered by `Submitted`; repeating it with the same key does nothing more.
+    Submit {
+        /// Names the request.
+        key: RequestKey,
+        /// The tasks.
+        submit: Box<Submit>,
+    },
+    /// Make an open job. Answered by `Submitted` with no tasks.
+    OpenJob {
+        /// Names the request.
+        key: RequestKey,
+        /// Name and limits.
+        spec: JobSpec,
+    },
+    /// Close open jobs. Answered by `Jobs` with those that were closed now.
+    CloseJobs {
+        /// Which.
+        jobs: Selector,
+    },
+    /// Answered by `JobList`.
+    ListJobs {
+        /// Only jobs in one of these states; all when empty.
+        states: Vec<JobState>,
+    },
+    /// Answered by `JobCounts`.
+    CountJobs,
+    /// Answered by `JobDetails`.
+    JobInfo {
+        /// Which.
+        jobs: Selector,
+    },
+    /// Cancel jobs or some of their tasks. Answered by `Canceled`.
+    Cancel {
+        /// Which jobs.
+        jobs: Selector,
+        /// Only these tasks of theirs.
+        tasks: Option<IdSet>,
+        /// Shown beside the job.
+        reason: Option<String>,
+    },
+    /// Drop ended jobs. Answered by `Jobs` with those that were dropped.
+    ForgetJobs {
+        /// Which.
+        jobs: Selector,
+        /// Only those in one of these states; every ended one when empty.
+        states: Vec<JobState>,
+    },
+    /// Answered by `Tasks`, a page at a time.
+    ListTasks {
+        /// Which jobs.
+        jobs: Selector,
+        /// Only these tasks.
+        tasks: Option<IdSet>,
+        /// Only tasks in one of these states; all when empty.
+        states: Vec<TaskState>,
+        /// Begin after this task: the `next` of the page before.
+        after: Option<TaskRef>,
+        /// At most so many, and never more than `TASK_PAGE_MAX`.
+        limit: u32,
+    },
+    /// Answered by `TaskIds`.
+    TaskIds {
+        /// Which jobs.
+        jobs: Selector,
+        /// Only tasks in one of these states; all when empty.
+        states: Vec<TaskState>,
+    },
+    /// Follow jobs until all have ended. Answered by `Progress` at once and whenever something
+    /// changed, by `Notification`s if asked for, and by `WatchEnded` at last.
+    WatchJobs {
+        /// Which. `All` means those that exist now.
+        jobs: Selector,
+        /// An open job has ended only when it is closed, too.
+        until_closed: bool,
+        /// Send notifications of the jobs' tasks.
+        notifications: bool,
+    },
+    /// Answered by `Workers`.
+    ListWorkers {
+        /// Which.
+        workers: Selector,
+        /// Only workers in one of these states.
+        filter: WorkerFilter,
+    },
+    /// Stop workers. Answered by `WorkersStopped`.
+    StopWorkers {
+        /// Which. Unknown or ended ones are an error.
+        workers: Selector,
+        /// Finish what runs first.
+        drain: bool,
+    },
+    /// Answered by `Done` as soon as so many workers are connected.
+    WaitWorkers {
+        /// How many.
+        count: u32,
+    },
+}
+
+/// Which workers a list shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerFilter {
+    /// Connected ones and others.
+    All,
+    /// Connected ones.
+    #[default]
+    Running,
+    /// The others.
+    Offline,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClientResponse {
+    /// The request was refused or only partly possible.
+    Error(RequestError),
+    /// It is done.
+    Done,
+    /// About the server.
+    ServerInfo(ServerInfo),
+    /// A submit was accepted and is on disk.
+    Submitted {
+        /// The job.
+        job: JobId,
+        /// The new tasks.
+        ids: IdSet,
+        /// Things the user should know (no worker could run it, …).
+        warnings: Vec<String>,
+    },
+    /// The jobs concerned.
+    Jobs(Vec<JobId>),
+    /// Answer to `ListJobs`, ascending.
+    JobList(Vec<JobSummary>),
+    /// Number of jobs in each state, in the order of [`JobState::ALL`].
+    JobCounts(Vec<(JobState, u64)>),
+    /// Answer to `JobInfo`.
+    JobDetails(Vec<JobDetail>),
+    /// Per job: the tasks canceled now, and how many had ended before.
+    Canceled(Vec<(JobId, IdSet, u64)>),
+    /// A page of tasks, ascending.
+    Tasks {
+        /// The tasks with their jobs.
+        tasks: Vec<(JobId, TaskInfo)>,
+        /// Where the next page begins.
+        next: Option<TaskRef>,
+    },
+    /// Answer to `TaskIds`.
+    TaskIds(Vec<(JobId, IdSet)>),
+    /// How far watched jobs are; at first all, then those that changed.
+    Progress(Vec<JobSummary>),
+    /// A task's words.
+    Notification {
+        /// The task.
+        task: TaskRef,
+        /// Where it runs.
+        worker: WorkerId,
+        /// Its words.
+        text: ByteString,
+    },
+    /// All watched jobs have ended; as in the last `Progress`.
+    WatchEnded,
+    /// Answer to `ListWorkers`, ascending.
+    Workers(Vec<WorkerInfo>),
+    /// Those asked to stop.
+    WorkersStopped(Vec<WorkerId>),
+}
+
+impl ClientResponse {
+    /// True when more answers to the same request follow.
+    pub fn is_followed(&self) -> bool {
+        matches!(self, ClientResponse::Progress(_) | ClientResponse::Notification { .. })
+    }
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No such job.
+    #[error("Job {0} not found.")]
+    NoJob(JobId),
+    /// There is no job at all, and `last` was asked for.
+    #[error("There are no jobs.")]
+    NoJobs,
+    /// The job takes no submits.
+    #[error("Job {0} is not opened.")]
+    JobNotOpen(JobId),
+    /// A task id is in use.
+    #[error("Task {1} already exists in job {0}.")]
+    TaskExists(JobId, TaskId),
+    /// No such task.
+    #[error("Task {1} not found in job {0}.")]
+    NoTask(JobId, TaskId),
+    /// The job cannot be dropped.
+    #[error("Job {0} has not ended yet.")]
+    JobAlive(JobId),
+    /// No such worker.
+    #[error("Worker {0} not found.")]
+    NoWorker(WorkerId),
+    /// There is no worker, and `last` was asked for.
+    #[error("There are no workers.")]
+    NoWorkers,
+    /// The worker has ended before.
+    #[error("Worker {0} has already ended.")]
+    WorkerEnded(WorkerId),
+    /// A value that cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// The server is about to end.
+    #[error("The server is stopping.")]
+    Stopping,
+}
+
+impl RequestError {
+    /// A short word that never changes, for programs and for the page in the documentation.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RequestError::NoJob(_) | RequestError::NoJobs => "no-job",
+            RequestError::JobNotOpen(_) => "job-not-open",
+            RequestError::TaskExists(..) => "task-exists",
+            RequestError::NoTask(..) => "no-task",
+            RequestError::JobAlive(_) => "job-alive",
+            RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
+            RequestError::WorkerEnded(_) => "worker-ended",
+            RequestError::Invalid(_) => "invalid",
+            RequestError::Stopping => "stopping",
+        }
+    }
+}
+
+/// What the core knows about the server; the shell adds directory, hosts and ports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerInfo {
+    /// Names the server.
+    pub uid: String,
+    /// How often it has been started.
+    pub epoch: Epoch,
+    /// When this one started.
+    pub started: Timestamp,
+    /// Process id.
+    pub pid: u32,
+    /// Version of the binary.
+    pub version: String,
+    /// Host for clients.
+    pub client_host: String,
+    /// Port for clients.
+    pub client_port: u16,
+    /// Host for workers.
+    pub worker_host: String,
+    /// Port for workers.
+    pub worker_port: u16,
+    /// Its numbered directory.
+    pub server_dir: ByteString,
+    /// Path of the journal, if there is one.
+    pub journal: Option<ByteString>,
+    /// Limits by name.
+    pub limits: Vec<(String, String)>,
+}
+
+/// A line of `job list`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobSummary {
+    /// The id.
+    pub job: JobId,
+    /// The name.
+    pub name: String,
+    /// Takes submits.
+    pub is_open: bool,
+    /// Tasks by state.
+    pub counters: Counters,
+    /// The words given with `cancel`.
+    pub cancel_reason: Option<String>,
+}
+
+impl JobSummary {
+    /// The job's state.
+    pub fn state(&self) -> JobState {
+        self.counters.state(self.is_open)
+    }
+}
+
+/// All about a job but its tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobDetail {
+    /// As in the list.
+    pub summary: JobSummary,
+    /// Limit on failures.
+    pub max_fails: Option<u64>,
+    /// When it was made.
+    pub submitted: Timestamp,
+    /// When its last task ended, if all have and it is closed.
+    pub ended: Option<Timestamp>,
+    /// Its submits in order.
+    pub submits: Vec<SubmitInfo>,
+    /// Sum over ended attempts.
+    pub usage: Usage,
+    /// Workers that have run its tasks, ascending, at most 1000.
+    pub workers: Vec<WorkerId>,
+}
+
+/// One submit of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubmitInfo {
+    /// Its tasks.
+    pub ids: IdSet,
+    /// What they execute.
+    pub spec: Arc<TaskSpec>,
+    /// Directory of the submitting process.
+    pub submit_dir: ByteString,
+    /// When.
+    pub submitted: Timestamp,
+}
+
+/// All about a task but what its submit says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskInfo {
+    /// The id.
+    pub task: TaskId,
+    /// Index of its submit in the job.
+    pub submit: u32,
+    /// The state.
+    pub state: TaskState,
+    /// The instance, of the present or last attempt.
+    pub instance: Instance,
+    /// How often it was lost with a worker.
+    pub crashes: u32,
+    /// Where it runs or ran.
+    pub worker: Option<WorkerId>,
+    /// When the present or last attempt started.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// What it used.
+    pub usage: Option<Usage>,
+    /// Why it failed, was canceled or aborted.
+    pub error: Option<String>,
+}
+
+/// All about a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerInfo {
+    /// The id.
+    pub worker: WorkerId,
+    /// What it said of itself.
+    pub config: WorkerConfig,
+    /// When it joined.
+    pub started: Timestamp,
+    /// When and why it left.
+    pub ended: Option<(Timestamp, WorkerEnd)>,
+    /// Tasks handed to it.
+    pub tasks_assigned: u64,
+    /// Tasks reported as running there.
+    pub tasks_running: u64,
+    /// The task that started last there, and when.
+    pub last_task: Option<(TaskRef, Timestamp)>,
+    /// It takes no more tasks.
+    pub is_draining: bool,
+    /// The server's default or its own idle timeout.
+    pub idle_timeout: Option<Duration>,
+}

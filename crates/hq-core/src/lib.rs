@@ -1,0 +1,13 @@
+//! The decisions of Headquarters, as pure code.
+//!
+//! [`server::Server`] and [`worker::Worker`] are state machines: *inputs and the time go in, effects
+//! come out*. Nothing here knows a clock, a socket, a thread or a random number. The server process,
+//! the worker process and the simulator are shells around the same two machines.
+
+pub mod client_messages;
+pub mod limits;
+pub mod measures;
+pub mod record;
+pub mod server;
+pub mod worker;
+pub mod worker_messages;

@@ -1,0 +1,31 @@
+//! Every limit of the core, with its name and what happens when it is reached. Shown by `hq server info`.
+
+use std::time::Duration;
+
+/// Bytes of details (times, use, worker) of ended tasks that the server keeps; the oldest leave
+/// first, their tasks then show a state and no times. About ten bytes a task.
+pub const DETAIL_BYTES_MAX: usize = 16 << 20;
+/// Details of failed tasks that the server keeps over all jobs; the oldest leave first.
+pub const FAILURE_DETAILS_MAX: usize = 100_000;
+/// Longest error text kept for a failed task, in bytes; longer ones are cut.
+pub const ERROR_TEXT_MAX: usize = 4096;
+/// Longest text of a notification, in bytes; longer ones are refused.
+pub const NOTIFY_TEXT_MAX: usize = 1024;
+/// Longest reason of a cancellation, in characters; longer ones are refused.
+pub const CANCEL_REASON_MAX: usize = 200;
+/// Progress messages to one watching client are at least this far apart; the last one is never held back.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Most tasks sent to a worker beyond what fits on it now.
+pub const BACKLOG_MAX: u64 = 65_536;
+/// The backlog is what the worker is expected to finish in this time.
+pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
+/// Most tasks in one page of a task list.
+pub const TASK_PAGE_MAX: u32 = 10_000;
+/// Longest wait before a retry; the doubling delay stops here.
+pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
+/// A report of a worker is sent at most this long after what it reports, when the worker is busy.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+/// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
+pub const UNSAVED_REPORTS_MAX: usize = 4096;
+/// Heartbeats that may be missing before a worker counts as lost.
+pub const HEARTBEATS_MISSING_MAX: u32 = 2;

@@ -1,0 +1,198 @@
+//! The durable changes. The journal is a sequence of these; the server's state is their fold.
+
+use std::sync::Arc;
+
+use hq_model::worker::WorkerConfig;
+use hq_model::{
+    ByteString, Entries, Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId,
+};
+
+use crate::measures::Measures;
+use crate::worker_messages::WorkerEnd;
+
+/// A request id chosen by a client, so that a repeated request is answered and not done twice.
+pub type RequestKey = u128;
+
+/// One durable change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// The server started.
+    ServerStarted {
+        /// How often it has been started, from 1.
+        epoch: Epoch,
+        /// Six letters and digits that name this server directory's server.
+        uid: String,
+    },
+    /// An open job was made.
+    JobOpened {
+        /// Its id.
+        job: JobId,
+        /// The request that made it.
+        key: RequestKey,
+        /// Name and limits.
+        spec: JobSpec,
+    },
+    /// Tasks were submitted.
+    Submitted {
+        /// The job.
+        job: JobId,
+        /// The request.
+        key: RequestKey,
+        /// Set when the submit made the job.
+        spec: Option<JobSpec>,
+        /// The new tasks.
+        ids: IdSet,
+        /// Their entries, in order of ids, or empty.
+        entries: Entries,
+        /// What they execute.
+        task: Arc<TaskSpec>,
+        /// Directory of the submitting process.
+        submit_dir: ByteString,
+    },
+    /// An open job takes no more submits.
+    JobClosed {
+        /// The job.
+        job: JobId,
+    },
+    /// An ended job was dropped.
+    JobForgotten {
+        /// The job.
+        job: JobId,
+    },
+    /// Tasks were handed to a worker.
+    Leased {
+        /// The worker.
+        worker: WorkerId,
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+    },
+    /// Tasks that a worker never started came back; their instance stays.
+    Returned {
+        /// The worker.
+        worker: WorkerId,
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+    },
+    /// Tasks were taken from a worker and will run again as a higher instance.
+    Restarted {
+        /// The job.
+        job: JobId,
+        /// The tasks; all of them had the same instance.
+        ids: IdSet,
+        /// Their instance from now on.
+        instance: Instance,
+        /// Why.
+        cause: RestartCause,
+    },
+    /// Tasks ended with success on one worker.
+    Finished {
+        /// The worker.
+        worker: WorkerId,
+        /// Which and how.
+        span: FinishedSpan,
+    },
+    /// A task ended without success, for good.
+    Failed {
+        /// The job.
+        job: JobId,
+        /// The task.
+        failure: Failure,
+    },
+    /// Tasks were canceled.
+    Canceled {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+        /// The user's words.
+        reason: Option<String>,
+    },
+    /// Tasks were given up by the server.
+    Aborted {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+        /// Because of what.
+        reason: String,
+    },
+    /// A worker joined.
+    WorkerJoined {
+        /// Its id.
+        worker: WorkerId,
+        /// What it said of itself.
+        config: Box<WorkerConfig>,
+    },
+    /// A worker left or was lost.
+    WorkerEnded {
+        /// Its id.
+        worker: WorkerId,
+        /// Why.
+        end: WorkerEnd,
+    },
+}
+
+/// Why tasks run again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartCause {
+    /// They ran on a worker that was lost: counts towards the crash limit.
+    Crash,
+    /// Their worker left, through no fault of theirs, or had not started them.
+    Left,
+    /// They failed and are retried, not before the given time.
+    Retry {
+        /// Earliest time of the next start.
+        not_before: Timestamp,
+    },
+}
+
+/// Tasks of one job and instance that ended with success on one worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FinishedSpan {
+    /// The job.
+    pub job: JobId,
+    /// Their instance.
+    pub instance: Instance,
+    /// The tasks.
+    pub ids: IdSet,
+    /// Times and use, in order of ids.
+    pub measures: Measures,
+}
+
+/// A task that ended without success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The task.
+    pub task: TaskId,
+    /// The attempt's instance.
+    pub instance: Instance,
+    /// Where it ran; `None` when it failed without running.
+    pub worker: Option<WorkerId>,
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// For people.
+    pub error: String,
+    /// When the attempt started; `None` when it never did.
+    pub started: Option<Timestamp>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// The kinds of failure that retry rules tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// Exited with this code.
+    Exit(u8),
+    /// Died from this signal.
+    Signal(u8),
+    /// Reached its time limit.
+    Timeout,
+    /// Could not be started (no such program, no such directory, output not writable).
+    Start,
+    /// Lost with its worker too often.
+    Crashes,
+}

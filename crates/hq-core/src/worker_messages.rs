@@ -1,0 +1,200 @@
+//! What server and workers say to each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::worker::WorkerConfig;
+use hq_model::{
+    ByteString, Entries, Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId,
+};
+
+use crate::record::{Failure, FinishedSpan};
+
+/// Names a template within a server: the submit of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TemplateId {
+    /// The job.
+    pub job: JobId,
+    /// The submit within the job, from 0.
+    pub submit: u32,
+}
+
+/// What the tasks of a submit share, sent to a worker once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// Which submit it is.
+    pub id: TemplateId,
+    /// What to execute.
+    pub spec: Arc<TaskSpec>,
+    /// Directory of the submitting process.
+    pub submit_dir: ByteString,
+}
+
+/// From the server to a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToWorker {
+    /// The first message after the worker's hello.
+    Welcome(Welcome),
+    /// Take these tasks and run each as soon as it fits, larger priority first.
+    Run(Vec<RunBatch>),
+    /// End these tasks, running or not; each is answered in [`Report::canceled`], finished or failed.
+    Cancel {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+    },
+    /// Give back those of these tasks that have not started; answered in [`Report::returned`].
+    Retract {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+    },
+    /// Reports up to this number are on disk.
+    Saved {
+        /// Number of the report.
+        report: u64,
+    },
+    /// End. With `drain` finish what runs first and give back the rest.
+    Stop {
+        /// Finish what runs.
+        drain: bool,
+    },
+}
+
+/// The server's answer to a worker's hello.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Welcome {
+    /// The worker's id.
+    pub worker: WorkerId,
+    /// The server's epoch.
+    pub epoch: Epoch,
+    /// Names the server.
+    pub server_uid: String,
+    /// The idle timeout in force: the worker's own, else the server's default. Decided by the worker.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// Tasks of one template and instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunBatch {
+    /// The template.
+    pub template: TemplateId,
+    /// The template's content, when this worker has not got it yet.
+    pub content: Option<Template>,
+    /// The tasks.
+    pub ids: IdSet,
+    /// Their instance.
+    pub instance: Instance,
+    /// Their entries in order of ids, or empty.
+    pub entries: Entries,
+}
+
+/// From a worker to the server. The first message is `Hello`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FromWorker {
+    /// Who it is and what it holds.
+    Hello(Box<WorkerHello>),
+    /// What happened since the last report.
+    Report(Report),
+    /// It lives.
+    Heartbeat,
+    /// A task speaks to whoever waits for its job.
+    Notify {
+        /// The task.
+        task: TaskRef,
+        /// Its words.
+        text: ByteString,
+    },
+    /// It leaves; nothing comes after this.
+    Leaving {
+        /// Why.
+        end: WorkerEnd,
+    },
+}
+
+/// How a worker introduces itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerHello {
+    /// Its configuration.
+    pub config: WorkerConfig,
+    /// When its process started.
+    pub started: Timestamp,
+    /// Set when it was a worker of this server before: its id then.
+    pub known_as: Option<WorkerId>,
+    /// What it holds, running or queued, when it was. Unsaved reports follow as reports.
+    pub holds: Vec<Held>,
+}
+
+/// Tasks that a reconnecting worker holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The template.
+    pub template: TemplateId,
+    /// The instance.
+    pub instance: Instance,
+    /// Not started.
+    pub queued: IdSet,
+    /// Running, with start times in order of ids.
+    pub running: IdSet,
+    /// Start times of `running`.
+    pub started: Vec<Timestamp>,
+}
+
+/// What happened on a worker. Each task that it was handed appears exactly once in `finished`,
+/// `failed`, `canceled` or `returned` of some report: that is when the server counts its resources as free.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Counted from 1 over the worker's life.
+    pub number: u64,
+    /// Started and still running when the report was made.
+    pub started: Vec<Started>,
+    /// Ended with success.
+    pub finished: Vec<FinishedSpan>,
+    /// Ended without. `worker` in it is not sent.
+    pub failed: Vec<(JobId, Failure)>,
+    /// Ended or dropped because the server asked for it.
+    pub canceled: Vec<(JobId, IdSet)>,
+    /// Never started and given back.
+    pub returned: Vec<(JobId, IdSet)>,
+    /// Ended by the worker while they ran, through no fault of theirs (it stops); to be run again.
+    pub interrupted: Vec<(JobId, IdSet)>,
+}
+
+/// A task that has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The job.
+    pub job: JobId,
+    /// The task.
+    pub task: TaskId,
+    /// Its instance.
+    pub instance: Instance,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Why a worker is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkerEnd {
+    /// The connection broke.
+    ConnectionLost,
+    /// It was silent for too long.
+    HeartbeatLost,
+    /// A user stopped it, or the server did when it ended.
+    Stopped,
+    /// It had nothing to do for too long.
+    IdleTimeout,
+    /// Its time is over.
+    TimeLimit,
+    /// Its process was asked to end (SIGTERM, SIGINT).
+    Interrupted,
+}
+
+impl WorkerEnd {
+    /// True when tasks that ran there count as crashed.
+    pub fn is_crash(self) -> bool {
+        matches!(self, WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost)
+    }
+}

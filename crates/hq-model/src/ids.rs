@@ -1,0 +1,78 @@
+//! Identifiers. Each kind is its own type, so that a task id is never taken for a job id.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = std::num::ParseIntError;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.replace('_', "").parse().map($name)
+            }
+        }
+    };
+}
+
+id!(
+    /// A job, counted from 1 over the life of a server directory; never reused.
+    JobId
+);
+id!(
+    /// A task within its job.
+    TaskId
+);
+id!(
+    /// A worker, counted from 1 over the life of a server directory; never reused.
+    WorkerId
+);
+id!(
+    /// How often a task has been started or handed out before: 0 for the first time.
+    Instance
+);
+id!(
+    /// How often the server of this directory has been started, counted from 1.
+    Epoch
+);
+
+/// A task of a job; `3@17` in text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskRef {
+    /// The job.
+    pub job: JobId,
+    /// The task in it.
+    pub task: TaskId,
+}
+
+impl TaskRef {
+    /// The task `task` of job `job`.
+    pub fn new(job: JobId, task: TaskId) -> Self {
+        TaskRef { job, task }
+    }
+}
+
+impl fmt::Display for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.job, self.task)
+    }
+}
+
+/// Names one start of a task uniquely, even across a crash of the server: the epoch of the server
+/// that handed it out, and the instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    /// The server that handed the task out.
+    pub epoch: Epoch,
+    /// The start within the task's life.
+    pub instance: Instance,
+}

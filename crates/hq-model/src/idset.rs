@@ -1,0 +1,333 @@
+//! Sets of task ids kept as intervals: a million neighbours cost as much as one.
+//!
+//! Sorted, disjoint, inclusive ranges that never touch (touching ranges are merged), so that equal
+//! sets have equal representations. Operations cost by ranges, never by ids.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::TaskId;
+
+/// A set of task ids.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct IdSet {
+    // A plain vector: sets are built by appending, cut at the front or read in order. Insertion in
+    // the middle moves 8 bytes a range, which beats a tree up to tens of thousands of ranges.
+    ranges: Vec<(u32, u32)>,
+    len: u64,
+}
+
+impl IdSet {
+    /// The empty set.
+    pub const fn new() -> Self {
+        IdSet { ranges: Vec::new(), len: 0 }
+    }
+
+    /// The ids `first..=last`.
+    pub fn range(first: u32, last: u32) -> Self {
+        let mut set = IdSet::new();
+        set.insert_range(first, last);
+        set
+    }
+
+    /// One id.
+    pub fn single(id: TaskId) -> Self {
+        IdSet::range(id.0, id.0)
+    }
+
+    /// Number of ids.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True when no id is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Number of ranges: what the set costs.
+    pub fn range_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The ranges in ascending order.
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<u32>> + ExactSizeIterator + '_ {
+        self.ranges.iter().map(|&(a, b)| a..=b)
+    }
+
+    /// The ids in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.ranges.iter().flat_map(|&(a, b)| (a..=b).map(TaskId))
+    }
+
+    /// The smallest id.
+    pub fn first(&self) -> Option<TaskId> {
+        self.ranges.first().map(|r| TaskId(r.0))
+    }
+
+    /// The largest id.
+    pub fn last(&self) -> Option<TaskId> {
+        self.ranges.last().map(|r| TaskId(r.1))
+    }
+
+    /// True when `id` is in the set.
+    pub fn contains(&self, id: TaskId) -> bool {
+        let i = self.ranges.partition_point(|r| r.1 < id.0);
+        self.ranges.get(i).is_some_and(|r| r.0 <= id.0)
+    }
+
+    /// The position of `id` among the ids in ascending order.
+    pub fn rank(&self, id: TaskId) -> Option<u64> {
+        let mut before = 0;
+        for &(a, b) in &self.ranges {
+            if id.0 < a {
+                return None;
+            }
+            if id.0 <= b {
+                return Some(before + u64::from(id.0 - a));
+            }
+            before += u64::from(b - a) + 1;
+        }
+        None
+    }
+
+    /// Adds one id; true when it was not there.
+    pub fn insert(&mut self, id: TaskId) -> bool {
+        let before = self.len;
+        self.insert_range(id.0, id.0);
+        self.len != before
+    }
+
+    /// Adds `first..=last`; nothing when `first > last`.
+    pub fn insert_range(&mut self, first: u32, last: u32) {
+        if first > last {
+            return;
+        }
+        // Ranges that end before `first - 1` stay as they are; those up to `last + 1` are merged.
+        let from = self.ranges.partition_point(|r| u64::from(r.1) + 1 < u64::from(first));
+        let to = from + self.ranges[from..].partition_point(|r| u64::from(r.0) <= u64::from(last) + 1);
+        if from == to {
+            self.ranges.insert(from, (first, last));
+            self.len += u64::from(last - first) + 1;
+            return;
+        }
+        let merged = (self.ranges[from].0.min(first), self.ranges[to - 1].1.max(last));
+        let old: u64 = self.ranges[from..to].iter().map(width).sum();
+        self.ranges[from] = merged;
+        self.ranges.drain(from + 1..to);
+        self.len = self.len - old + width(&merged);
+    }
+
+    /// Removes one id; true when it was there.
+    pub fn remove(&mut self, id: TaskId) -> bool {
+        let before = self.len;
+        self.remove_range(id.0, id.0);
+        self.len != before
+    }
+
+    /// Removes `first..=last`.
+    pub fn remove_range(&mut self, first: u32, last: u32) {
+        if first > last {
+            return;
+        }
+        let from = self.ranges.partition_point(|r| r.1 < first);
+        let to = from + self.ranges[from..].partition_point(|r| r.0 <= last);
+        if from == to {
+            return;
+        }
+        let old: u64 = self.ranges[from..to].iter().map(width).sum();
+        let head = (self.ranges[from].0, first.wrapping_sub(1));
+        let tail = (last.wrapping_add(1), self.ranges[to - 1].1);
+        let keep_head = self.ranges[from].0 < first;
+        let keep_tail = self.ranges[to - 1].1 > last;
+        let kept = [(keep_head, head), (keep_tail, tail)];
+        let kept: Vec<_> = kept.into_iter().filter(|k| k.0).map(|k| k.1).collect();
+        self.len = self.len - old + kept.iter().map(width).sum::<u64>();
+        self.ranges.splice(from..to, kept);
+    }
+
+    /// Adds all ids of `other`.
+    pub fn union_with(&mut self, other: &IdSet) {
+        if self.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        // Appending and small additions are the common cases; a large one is merged in one pass.
+        if other.range_count() <= 8 {
+            for &(a, b) in &other.ranges {
+                self.insert_range(a, b);
+            }
+            return;
+        }
+        let mut all = Vec::with_capacity(self.ranges.len() + other.ranges.len());
+        all.extend_from_slice(&self.ranges);
+        all.extend_from_slice(&other.ranges);
+        all.sort_unstable();
+        *self = IdSet::from_sorted(all);
+    }
+
+    /// Removes all ids of `other`.
+    pub fn subtract(&mut self, other: &IdSet) {
+        if other.range_count() <= 8 {
+            for &(a, b) in &other.ranges {
+                self.remove_range(a, b);
+            }
+            return;
+        }
+        *self = self.difference(other);
+    }
+
+    /// The ids in both.
+    pub fn intersection(&self, other: &IdSet) -> IdSet {
+        let mut out = Vec::new();
+        let (mut i, mut j) = (0, 0);
+        if let (Some(a), Some(b)) = (self.ranges.first(), other.ranges.first()) {
+            i = self.ranges.partition_point(|r| r.1 < b.0);
+            j = other.ranges.partition_point(|r| r.1 < a.0);
+        }
+        while let (Some(a), Some(b)) = (self.ranges.get(i), other.ranges.get(j)) {
+            let (low, high) = (a.0.max(b.0), a.1.min(b.1));
+            if low <= high {
+                out.push((low, high));
+            }
+            if a.1 < b.1 { i += 1 } else { j += 1 }
+        }
+        IdSet::from_sorted(out)
+    }
+
+    /// The ids of `self` that are not in `other`.
+    pub fn difference(&self, other: &IdSet) -> IdSet {
+        let mut out = Vec::new();
+        let mut j = 0;
+        for &(mut low, high) in &self.ranges {
+            let mut whole = true;
+            while let Some(b) = other.ranges.get(j) {
+                if b.1 < low {
+                    j += 1;
+                    continue;
+                }
+                if b.0 > high {
+                    break;
+                }
+                if b.0 > low {
+                    out.push((low, b.0 - 1));
+                }
+                if b.1 >= high {
+                    whole = false;
+                    break;
+                }
+                low = b.1 + 1;
+                j += 1;
+            }
+            if whole {
+                out.push((low, high));
+            }
+        }
+        IdSet::from_sorted(out)
+    }
+
+    /// True when the two sets share an id.
+    pub fn intersects(&self, other: &IdSet) -> bool {
+        !self.intersection(other).is_empty()
+    }
+
+    /// True when every id of `other` is in `self`.
+    pub fn contains_all(&self, other: &IdSet) -> bool {
+        other.ranges.iter().all(|&(a, b)| {
+            let i = self.ranges.partition_point(|r| r.1 < a);
+            self.ranges.get(i).is_some_and(|r| r.0 <= a && b <= r.1)
+        })
+    }
+
+    /// Removes and returns the `count` smallest ids (all when there are fewer).
+    pub fn take_first(&mut self, count: u64) -> IdSet {
+        let mut taken = IdSet::new();
+        let mut whole = 0;
+        for range in &mut self.ranges {
+            let wanted = count - taken.len;
+            if wanted == 0 {
+                break;
+            }
+            if width(range) <= wanted {
+                taken.push_back(*range);
+                whole += 1;
+            } else {
+                let cut = range.0 + (wanted - 1) as u32;
+                taken.push_back((range.0, cut));
+                range.0 = cut + 1;
+            }
+        }
+        self.ranges.drain(..whole);
+        self.len -= taken.len;
+        taken
+    }
+
+    /// Removes and returns the `count` largest ids (all when there are fewer).
+    pub fn take_last(&mut self, count: u64) -> IdSet {
+        if count >= self.len {
+            return std::mem::take(self);
+        }
+        let kept = self.take_first(self.len - count);
+        std::mem::replace(self, kept)
+    }
+
+    fn push_back(&mut self, range: (u32, u32)) {
+        self.len += width(&range);
+        self.ranges.push(range);
+    }
+
+    // Ranges sorted by start; overlaps and touching neighbours are merged.
+    fn from_sorted(ranges: Vec<(u32, u32)>) -> IdSet {
+        let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+        for (a, b) in ranges {
+            match out.last_mut() {
+                Some(last) if u64::from(a) <= u64::from(last.1) + 1 => last.1 = last.1.max(b),
+                _ => out.push((a, b)),
+            }
+        }
+        let len = out.iter().map(width).sum();
+        IdSet { ranges: out, len }
+    }
+}
+
+fn width(range: &(u32, u32)) -> u64 {
+    u64::from(range.1 - range.0) + 1
+}
+
+impl FromIterator<TaskId> for IdSet {
+    fn from_iter<I: IntoIterator<Item = TaskId>>(ids: I) -> Self {
+        let mut ranges: Vec<(u32, u32)> = ids.into_iter().map(|id| (id.0, id.0)).collect();
+        ranges.sort_unstable();
+        IdSet::from_sorted(ranges)
+    }
+}
+
+impl FromIterator<RangeInclusive<u32>> for IdSet {
+    fn from_iter<I: IntoIterator<Item = RangeInclusive<u32>>>(ranges: I) -> Self {
+        let mut ranges: Vec<(u32, u32)> =
+            ranges.into_iter().map(|r| (*r.start(), *r.end())).filter(|r| r.0 <= r.1).collect();
+        ranges.sort_unstable();
+        IdSet::from_sorted(ranges)
+    }
+}
+
+/// Prints the int-array grammar: `1-3,7`.
+impl fmt::Display for IdSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, &(a, b)) in self.ranges.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            if a == b {
+                write!(f, "{comma}{a}")?;
+            } else {
+                write!(f, "{comma}{a}-{b}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for IdSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}

@@ -1,0 +1,152 @@
+//! Jobs as users describe and see them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{ByteString, Entries, IdSet, JobId, TaskSpec};
+
+/// What a job is made with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobSpec {
+    /// Shown in lists; no newline or tab.
+    pub name: String,
+    /// The rest of the job is aborted when more than this many tasks have failed.
+    pub max_fails: Option<u64>,
+}
+
+/// Where a submit goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A job of its own.
+    New(JobSpec),
+    /// An open job.
+    Open(JobId),
+}
+
+/// Which ids the tasks of a submit get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskIds {
+    /// These; never empty.
+    Given(IdSet),
+    /// So many, from 0 in a new job, else from the largest id of the job + 1; at least 1.
+    Next(u32),
+}
+
+/// A batch of tasks with one template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submit {
+    /// Where it goes.
+    pub target: Target,
+    /// The ids.
+    pub ids: TaskIds,
+    /// One entry a task, in ascending order of ids; empty when the tasks have none.
+    pub entries: Entries,
+    /// What each task executes.
+    pub spec: Arc<TaskSpec>,
+    /// Directory of the submitting process, absolute.
+    pub submit_dir: ByteString,
+}
+
+/// The state of a job: a view over the counters of its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobState {
+    /// Open, and nothing to do at the moment.
+    Opened,
+    /// Nothing runs yet.
+    Waiting,
+    /// Something runs.
+    Running,
+    /// All tasks finished.
+    Finished,
+    /// Ended, some task failed.
+    Failed,
+    /// Ended, some task was aborted and none failed.
+    Aborted,
+    /// Ended, some task was canceled.
+    Canceled,
+}
+
+impl JobState {
+    /// All states, in the order tables show them.
+    pub const ALL: [JobState; 7] = [
+        JobState::Opened,
+        JobState::Waiting,
+        JobState::Running,
+        JobState::Finished,
+        JobState::Failed,
+        JobState::Aborted,
+        JobState::Canceled,
+    ];
+
+    /// The lower-case word used in filters and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            JobState::Opened => "opened",
+            JobState::Waiting => "waiting",
+            JobState::Running => "running",
+            JobState::Finished => "finished",
+            JobState::Failed => "failed",
+            JobState::Aborted => "aborted",
+            JobState::Canceled => "canceled",
+        }
+    }
+
+    /// True when the job has ended.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, JobState::Finished | JobState::Failed | JobState::Aborted | JobState::Canceled)
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How many tasks of a job are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Not started.
+    pub waiting: u64,
+    /// Reported as started.
+    pub running: u64,
+    /// Ended with success.
+    pub finished: u64,
+    /// Ended without.
+    pub failed: u64,
+    /// Ended by the user.
+    pub canceled: u64,
+    /// Given up by the server.
+    pub aborted: u64,
+}
+
+impl Counters {
+    /// All tasks.
+    pub fn total(&self) -> u64 {
+        self.waiting + self.running + self.terminal()
+    }
+
+    /// Tasks that have ended.
+    pub fn terminal(&self) -> u64 {
+        self.finished + self.failed + self.canceled + self.aborted
+    }
+
+    /// The state of a job with these counters.
+    pub fn state(&self, is_open: bool) -> JobState {
+        if self.running > 0 {
+            JobState::Running
+        } else if self.waiting > 0 {
+            JobState::Waiting
+        } else if is_open {
+            JobState::Opened
+        } else if self.canceled > 0 {
+            JobState::Canceled
+        } else if self.failed > 0 {
+            JobState::Failed
+        } else if self.aborted > 0 {
+            JobState::Aborted
+        } else {
+            JobState::Finished
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What users talk about: ids, intervals, resources, requests, durations, task and job specs, and
+//! their grammar.
+//!
+//! Everything here is plain data with a parser and a printer. No IO, no clock, no serialisation
+//! framework: the same types are read by the command line, the wire, the journal and the core.
+
+pub mod amount;
+pub mod duration;
+pub mod entries;
+pub mod ids;
+pub mod idset;
+pub mod job;
+pub mod memory;
+pub mod pattern;
+pub mod request;
+pub mod resources;
+pub mod selector;
+pub mod state;
+pub mod task;
+pub mod time;
+pub mod usage;
+pub mod worker;
+
+/// Bytes that are usually text. Arguments, paths, environment and entries on Unix need not be
+/// UTF-8, and a runtime has no business refusing them.
+pub type ByteString = Vec<u8>;
+
+pub use amount::Amount;
+pub use entries::Entries;
+pub use ids::{Attempt, Epoch, Instance, JobId, TaskId, TaskRef, WorkerId};
+pub use idset::IdSet;
+pub use job::{JobSpec, JobState, Submit};
+pub use request::{AmountRequest, Policy, Request, ResourceRequest};
+pub use resources::{PoolKind, ResourcePool, WorkerResources};
+pub use state::TaskState;
+pub use task::TaskSpec;
+pub use time::Timestamp;
+pub use usage::Usage;

@@ -1,0 +1,1 @@
+//! Memory sizes with units.

@@ -1,0 +1,73 @@
+//! How a worker describes itself when it joins.
+
+use std::time::Duration;
+
+use crate::WorkerResources;
+
+/// What to do when the server is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnServerLost {
+    /// Keep running and reconnect; after the reconnect timeout finish what runs and end.
+    #[default]
+    Reconnect,
+    /// Finish what runs, then end.
+    FinishRunning,
+    /// End tasks and stop at once.
+    Stop,
+}
+
+/// The batch system an allocation belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Manager {
+    /// Slurm.
+    Slurm,
+    /// PBS.
+    Pbs,
+}
+
+/// How tasks are executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Executor {
+    /// As processes.
+    #[default]
+    Process,
+    /// Not at all: each task ends at once with success. For dry runs and measuring.
+    Null,
+}
+
+/// A worker's configuration, as sent to the server and shown to users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// What it offers.
+    pub resources: WorkerResources,
+    /// Name of its node.
+    pub hostname: String,
+    /// Multi-node tasks use workers of one group.
+    pub group: String,
+    /// Directory for temporary files.
+    pub work_dir: String,
+    /// Address the data of this worker could be fetched from; empty when it listens nowhere.
+    pub listen_address: String,
+    /// How often it says that it lives.
+    pub heartbeat: Duration,
+    /// Stop when no task came for this long; `None` leaves it to the server's default.
+    pub idle_timeout: Option<Duration>,
+    /// It ends this long after its start.
+    pub time_limit: Option<Duration>,
+    /// It ends so much before its time limit.
+    pub time_reserve: Duration,
+    /// How often it samples the hardware.
+    pub overview_interval: Option<Duration>,
+    /// Fraction of its CPUs that must be used before anything starts on it while idle, in 1/10000.
+    pub min_utilization: u32,
+    /// What it does when the server is lost.
+    pub on_server_lost: OnServerLost,
+    /// How long it looks for a lost server.
+    pub reconnect_timeout: Duration,
+    /// The allocation it runs in.
+    pub allocation: Option<(Manager, String)>,
+    /// How it executes tasks.
+    pub executor: Executor,
+    /// Process id on its node.
+    pub pid: u32,
+}
