@@ -26,7 +26,8 @@ pub struct Needs(Vec<(usize, u64)>);
 impl Capacity {
     /// A worker with nothing promised.
     pub fn new(resources: &WorkerResources) -> Capacity {
-        let pool = |p: &hq_model::ResourcePool| Pool { name: p.name.clone(), total: p.kind.total(), promised: 0 };
+        let pool =
+            |p: &hq_model::ResourcePool| Pool { name: p.name.clone(), total: p.kind.total(), promised: 0 };
         Capacity { pools: resources.pools.iter().map(pool).collect() }
     }
 
@@ -75,9 +76,18 @@ impl Capacity {
     pub fn release(&mut self, needs: &Needs, count: u64) {
         for &(pool, units) in &needs.0 {
             let pool = &mut self.pools[pool];
-            assert!(pool.promised >= units * count, "nothing is released that was not promised: {}", pool.name);
+            assert!(
+                pool.promised >= units * count,
+                "nothing is released that was not promised: {}",
+                pool.name
+            );
             pool.promised -= units * count;
         }
+    }
+
+    /// True when more is promised than there is.
+    pub fn has_backlog(&self) -> bool {
+        self.pools.iter().any(|p| p.promised > p.total.0)
     }
 
     /// True when nothing is promised.

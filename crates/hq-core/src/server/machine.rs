@@ -207,10 +207,8 @@ impl Server {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
-            let class = *self
-                .classes
-                .entry(template)
-                .or_insert_with(|| queue.class(task.priority, &task.requests));
+            let class =
+                *self.classes.entry(template).or_insert_with(|| queue.class(task.priority, &task.requests));
             queue.add(class, template, &ids);
             self.changed_classes.insert(class);
         }
@@ -283,8 +281,14 @@ impl Server {
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }
-        for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by) {
-            effects.push(Effect::Answer { connection, request, body: ClientResponse::Done, gate: Gate::Synced });
+        for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by)
+        {
+            effects.push(Effect::Answer {
+                connection,
+                request,
+                body: ClientResponse::Done,
+                gate: Gate::Synced,
+            });
         }
         effects.push(Effect::Exit);
     }
@@ -318,12 +322,10 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         match body {
-            ClientRequest::WatchJobs { jobs, until_closed, notifications } => {
-                match self.select_jobs(&jobs) {
-                    Ok(jobs) => self.watches.add(connection, request, jobs, until_closed, notifications),
-                    Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
-                }
-            }
+            ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
+                Ok(jobs) => self.watches.add(connection, request, jobs, until_closed, notifications),
+                Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
+            },
             ClientRequest::WaitWorkers { count } => self.worker_waits.push((connection, request, count)),
             ClientRequest::StopServer => self.begin_stop(now, connection, request, effects),
             body => {

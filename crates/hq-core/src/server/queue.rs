@@ -97,6 +97,11 @@ impl Queue {
         });
     }
 
+    /// The oldest submit of a class that has ready tasks.
+    pub fn head(&self, class: ClassId) -> Option<TemplateId> {
+        self.classes[class.0 as usize].ready.first_key_value().map(|ready| *ready.0)
+    }
+
     /// Takes up to `count` tasks of the oldest submit of a class that has some.
     pub fn take(&mut self, class: ClassId, count: u64) -> Option<(TemplateId, IdSet)> {
         let mut taken = None;

@@ -263,7 +263,8 @@ impl Server {
             }
             Selector::Ids(ids) => {
                 let ids = ids.iter().map(|id| JobId(id.0));
-                let known = |id| self.state.jobs.contains_key(&id).then_some(id).ok_or(RequestError::NoJob(id));
+                let known =
+                    |id| self.state.jobs.contains_key(&id).then_some(id).ok_or(RequestError::NoJob(id));
                 ids.map(known).collect()
             }
         }
@@ -285,8 +286,8 @@ impl Server {
 
     /// Drops what was kept to place tasks of a job that is over.
     pub(super) fn forget_if_over(&mut self, id: JobId) {
-        if self.state.jobs.get(&id).is_some_and(|job| job.has_ended()) {
-            let of_job = super::requests::templates_of(id);
+        if self.state.jobs.get(&id).is_none_or(|job| job.has_ended()) {
+            let of_job = templates_of(id);
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.

@@ -102,7 +102,8 @@ impl Server {
         if states.is_empty() {
             return job.ids.clone();
         }
-        let running: IdSet = self.running.get(&id).into_iter().flat_map(|tasks| tasks.keys().copied()).collect();
+        let running: IdSet =
+            self.running.get(&id).into_iter().flat_map(|tasks| tasks.keys().copied()).collect();
         let mut ids = IdSet::new();
         for state in states {
             match state {
@@ -186,8 +187,9 @@ impl Server {
                         let wall = failure.usage.wall_us;
                         info.worker = failure.worker;
                         info.started = failure.started;
-                        info.ended =
-                            Some(failure.started.map_or(*at, |start| Timestamp(start.0.saturating_add(wall))));
+                        info.ended = Some(
+                            failure.started.map_or(*at, |start| Timestamp(start.0.saturating_add(wall))),
+                        );
                         info.usage = failure.started.map(|_| failure.usage);
                         info.error = Some(failure.error.clone());
                     }
