@@ -4,8 +4,6 @@
 
 /// Longest name of a job, resource, group, host or directory in bytes.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// Most variants of one request.
-pub const VARIANTS_MAX: usize = 64;
 /// Most resources in one request, and most pools of one worker.
 pub const RESOURCES_MAX: usize = 1024;
 /// Most indices in one pool.
