@@ -12,5 +12,7 @@ pub const INDICES_MAX: u64 = 1 << 20;
 pub const AMOUNT_UNITS_MAX: u64 = 1 << 50;
 /// Most tasks that a worker says it has started in a message about its present state.
 pub const HELD_RUNNING_MAX: u64 = 1 << 20;
-/// Largest multiple of its own length that a message may need in memory.
-pub const MEMORY_FACTOR_MAX: usize = 64;
+/// Largest multiple of its own length that a message may need in memory once it is decoded.
+pub const MEMORY_FACTOR_MAX: usize = 24;
+/// Shorter messages are decoded whatever they need.
+pub const MEMORY_UNCHECKED_MAX: usize = 16 << 10;
