@@ -1,5 +1,7 @@
 //! An append-only log of records, kept through crashes.
 
+mod check;
+mod compact;
 mod disk;
 mod error;
 mod format;
@@ -9,12 +11,18 @@ pub mod limits;
 mod lock;
 mod reader;
 mod real_disk;
+mod repair;
 mod replay;
+mod sim_disk;
 
+pub use check::{FileReport, Report, check};
+pub use compact::{Compacted, Compactor, Snapshot};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, ForeignContent, Holder, JournalError, LockError, OpenError};
 pub use format::{FileKind, JournalId};
 pub use journal::{Journal, Options, Size};
 pub use lock::{FileLock, LOCK_FILE};
 pub use real_disk::{RealDisk, RealFile};
+pub use repair::{Repaired, repair};
 pub use replay::{Replay, TornTail, replay};
+pub use sim_disk::{Faults, SimDisk, SimFile, SimLock};

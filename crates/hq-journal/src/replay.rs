@@ -29,6 +29,12 @@ pub struct Replay {
     pub torn: Option<TornTail>,
 }
 
+impl Replay {
+    pub(crate) fn new(id: JournalId, created: bool) -> Self {
+        Self { id, created, next_seq: 0, snapshot_records: 0, records: 0, bytes: 0, torn: None }
+    }
+}
+
 /// The unfinished end of a journal: it was never acknowledged and does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
@@ -88,15 +94,7 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     let Some(first) = files.first() else {
         return Err(JournalError::Missing { directory: disk.path("") }.into());
     };
-    let mut replay = Replay {
-        id: first.header.id,
-        created: false,
-        next_seq: 0,
-        snapshot_records: 0,
-        records: 0,
-        bytes: 0,
-        torn: None,
-    };
+    let mut replay = Replay::new(first.header.id, false);
     let missing = |index: usize, seq| JournalError::MissingFile {
         file: disk.path(&layout.due(index).to_string()),
         seq,
@@ -119,7 +117,8 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     }
 }
 
-fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
+/// Reads a snapshot, all of which must be whole.
+pub(crate) fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
     replay: &mut Replay,
@@ -156,7 +155,7 @@ fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
 }
 
 /// Reads a segment: up to the length that counts, or to its end if it is the last.
-fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
+pub(crate) fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
     counted: Option<u64>,
@@ -166,10 +165,9 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     let name = opened.name.to_string();
     let file = opened.take(disk)?;
     let damaged = |offset, seq, damage| JournalError::Damaged { file: disk.path(&name), offset, seq, damage };
-    let mut seq = replay.next_seq;
-    if opened.header.first_seq != seq {
-        let found = opened.header.first_seq;
-        return Err(damaged(0, seq, Damage::Sequence { found }).into());
+    let found = opened.header.first_seq;
+    if found != replay.next_seq {
+        return Err(damaged(0, replay.next_seq, Damage::Sequence { found }).into());
     }
     let size = counted.unwrap_or(opened.size).min(opened.size);
     let mut reader = GroupReader::new(&file, Position::after_header(opened.crc), size);
@@ -180,14 +178,16 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         let here = reader.position().offset;
         match reader.next().map_err(read_error)? {
             Next::Group { at, synced, body } => {
-                unproven.push_back((at, seq));
+                unproven.push_back((at, replay.next_seq));
                 while unproven.front().is_some_and(|(at, _)| at.offset < synced) {
                     unproven.pop_front();
                 }
                 for record in records(body) {
+                    let seq = replay.next_seq;
                     let record = record.ok_or_else(|| damaged(here, seq, Damage::Content))?;
                     apply(seq, record).map_err(|reason| OpenError::Refused { seq, reason })?;
-                    seq += 1;
+                    replay.next_seq += 1;
+                    replay.records += 1;
                 }
             }
             Next::End => break false,
@@ -195,6 +195,7 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         }
     };
     let end = reader.position();
+    let seq = replay.next_seq;
     match counted {
         Some(expected) if bad || opened.size < expected => {
             let short = opened.size < expected;
@@ -211,8 +212,6 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         _ => {}
     }
     let (kept, kept_seq) = unproven.front().copied().unwrap_or((end, seq));
-    replay.records += seq - replay.next_seq;
-    replay.next_seq = seq;
     replay.bytes += end.offset;
     debug_assert!(kept.offset >= HEADER_BYTES);
     Ok(Tail { number: opened.name.number, kept, kept_seq, end: end.offset })
