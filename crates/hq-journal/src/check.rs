@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{JournalError, OpenError};
 use crate::format::{FileKind, FileName, JournalId, Position, records};
-use crate::layout::{Layout, Opened, disk_error};
+use crate::layout::{Layout, Opened, counted_bytes, disk_error};
 use crate::reader::{GroupReader, Next, look_beyond};
 use crate::replay::{Replay, TornTail, read_segment, read_snapshot};
 
@@ -105,11 +105,10 @@ pub(crate) fn check_layout<D: Disk>(
         problem_index: layout.files.len(),
     };
     read_in_order(disk, &layout, &mut opened, bad_header, expect.or(id), &mut report)?;
-    for index in report.problem_index..opened.len() {
-        if let Some(file) = &mut opened[index] {
-            let behind = count_whole(disk, file)?.saturating_sub(report.files[index].records);
-            report.files[index].records_behind = behind;
-            report.records_behind += behind;
+    for (file, found) in opened.iter_mut().zip(&mut report.files).skip(report.problem_index) {
+        if let Some(file) = file {
+            found.records_behind = count_whole(disk, file)?.saturating_sub(found.records);
+            report.records_behind += found.records_behind;
         }
     }
     report.leftovers = layout.leftovers;
@@ -131,7 +130,10 @@ fn read_in_order<D: Disk>(
         seq,
     };
     for index in 0..opened.len() {
-        let counted = opened.get(index + 1).and_then(Option::as_ref).map(|next| next.header.previous_bytes);
+        let counted = match opened.get(index..index + 2) {
+            Some([Some(file), Some(next)]) => counted_bytes(layout, index, file, next),
+            _ => None,
+        };
         let before = replay.records + replay.snapshot_records;
         let problem = match &mut opened[index] {
             _ if !layout.is_due(index) => Some(missing(index, replay.next_seq)),
@@ -186,6 +188,7 @@ fn is_finding(error: &JournalError) -> bool {
     matches!(
         error,
         JournalError::Damaged { .. }
+            | JournalError::DamagedHeader { .. }
             | JournalError::NotAJournal { .. }
             | JournalError::Foreign { .. }
             | JournalError::MissingFile { .. }

@@ -12,7 +12,8 @@ use crate::journal::Journal;
 use crate::layout::disk_error;
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX};
 
-/// Writes a snapshot. Dropping it gives the compaction up.
+/// Writes a snapshot. [`Journal::abandon_compaction`] gives it up; what it wrote goes at the next compaction or opening
+/// at the latest.
 #[derive(Debug)]
 pub struct Compactor<F> {
     file: F,
@@ -55,7 +56,8 @@ impl<F: DiskFile> Compactor<F> {
     /// Adds a record to the snapshot.
     ///
     /// # Errors
-    /// What the file system says. The compaction is then to be given up, and tried again later.
+    /// What the file system says. The compaction is then to be given up with [`Journal::abandon_compaction`], and
+    /// tried again later.
     ///
     /// # Panics
     /// When the record is longer than [`RECORD_BYTES_MAX`].
@@ -73,7 +75,7 @@ impl<F: DiskFile> Compactor<F> {
     /// Ends the snapshot and has it on disk. This may take long and needs nothing of the journal.
     ///
     /// # Errors
-    /// What the file system says. The compaction is then given up.
+    /// What the file system says. The compaction is then to be given up.
     pub fn finish(mut self) -> Result<Snapshot, JournalError> {
         if !self.body.is_empty() {
             self.write_group()?;
@@ -110,9 +112,7 @@ impl<D: Disk> Journal<D> {
     /// What the file system says; the journal goes on as it was.
     pub fn start_compaction(&mut self) -> Result<Compactor<D::File>, JournalError> {
         self.sync()?;
-        if let Some(number) = self.compaction.take() {
-            self.remove(&[FileName::snapshot(number).temporary()]);
-        }
+        self.abandon_compaction();
         // A segment without records is as good as a new one.
         if self.segment_has_records() {
             self.roll()?;
@@ -152,12 +152,13 @@ impl<D: Disk> Journal<D> {
         if self.compaction != Some(snapshot.number) {
             return Err(JournalError::CompactionReplaced);
         }
-        self.compaction = None;
         let name = FileName::snapshot(snapshot.number);
         let temporary = name.temporary();
-        self.disk
-            .rename(&temporary, &name.to_string())
-            .map_err(|source| disk_error(&self.disk, "rename", &temporary, source))?;
+        if let Err(source) = self.disk.rename(&temporary, &name.to_string()) {
+            self.abandon_compaction();
+            return Err(disk_error(&self.disk, "rename", &temporary, source));
+        }
+        self.compaction = None;
         // The old files go only when the new name cannot be lost any more.
         self.disk.sync_dir().map_err(|source| disk_error(&self.disk, "sync", "", source))?;
         let (replaced, kept): (Vec<_>, Vec<_>) =
@@ -175,11 +176,11 @@ impl<D: Disk> Journal<D> {
         })
     }
 
-    /// Gives a compaction up and removes what it wrote.
-    pub fn abandon_compaction(&mut self, compactor: Compactor<D::File>) {
-        if self.compaction == Some(compactor.number) {
-            self.compaction = None;
-            self.remove(&[FileName::snapshot(compactor.number).temporary()]);
+    /// Gives the compaction that was begun up, if there is one, and removes what it wrote. Its compactor and its
+    /// snapshot are worthless from now on.
+    pub fn abandon_compaction(&mut self) {
+        if let Some(number) = self.compaction.take() {
+            self.remove(&[FileName::snapshot(number).temporary()]);
         }
     }
 }

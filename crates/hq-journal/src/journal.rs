@@ -13,7 +13,7 @@ use crate::format::{FileKind, FileName, HEADER_BYTES, Header, JournalId, Positio
 use crate::layout::{Layout, disk_error, open_all};
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SEGMENT_BYTES};
 use crate::reader::{GroupReader, Next};
-use crate::replay::{Replay, Tail, walk};
+use crate::replay::{Apply, Replay, Tail, walk};
 
 /// How to open a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl<D: Disk> Journal<D> {
     pub fn open<E: fmt::Display + fmt::Debug>(
         disk: D,
         options: &Options,
-        apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+        apply: &mut Apply<'_, E>,
     ) -> Result<(Self, Replay), OpenError<E>> {
         let lock = disk.lock().map_err(JournalError::from)?;
         let layout = Layout::read(&disk)?;
@@ -293,14 +293,23 @@ impl<D: Disk> Journal<D> {
     /// Makes a file of what is in `out`, whole and under its name, or not at all.
     fn place(&mut self, name: FileName) -> Result<D::File, JournalError> {
         let temporary = name.temporary();
+        let placed = self.try_place(&temporary, &name.to_string());
+        if placed.is_err() {
+            // On a full disk, half a file would keep others from the last free bytes.
+            self.remove(&[temporary]);
+        }
+        shrink(&mut self.out);
+        placed
+    }
+
+    fn try_place(&self, temporary: &str, name: &str) -> Result<D::File, JournalError> {
         let disk = &self.disk;
-        let failed = |action, source| disk_error(disk, action, &temporary, source);
-        let mut file = disk.create(&temporary).map_err(|source| failed("create", source))?;
+        let failed = |action, source| disk_error(disk, action, temporary, source);
+        let mut file = disk.create(temporary).map_err(|source| failed("create", source))?;
         file.append(&self.out).map_err(|source| failed("write to", source))?;
         file.sync().map_err(|source| failed("sync", source))?;
-        disk.rename(&temporary, &name.to_string()).map_err(|source| failed("rename", source))?;
+        disk.rename(temporary, name).map_err(|source| failed("rename", source))?;
         disk.sync_dir().map_err(|source| disk_error(disk, "sync", "", source))?;
-        shrink(&mut self.out);
         Ok(file)
     }
 

@@ -6,9 +6,12 @@ use std::{fmt, io};
 use crate::disk::Disk;
 use crate::error::{Damage, JournalError, OpenError};
 use crate::format::{FileKind, HEADER_BYTES, JournalId, Position, records};
-use crate::layout::{Layout, Opened, disk_error, open_all};
+use crate::layout::{Layout, Opened, counted_bytes, disk_error, open_all};
 use crate::limits::READ_ATTEMPTS;
 use crate::reader::{GroupReader, Next, look_beyond};
+
+/// Gets each record with its number, and may refuse it.
+pub type Apply<'a, E> = dyn FnMut(u64, &[u8]) -> Result<(), E> + 'a;
 
 /// What a journal held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,18 +60,26 @@ pub struct TornTail {
 pub fn replay<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     expect: Option<JournalId>,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<Replay, OpenError<E>> {
     for _ in 0..READ_ATTEMPTS {
         let layout = Layout::read(disk)?;
         match open_all(disk, &layout, expect, true) {
-            Ok(files) => return walk(disk, &layout, files, apply).map(|(replay, _)| replay),
-            // A compaction removed a file after it was listed.
-            Err(JournalError::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Ok(files) => match walk(disk, &layout, files, apply) {
+                // What was read cannot be taken back.
+                Err(OpenError::Journal(error)) if vanished(&error) => break,
+                result => return result.map(|(replay, _)| replay),
+            },
+            Err(error) if vanished(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(JournalError::Unsteady { directory: disk.path("") }.into())
+}
+
+/// Whether a compaction removed a file after it was listed.
+fn vanished(error: &JournalError) -> bool {
+    matches!(error, JournalError::Disk { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The end of the last segment.
@@ -89,7 +100,7 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     layout: &Layout,
     mut files: Vec<Opened<D::File>>,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<(Replay, Tail), OpenError<E>> {
     let Some(first) = files.first() else {
         return Err(JournalError::Missing { directory: disk.path("") }.into());
@@ -104,7 +115,8 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
         if !layout.is_due(index) {
             return Err(missing(index, replay.next_seq).into());
         }
-        let counted = files.get(index + 1).map(|next| next.header.previous_bytes);
+        let next = files.get(index + 1);
+        let counted = next.and_then(|next| counted_bytes(layout, index, &files[index], next));
         let file = &mut files[index];
         match file.name.kind {
             FileKind::Snapshot => read_snapshot(disk, file, &mut replay, apply)?,
@@ -122,7 +134,7 @@ pub(crate) fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
     replay: &mut Replay,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<(), OpenError<E>> {
     let name = opened.name.to_string();
     let file = opened.take(disk)?;
@@ -160,7 +172,7 @@ pub(crate) fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     opened: &mut Opened<D::File>,
     counted: Option<u64>,
     replay: &mut Replay,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<Tail, OpenError<E>> {
     let name = opened.name.to_string();
     let file = opened.take(disk)?;

@@ -112,9 +112,11 @@ impl World {
             }
             Step::FinishCompaction { fillers } => {
                 if let Some((mut compactor, state)) = self.compactor.take() {
-                    match state.snapshot(fillers, &mut compactor) {
-                        Ok(()) => drop(compactor.finish().and_then(|done| journal.finish_compaction(done))),
-                        Err(_) => journal.abandon_compaction(compactor),
+                    let written = state.snapshot(fillers, &mut compactor);
+                    let finished = written.and_then(|()| compactor.finish());
+                    match finished {
+                        Ok(snapshot) => drop(journal.finish_compaction(snapshot)),
+                        Err(_) => journal.abandon_compaction(),
                     }
                 }
             }
