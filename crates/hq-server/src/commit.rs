@@ -302,3 +302,221 @@ impl<L: Log> Committer<L> {
         Next::Retry(delay)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hq_core::client_messages::ClientResponse;
+    use hq_core::worker_messages::ToWorker;
+    use hq_model::JobId;
+    use hq_net::queue::QueueReceiver;
+
+    use super::*;
+
+    /// A log that fails as often as it is told to and notes what it does.
+    #[derive(Default)]
+    struct Paper {
+        done: Vec<String>,
+        failing_writes: u32,
+        failing_syncs: u32,
+    }
+
+    impl Log for Paper {
+        fn append(&mut self, at: Timestamp, _: &Record) {
+            self.done.push(format!("append {}", at.0));
+        }
+        fn write(&mut self) -> Result<(), String> {
+            if self.failing_writes > 0 {
+                self.failing_writes -= 1;
+                return Err("no space left on device".to_owned());
+            }
+            self.done.push("write".to_owned());
+            Ok(())
+        }
+        fn sync(&mut self) -> Result<(), String> {
+            if self.failing_syncs > 0 {
+                self.failing_syncs -= 1;
+                return Err("input/output error".to_owned());
+            }
+            self.done.push("sync".to_owned());
+            Ok(())
+        }
+    }
+
+    struct Table {
+        committer: Committer<Paper>,
+        outbox: Arc<Outbox>,
+        queue: QueueReceiver<Message>,
+    }
+
+    impl Table {
+        fn new(log: Paper) -> Table {
+            let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20);
+            let committer = Committer::new(log, Arc::default());
+            Table { committer, outbox: Arc::new(outbox), queue }
+        }
+
+        fn send(&self, message: Message, gate: Gate) -> Step {
+            self.outbox.hold(&message);
+            Step::Send(self.outbox.clone(), message, gate)
+        }
+
+        fn turn(&mut self, mut steps: Vec<Step>) -> Next {
+            self.committer.turn(&mut steps)
+        }
+
+        // What has left so far, in order.
+        fn left(&mut self) -> Vec<String> {
+            let left = std::iter::from_fn(|| self.queue.try_recv());
+            let text = |message| match message {
+                Message::Answer(request, _) => format!("answer {request}"),
+                Message::Worker(ToWorker::Saved { report }) => format!("saved {report}"),
+                Message::Worker(_) => "worker".to_owned(),
+                Message::Close => "close".to_owned(),
+            };
+            left.map(text).collect()
+        }
+
+        fn done(&mut self) -> Vec<String> {
+            std::mem::take(&mut self.committer.log.done)
+        }
+    }
+
+    fn record(at: u64) -> Step {
+        Step::Record(Timestamp(at), Box::new(Record::JobClosed { job: JobId(1) }))
+    }
+
+    fn answer(request: u64) -> Message {
+        Message::Answer(request, ClientResponse::Done)
+    }
+
+    fn run() -> Message {
+        Message::Worker(ToWorker::Run(Vec::new()))
+    }
+
+    fn saved(report: u64) -> Message {
+        Message::Worker(ToWorker::Saved { report })
+    }
+
+    #[test]
+    fn many_records_share_one_write_and_one_sync() {
+        let mut table = Table::new(Paper::default());
+        let steps = vec![
+            record(1),
+            table.send(answer(1), Gate::Synced),
+            record(2),
+            table.send(answer(2), Gate::Synced),
+        ];
+        assert_eq!(table.turn(steps), Next::Take(None));
+        assert_eq!(table.done(), ["append 1", "append 2", "write", "sync"]);
+        assert_eq!(table.left(), ["answer 1", "answer 2"]);
+        assert!(table.outbox.is_clear());
+        assert!(table.committer.commits.is_passed(Gate::Synced, 2));
+        assert!(!table.committer.commits.is_passed(Gate::Written, 3));
+    }
+
+    #[test]
+    fn while_the_disk_is_full_everything_gated_waits_and_then_leaves_in_order() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let steps = vec![
+            record(1),
+            table.send(run(), Gate::Written),
+            table.send(answer(1), Gate::Synced),
+            table.send(answer(2), Gate::Open),
+        ];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.turn(Vec::new()), Next::Retry(JOURNAL_RETRY.0 * 2));
+        assert!(table.left().is_empty() && !table.outbox.is_clear());
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(table.left(), ["worker", "answer 1", "answer 2"]);
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn what_waits_for_a_write_leaves_although_the_sync_fails() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![record(1), table.send(run(), Gate::Written), table.send(answer(1), Gate::Synced)];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.left(), ["worker"]);
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(table.left(), ["answer 1"]);
+        // The records were not written a second time.
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn only_an_acknowledgement_of_a_report_may_be_passed() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![
+            record(1),
+            table.send(saved(7), Gate::Synced),
+            table.send(run(), Gate::Written),
+            table.send(answer(1), Gate::Synced),
+            table.send(Message::Close, Gate::Open),
+        ];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.left(), ["worker"]);
+        table.turn(Vec::new());
+        assert_eq!(table.left(), ["saved 7", "answer 1", "close"]);
+    }
+
+    #[test]
+    fn nothing_is_synced_that_nobody_waits_for_until_a_while_has_passed() {
+        let mut table = Table::new(Paper::default());
+        let steps = vec![record(1), table.send(run(), Gate::Written)];
+        match table.turn(steps) {
+            Next::Take(Some(time)) => assert!(time <= JOURNAL_SYNC_DELAY),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(table.done(), ["append 1", "write"]);
+        assert_eq!(table.left(), ["worker"]);
+        // A later answer to somebody who looks waits for what it may show.
+        let steps = vec![table.send(answer(1), Gate::Synced)];
+        assert_eq!(table.turn(steps), Next::Take(None));
+        assert_eq!(table.done(), ["sync"]);
+        assert_eq!(table.left(), ["answer 1"]);
+    }
+
+    #[test]
+    fn the_end_comes_after_everything_is_saved_and_sent() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![record(1), table.send(answer(1), Gate::Synced), Step::End];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.turn(Vec::new()), Next::End);
+        assert_eq!(table.left(), ["answer 1"]);
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn a_full_queue_lets_go_when_the_process_is_asked_to_end() {
+        let commits = Commits::default();
+        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        thread_waits_until(&commits, || commits.stop());
+        let mut steps = Vec::new();
+        commits.take(&mut steps, None);
+        assert_eq!(steps.len(), 2);
+    }
+
+    #[test]
+    fn a_full_queue_takes_more_when_some_was_taken() {
+        let commits = Commits::default();
+        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        let mut steps = Vec::new();
+        thread_waits_until(&commits, || commits.take(&mut steps, None));
+        assert_eq!(steps.len(), 1);
+        assert_eq!(commits.records_waiting(), 1);
+    }
+
+    // A push from another thread ends, and not before `release`.
+    fn thread_waits_until(commits: &Commits, release: impl FnOnce()) {
+        let is_released = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let pushing = scope.spawn(|| {
+                commits.push(&mut vec![record(2)], 1);
+                assert!(is_released.load(Ordering::SeqCst), "the queue was full");
+            });
+            is_released.store(true, Ordering::SeqCst);
+            release();
+            pushing.join().expect("it ends after the release");
+        });
+    }
+}
