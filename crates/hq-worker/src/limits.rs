@@ -24,3 +24,28 @@ pub const DIRECTORY_ATTEMPTS: u32 = 8;
 pub const CLEANUP_LIMIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at what is left then.
 pub const CLEANUP_PAUSE: Duration = Duration::from_millis(5);
+/// How long one notification may take to be said and taken.
+pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most tasks that speak at the same time; others wait.
+pub const NOTIFY_CONNECTIONS_MAX: usize = 64;
+/// Notifications that wait for the worker's loop; a full queue makes tasks wait.
+pub const NOTIFY_QUEUE: usize = 256;
+/// Longest text of a task's error file that becomes its failure message, in bytes; longer ones are cut.
+pub const ERROR_FILE_MAX: usize = 2048;
+/// Most inputs handed to the machine before it settles and its effects are carried out.
+pub const INPUTS_PER_TURN: usize = 4096;
+/// Attempts to reach the server at first.
+pub const CONNECT_ATTEMPTS: u32 = 20;
+/// Time between these attempts.
+pub const CONNECT_PAUSE: Duration = Duration::from_secs(2);
+/// Wait before the first attempt to find a lost server; doubled from attempt to attempt, with chance added so
+/// that many workers do not come at once.
+pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(200);
+/// Longest wait between such attempts.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Bytes to the server that may wait while it does not read; over it the connection is given up.
+pub const SEND_QUEUE_MAX: usize = 64 << 20;
+/// How long the last words to the server may take at the end of a worker.
+pub const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+/// Longest path of a socket that every Unix system takes, in bytes.
+pub const SOCKET_PATH_MAX: usize = 100;
