@@ -54,7 +54,11 @@ impl Node {
             Pool {
                 name: pool.name.clone(),
                 is_indexed: !matches!(pool.kind, PoolKind::Sum(_)),
-                cpus: if pool.name == CPUS { labels.iter().map(|l| l.parse().ok()).collect() } else { Vec::new() },
+                cpus: if pool.name == CPUS {
+                    labels.iter().map(|l| l.parse().ok()).collect()
+                } else {
+                    Vec::new()
+                },
                 labels: labels.into_iter().map(String::into_bytes).collect(),
             }
         });
@@ -80,14 +84,18 @@ impl Node {
     /// The text for people when they have names that are no CPU numbers.
     pub(crate) fn cpus_of(&self, start: &Start, out: &mut Vec<u32>) -> Result<(), String> {
         for resource in &start.allocation.resources {
-            let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else { continue };
+            let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else {
+                continue;
+            };
             for (index, _) in &resource.indices {
                 match pool.cpus.get(*index as usize) {
                     Some(Some(cpu)) if *cpu < 1 << 16 => out.push(*cpu),
                     _ => {
-                        return Err("the task cannot be bound to CPUs: this worker names its CPUs by labels that \
+                        return Err(
+                            "the task cannot be bound to CPUs: this worker names its CPUs by labels that \
                              are no CPU numbers"
-                            .to_owned());
+                                .to_owned(),
+                        );
                     }
                 }
             }
@@ -201,7 +209,8 @@ impl VariantEnvironment {
                 }
             }
         }
-        let name_of = |variable: &ByteString| variable.iter().position(|b| *b == b'=').unwrap_or(variable.len());
+        let name_of =
+            |variable: &ByteString| variable.iter().position(|b| *b == b'=').unwrap_or(variable.len());
         let dropped = node.base.iter().enumerate().filter(|(_, variable)| {
             let name = &variable[..name_of(variable)];
             block.names.iter().any(|n| n == name)
@@ -265,7 +274,9 @@ impl VariantEnvironment {
         node: &Node,
         out: &mut ByteString,
     ) {
-        let Some(pool) = node.pools.get(resource.pool as usize).filter(|pool| pool.is_indexed) else { return };
+        let Some(pool) = node.pools.get(resource.pool as usize).filter(|pool| pool.is_indexed) else {
+            return;
+        };
         let mut labels = |name: &[u8], after: &[u8]| {
             out.extend_from_slice(name);
             node.append_labels(resource, out);

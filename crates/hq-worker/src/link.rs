@@ -1,6 +1,5 @@
 //! The worker's connection to its server: found, used, and found again.
 
-use std::io;
 use std::time::Duration;
 
 use hq_net::queue::{QueueReceiver, QueueSender, bounded_bytes};
@@ -110,6 +109,6 @@ enum AttemptError {
 fn jittered(time: Duration) -> Duration {
     let mut byte = [128];
     // Without randomness all workers come at once, which is no reason not to come.
-    let _: io::Result<()> = getrandom::fill(&mut byte).map_err(io::Error::other);
+    let _ = getrandom::fill(&mut byte);
     time.mul_f64(0.75 + f64::from(byte[0]) / 512.0)
 }

@@ -97,7 +97,7 @@ impl AccessKeys {
     /// When the system has no randomness.
     pub(crate) fn new(socket: &Path) -> io::Result<AccessKeys> {
         let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(io::Error::other)?;
+        getrandom::fill(&mut secret).map_err(|e| io::Error::other(e.to_string()))?;
         let key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &secret));
         Ok(AccessKeys { socket: socket.as_os_str().as_bytes().to_vec(), key })
     }
@@ -164,7 +164,8 @@ pub(crate) fn listen(socket: &Path, keys: AccessKeys, words: mpsc::Sender<Words>
                     let (keys, words) = (keys.clone(), words.clone());
                     tokio::spawn(async move {
                         // A caller that is gone or too slow gets no answer, and sees that itself.
-                        let _ = tokio::time::timeout(limits::NOTIFY_TIMEOUT, serve(stream, &keys, &words)).await;
+                        let _ =
+                            tokio::time::timeout(limits::NOTIFY_TIMEOUT, serve(stream, &keys, &words)).await;
                         drop(slot);
                     });
                 }

@@ -97,7 +97,8 @@ fn error_file(path: &Path) -> Option<String> {
         return None;
     }
     let mut text = Vec::new();
-    let read = File::open(path).and_then(|f| f.take(limits::ERROR_FILE_MAX as u64 + 1).read_to_end(&mut text));
+    let read =
+        File::open(path).and_then(|f| f.take(limits::ERROR_FILE_MAX as u64 + 1).read_to_end(&mut text));
     if let Err(error) = read {
         return Some(format!("Task created an error file, but it cannot be read: {error}"));
     }

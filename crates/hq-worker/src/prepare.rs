@@ -56,7 +56,11 @@ pub(crate) enum Text {
 impl Text {
     pub(crate) fn new(text: &[u8]) -> Text {
         let pattern = Pattern::new(text);
-        if KNOWN.iter().any(|name| pattern.has(name)) { Text::Varying(pattern) } else { Text::Plain(text.into()) }
+        if KNOWN.iter().any(|name| pattern.has(name)) {
+            Text::Varying(pattern)
+        } else {
+            Text::Plain(text.into())
+        }
     }
 
     fn is_plain(&self) -> bool {
@@ -115,7 +119,8 @@ impl Prepared {
             Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
         };
         let args: Vec<Text> = spec.args.iter().map(|arg| Text::new(arg)).collect();
-        let variants = (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
+        let variants =
+            (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
         let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
         let mut prepared = Prepared {
             template: template.clone(),
@@ -135,7 +140,8 @@ impl Prepared {
             let block = prepared.args.iter().filter_map(plain).flat_map(|arg| [arg, vec![0]].concat());
             prepared.args_block = Some(block.collect());
         }
-        if let (Some(Some(program)), Some(path)) = (prepared.args.first().map(plain), search_path(spec, node)) {
+        if let (Some(Some(program)), Some(path)) = (prepared.args.first().map(plain), search_path(spec, node))
+        {
             let mut block = ByteString::new();
             append_candidates(&program, &path, &mut block);
             prepared.programs_block = Some(block);

@@ -4,7 +4,7 @@
 //! reports to the server in one go, and sleeps until something happens or the machine wants to be woken.
 
 use std::future::{Future, pending};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -56,8 +56,8 @@ struct Turns {
     interrupts_count: u32,
     words: mpsc::Receiver<Words>,
     cleaned: mpsc::UnboundedReceiver<Input>,
-    orders: AsyncFd<Borrowed>,
-    control: AsyncFd<Borrowed>,
+    orders: AsyncFd<OwnedFd>,
+    control: AsyncFd<OwnedFd>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
     // The directory goes after the tasks that write there: fields are dropped in this order.
@@ -107,7 +107,7 @@ impl Turns {
         );
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let supervisor = Supervisor::new(launcher, node, cleaned_sender).map_err(system("no thread"))?;
-        let (orders, control) = supervisor.sockets();
+        let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();
         Ok(Turns {
@@ -119,9 +119,8 @@ impl Turns {
             interrupts_count: 0,
             words,
             cleaned,
-            orders: AsyncFd::with_interest(Borrowed(orders), both).map_err(system("no event loop"))?,
-            control: AsyncFd::with_interest(Borrowed(control), Interest::WRITABLE)
-                .map_err(system("no event loop"))?,
+            orders: watch(orders, both).map_err(system("no event loop"))?,
+            control: watch(control, Interest::WRITABLE).map_err(system("no event loop"))?,
             inputs: Vec::new(),
             effects: Vec::new(),
             supervisor,
@@ -148,7 +147,9 @@ impl Turns {
             let end = self.turn();
             is_handed_over = self.supervisor.flush().map_err(|source| WorkerError::Launcher { source })?;
             if let Some(end) = end {
-                if let Link::Up(connection) = std::mem::replace(&mut self.link, Link::Down(Box::pin(pending()))) {
+                if let Link::Up(connection) =
+                    std::mem::replace(&mut self.link, Link::Down(Box::pin(pending())))
+                {
                     connection.close().await;
                 }
                 info!(?end, "the worker ends");
@@ -277,6 +278,11 @@ fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {
     WorkDir::create(&base).map_err(|source| WorkerError::WorkDir { path: base, source })
 }
 
+fn watch(socket: OwnedFd, interest: Interest) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned by what watches it, and never replaced.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
+}
+
 async fn next_of_link(link: &mut Link) -> Event {
     match link {
         Link::Down(connecting) => Event::Connected(connecting.await),
@@ -284,7 +290,7 @@ async fn next_of_link(link: &mut Link) -> Event {
     }
 }
 
-async fn wait_readable(fd: &AsyncFd<Borrowed>) {
+async fn wait_readable(fd: &AsyncFd<OwnedFd>) {
     // What makes waiting fail shows when the socket is read.
     if let Ok(mut guard) = fd.readable().await {
         // Reading goes on until nothing is left, so the next wake-up is for something new.
@@ -292,7 +298,7 @@ async fn wait_readable(fd: &AsyncFd<Borrowed>) {
     }
 }
 
-async fn wait_writable(orders: &AsyncFd<Borrowed>, control: &AsyncFd<Borrowed>) {
+async fn wait_writable(orders: &AsyncFd<OwnedFd>, control: &AsyncFd<OwnedFd>) {
     let ready = tokio::select! {
         ready = orders.writable() => ready,
         ready = control.writable() => ready,
@@ -306,16 +312,6 @@ async fn sleep_until(wakeup: Option<Instant>) {
     match wakeup {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => pending().await,
-    }
-}
-
-/// A descriptor of the launcher, which lives as long as the loop.
-#[derive(Debug)]
-struct Borrowed(RawFd);
-
-impl AsRawFd for Borrowed {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
     }
 }
 

@@ -1,9 +1,9 @@
 //! Follows each task from the machine's word to start it to the report of its end.
 
-use std::io;
-use std::sync::Arc;
-
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
@@ -86,9 +86,8 @@ impl Supervisor {
         let state = &mut self.slots[index as usize];
         state.generation += 1;
         let slot = Slot { index, generation: state.generation };
-        let ordered = prepared
-            .order(slot, &start, &self.node, &mut self.buffers)
-            .and_then(|(order, stdin)| {
+        let ordered =
+            prepared.order(slot, &start, &self.node, &mut self.buffers).and_then(|(order, stdin)| {
                 let sent = self.launcher.start(&order, stdin);
                 sent.map_err(|e| format!("cannot hand the task to the launcher: {e}"))
             });
@@ -144,8 +143,11 @@ impl Supervisor {
     }
 
     /// Sockets to wait at: for reports and for room for orders; for room for signals.
-    pub(crate) fn sockets(&self) -> (std::os::fd::RawFd, std::os::fd::RawFd) {
-        (self.launcher.orders_fd(), self.launcher.control_fd())
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn sockets(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.launcher.sockets()
     }
 
     fn ended(&mut self, report: Ended) {

@@ -119,7 +119,8 @@ mod tests {
             format!("{PREFIX}{node}-x-1-0"),
             "something".to_owned(),
         ];
-        let removed = [format!("{PREFIX}{node}-{pid}-{}-0", started + 1), format!("{PREFIX}{node}-4194305-1-0")];
+        let removed =
+            [format!("{PREFIX}{node}-{pid}-{}-0", started + 1), format!("{PREFIX}{node}-4194305-1-0")];
         for name in kept.iter().chain(&removed) {
             fs::create_dir(base.path().join(name)).expect("writable");
         }

@@ -215,22 +215,22 @@ impl Launcher {
         Ok(())
     }
 
-    /// Becomes readable when reports are there, writable when the launcher takes more orders.
-    pub fn orders_fd(&self) -> RawFd {
-        self.orders.as_raw_fd()
-    }
-
-    /// Becomes writable when the launcher takes more signals.
-    pub fn control_fd(&self) -> RawFd {
-        self.control.as_raw_fd()
+    /// The sockets to wait at in an event loop: the first becomes readable when reports are there and writable
+    /// when the launcher takes more orders, the second writable when it takes more signals.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn sockets(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        Ok((self.orders.try_clone()?, self.control.try_clone()?))
     }
 }
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // SAFETY: system calls; `control` is shut down for both ends, which tells the launcher to clean up
+        // SAFETY: system calls; the sockets are shut down for both ends, which tells the launcher to clean up
         // and exit, and its exit is waited for: when the worker is gone, its tasks are.
         unsafe {
+            libc::shutdown(self.orders.as_raw_fd(), libc::SHUT_RDWR);
             libc::shutdown(self.control.as_raw_fd(), libc::SHUT_RDWR);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
         }
