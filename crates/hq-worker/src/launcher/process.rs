@@ -323,8 +323,12 @@ fn prepare(keep: &[RawFd]) {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-        for signal in 1..=libc::SIGRTMAX() {
-            libc::signal(signal, libc::SIG_DFL);
+        // The system call itself: the library keeps some signals to itself, and one that was ignored by
+        // whoever started the worker would stay so. Zero is the default with no flags.
+        let default = [0u64; 8];
+        let nowhere = std::ptr::null_mut::<u64>();
+        for signal in 1..=64 {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), nowhere, 8usize);
         }
         // Tasks inherit 0, 1 and 2; a new output file takes the place of 1 or 2.
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
