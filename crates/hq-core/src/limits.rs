@@ -29,3 +29,12 @@ pub const REPORT_INTERVAL: Duration = Duration::from_millis(5);
 pub const UNSAVED_REPORTS_MAX: usize = 4096;
 /// Heartbeats that may be missing before a worker counts as lost.
 pub const HEARTBEATS_MISSING_MAX: u32 = 2;
+/// Answers to submits kept to answer a repeated request; the oldest leave first.
+pub const REQUEST_KEYS_MAX: usize = 10_000;
+/// The least backlog of a worker for tasks whose speed is not known yet, over all that fits; the
+/// number of tasks that fit on it if that is less.
+pub const BACKLOG_START: u64 = 64;
+/// How long a worker whose connection broke may take to come back before its tasks go elsewhere.
+pub const WORKER_GRACE: Duration = Duration::from_secs(30);
+/// How long `server stop` waits for workers to end their tasks and leave.
+pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);

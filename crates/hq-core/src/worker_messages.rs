@@ -125,6 +125,8 @@ pub struct WorkerHello {
     pub known_as: Option<WorkerId>,
     /// What it holds, running or queued, when it was. Unsaved reports follow as reports.
     pub holds: Vec<Held>,
+    /// Number of the last unsaved report, all of which follow; 0 when there is none.
+    pub last_report: u64,
 }
 
 /// Tasks that a reconnecting worker holds.

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use crate::TaskId;
 
@@ -329,5 +330,193 @@ impl fmt::Display for IdSet {
 impl fmt::Debug for IdSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{self}}}")
+    }
+}
+
+/// A text that is no list of ids.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdSetError {
+    /// Nothing is in it.
+    #[error("the list of ids is empty: write 1,3-5 or 1-100:10")]
+    Empty,
+    /// A part is no number or range.
+    #[error("`{0}` is neither an id nor a range: write 5, 1-10 or 1-10:2")]
+    Malformed(String),
+    /// A number does not fit.
+    #[error("`{0}` is too large: ids go up to 4294967295")]
+    TooLarge(String),
+    /// The range goes backwards.
+    #[error("range `{0}` ends before it begins")]
+    Backwards(String),
+    /// The step cannot be.
+    #[error("the step of `{0}` must be at least 1 and not more than the range spans")]
+    Step(String),
+    /// An id is named twice.
+    #[error("`{0}` overlaps with another part of the list")]
+    Overlap(String),
+    /// More separate ids than are kept.
+    #[error("the list has more than {RANGES_MAX} separate ranges")]
+    TooMany,
+}
+
+/// Most separate ranges that a list may have.
+pub const RANGES_MAX: usize = 1 << 24;
+
+/// Reads the int-array grammar: `1-3,7,10-100:10`, with underscores in numbers.
+impl FromStr for IdSet {
+    type Err = IdSetError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() {
+            return Err(IdSetError::Empty);
+        }
+        let mut parts = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let (range, step) = match part.split_once(':') {
+                Some((range, step)) => (range, number(part, step)?),
+                None => (part, 1),
+            };
+            let (first, last) = match range.split_once('-') {
+                Some((first, last)) => (number(part, first)?, number(part, last)?),
+                None if range.len() < part.len() => return Err(IdSetError::Malformed(part.into())),
+                None => (number(part, range)?, number(part, range)?),
+            };
+            if first > last {
+                return Err(IdSetError::Backwards(part.into()));
+            }
+            if step == 0 || step > 1 && step > last - first {
+                return Err(IdSetError::Step(part.into()));
+            }
+            let count = if step == 1 { 1 } else { ((last - first) / step) as usize + 1 };
+            if parts.len() + count > RANGES_MAX {
+                return Err(IdSetError::TooMany);
+            }
+            match step {
+                1 => parts.push((first, last, part)),
+                _ => parts.extend((first..=last).step_by(step as usize).map(|id| (id, id, part))),
+            }
+        }
+        parts.sort_unstable_by_key(|part| (part.0, part.1));
+        if let Some(pair) = parts.windows(2).find(|pair| pair[1].0 <= pair[0].1) {
+            return Err(IdSetError::Overlap(pair[1].2.into()));
+        }
+        Ok(IdSet::from_sorted(parts.into_iter().map(|(first, last, _)| (first, last)).collect()))
+    }
+}
+
+fn number(part: &str, text: &str) -> Result<u32, IdSetError> {
+    let digits = text.trim().replace('_', "");
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(IdSetError::Malformed(part.into()));
+    }
+    digits.parse().map_err(|_| IdSetError::TooLarge(part.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_printed() {
+        for (text, printed) in [
+            ("5", "5"),
+            ("1-3,7", "1-3,7"),
+            ("7, 1-3", "1-3,7"),
+            ("1-3,4-6", "1-6"),
+            ("1-10:3", "1,4,7,10"),
+            ("1_000-1_002", "1000-1002"),
+            ("0-4294967295", "0-4294967295"),
+        ] {
+            assert_eq!(text.parse::<IdSet>().map(|set| set.to_string()), Ok(printed.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_lists_are_refused_with_their_reason() {
+        for (text, error) in [
+            ("", "the list of ids is empty: write 1,3-5 or 1-100:10"),
+            ("a-b", "`a-b` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+            ("1,,2", "`` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+            ("5-1", "range `5-1` ends before it begins"),
+            ("1-10:0", "the step of `1-10:0` must be at least 1 and not more than the range spans"),
+            ("1-10:20", "the step of `1-10:20` must be at least 1 and not more than the range spans"),
+            ("1-5,3", "`3` overlaps with another part of the list"),
+            ("99999999999", "`99999999999` is too large: ids go up to 4294967295"),
+            ("0-4294967295:2", "the list has more than 16777216 separate ranges"),
+            ("5:2", "`5:2` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+        ] {
+            assert_eq!(text.parse::<IdSet>().map_err(|e| e.to_string()), Err(error.into()));
+        }
+    }
+
+    fn model(set: &IdSet) -> BTreeSet<u32> {
+        set.iter().map(|id| id.0).collect()
+    }
+
+    // Small ids, some of them at the upper end of the range.
+    fn ids() -> impl Strategy<Value = Vec<(u32, u32)>> {
+        let start = prop_oneof![0u32..60, (u32::MAX - 60)..=u32::MAX];
+        prop::collection::vec((start, 0u32..6), 0..14)
+    }
+
+    fn build(ranges: &[(u32, u32)]) -> IdSet {
+        ranges.iter().map(|(start, width)| *start..=start.saturating_add(*width)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_set(a in ids(), b in ids(), count in 0u64..40) {
+            let (a, b) = (build(&a), build(&b));
+            let (ma, mb) = (model(&a), model(&b));
+            prop_assert_eq!(a.len(), ma.len() as u64);
+            let mut union = a.clone();
+            union.union_with(&b);
+            prop_assert_eq!(model(&union), ma.union(&mb).copied().collect());
+            prop_assert_eq!(&union, &union.to_string().parse().unwrap_or_default());
+            let mut rest = a.clone();
+            rest.subtract(&b);
+            prop_assert_eq!(&rest, &a.difference(&b));
+            prop_assert_eq!(model(&rest), ma.difference(&mb).copied().collect());
+            prop_assert_eq!(rest.len(), model(&rest).len() as u64);
+            prop_assert_eq!(model(&a.intersection(&b)), ma.intersection(&mb).copied().collect());
+            prop_assert_eq!(a.intersects(&b), !ma.is_disjoint(&mb));
+            prop_assert_eq!(a.contains_all(&b), mb.is_subset(&ma));
+            let mut left = a.clone();
+            let taken = left.take_first(count);
+            prop_assert_eq!(model(&taken), ma.iter().take(count as usize).copied().collect());
+            prop_assert_eq!(model(&left), ma.iter().skip(count as usize).copied().collect());
+            prop_assert_eq!(left.len(), model(&left).len() as u64);
+            let mut left = a.clone();
+            let taken = left.take_last(count);
+            prop_assert_eq!(model(&taken), ma.iter().rev().take(count as usize).copied().collect());
+            for (rank, id) in ma.iter().enumerate() {
+                prop_assert_eq!(a.rank(TaskId(*id)), Some(rank as u64));
+            }
+        }
+
+        #[test]
+        fn one_at_a_time_is_the_same(a in ids(), b in ids()) {
+            let mut set = build(&a);
+            let mut expected = model(&set);
+            for id in build(&b).iter() {
+                prop_assert_eq!(set.contains(id), expected.contains(&id.0));
+                if id.0 % 2 == 0 {
+                    prop_assert_eq!(set.insert(id), expected.insert(id.0));
+                } else {
+                    prop_assert_eq!(set.remove(id), expected.remove(&id.0));
+                }
+                prop_assert_eq!(model(&set), expected.clone());
+                prop_assert_eq!(set.len(), expected.len() as u64);
+            }
+        }
+
+        #[test]
+        fn no_text_is_a_surprise(text in "[0-9,:_a -]{0,12}") {
+            let _ = text.parse::<IdSet>();
+        }
     }
 }

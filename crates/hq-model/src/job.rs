@@ -1,8 +1,10 @@
 //! Jobs as users describe and see them.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::task::WordError;
 use crate::{ByteString, Entries, IdSet, JobId, TaskSpec};
 
 /// What a job is made with.
@@ -148,5 +150,20 @@ impl Counters {
         } else {
             JobState::Finished
         }
+    }
+}
+
+impl FromStr for JobState {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = text.trim().to_ascii_lowercase();
+        let found = JobState::ALL.into_iter().find(|state| state.word() == word);
+        found.ok_or_else(|| {
+            WordError::new(
+                text,
+                "a job state: use opened, waiting, running, finished, failed, aborted or canceled",
+            )
+        })
     }
 }

@@ -1,8 +1,12 @@
 //! What a task asks for: amounts of named resources, in one or more variants.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::Amount;
+use crate::amount::AmountError;
+use crate::memory::MemoryError;
 
 /// The name of the CPU pool.
 pub const CPUS: &str = "cpus";
@@ -60,3 +64,193 @@ pub struct Request {
 
 /// The neutral weight.
 pub const WEIGHT_NEUTRAL: u32 = 10_000;
+
+/// The largest number of variants of a task.
+pub const VARIANTS_MAX: usize = 32;
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The amount is not one.
+    #[error(transparent)]
+    Amount(#[from] AmountError),
+    /// The memory size is not one.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// Nothing is asked for.
+    #[error("Zero resources cannot be requested (`{0}`)")]
+    Zero(String),
+    /// The policy is not known.
+    #[error("`{0}` is no policy: use compact, compact!, tight, tight! or scatter")]
+    Policy(String),
+    /// The name is not one.
+    #[error("`{0}` is no name of a resource: it begins with a letter and has letters, digits and `/`")]
+    Name(String),
+    /// A resource is named twice.
+    #[error("resource `{0}` is requested twice")]
+    Twice(String),
+    /// Too many alternatives.
+    #[error("{0} resource variants are too many: {VARIANTS_MAX} are allowed")]
+    TooManyVariants(usize),
+    /// Alternatives that cannot be compared.
+    #[error("single-node and multi-node variants cannot be mixed")]
+    MixedNodes,
+}
+
+/// Parses what follows `NAME=` in a task's request: `all`, or an amount and perhaps a policy.
+///
+/// # Errors
+/// Says what is wrong and what could be written.
+pub fn parse_amount(resource: &str, text: &str) -> Result<AmountRequest, RequestError> {
+    let trimmed = text.trim();
+    if trimmed == "all" {
+        return Ok(AmountRequest::All);
+    }
+    let (amount, policy) = match trimmed.split_once(char::is_whitespace) {
+        // `4 GiB` is a size with a blank in it, `2 scatter` an amount with a policy.
+        Some((_, unit)) if resource == MEM && unit.trim().parse::<Policy>().is_err() => (trimmed, None),
+        Some((amount, policy)) => (amount, Some(policy.trim())),
+        None => (trimmed, None),
+    };
+    let policy = policy.map_or(Ok(Policy::default()), str::parse)?;
+    let amount = if resource == MEM { crate::memory::parse(amount)? } else { amount.parse()? };
+    if amount == Amount::ZERO {
+        return Err(RequestError::Zero(text.into()));
+    }
+    Ok(AmountRequest::Some(amount, policy))
+}
+
+/// Checks the name of a resource: a letter, then letters, digits and `/`.
+///
+/// # Errors
+/// When it is none.
+pub fn check_name(name: &str) -> Result<(), RequestError> {
+    let mut bytes = name.bytes();
+    let good = bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-'));
+    if good { Ok(()) } else { Err(RequestError::Name(name.into())) }
+}
+
+/// The part of a variable's name that stands for a resource: what is no letter or digit becomes `_`.
+pub fn env_name(resource: &str) -> String {
+    resource.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Checks a list of variants.
+///
+/// # Errors
+/// When there are too many, or they mix single and several nodes, or one names a resource twice.
+pub fn check_variants(requests: &[Request]) -> Result<(), RequestError> {
+    if requests.len() > VARIANTS_MAX {
+        return Err(RequestError::TooManyVariants(requests.len()));
+    }
+    if requests.iter().any(|r| (r.nodes > 0) != (requests[0].nodes > 0)) {
+        return Err(RequestError::MixedNodes);
+    }
+    for request in requests {
+        for pair in request.resources.windows(2) {
+            if pair[0].name == pair[1].name {
+                return Err(RequestError::Twice(pair[0].name.clone()));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl FromStr for Policy {
+    type Err = RequestError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "compact" => Policy::Compact,
+            "compact!" => Policy::CompactStrict,
+            "tight" => Policy::Tight,
+            "tight!" => Policy::TightStrict,
+            "scatter" => Policy::Scatter,
+            other => return Err(RequestError::Policy(other.into())),
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Compact => "compact",
+            Policy::CompactStrict => "compact!",
+            Policy::Tight => "tight",
+            Policy::TightStrict => "tight!",
+            Policy::Scatter => "scatter",
+        })
+    }
+}
+
+/// Prints `all` or `2 compact`.
+impl fmt::Display for AmountRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AmountRequest::All => f.write_str("all"),
+            AmountRequest::Some(amount, policy) => write!(f, "{amount} {policy}"),
+        }
+    }
+}
+
+/// Prints `cpus: 2 compact, mem: 4 GiB`, or `nodes: 3`.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.nodes > 0 {
+            parts.push(format!("nodes: {}", self.nodes));
+        }
+        for resource in &self.resources {
+            parts.push(match resource.amount {
+                AmountRequest::Some(amount, _) if resource.name == MEM => {
+                    format!("mem: {}", crate::memory::format(amount))
+                }
+                amount => format!("{}: {amount}", resource.name),
+            });
+        }
+        if !self.time_request.is_zero() {
+            parts.push(format!("time: {}", crate::duration::format(self.time_request)));
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_and_policies() {
+        for (name, text, shown) in [
+            ("cpus", "2", "2 compact"),
+            ("cpus", "all", "all"),
+            ("gpus", "0.5 scatter", "0.5 scatter"),
+            ("cpus", "8 tight!", "8 tight!"),
+            ("mem", "4GiB", "4096 compact"),
+            ("mem", "4 GiB", "4096 compact"),
+            ("mem", "2 scatter", "2 scatter"),
+        ] {
+            let parsed = parse_amount(name, text).map(|amount| amount.to_string());
+            assert_eq!(parsed, Ok(shown.into()), "{name}={text}");
+        }
+        for (text, error) in [
+            ("0", "Zero resources cannot be requested (`0`)"),
+            ("1 loose", "`loose` is no policy: use compact, compact!, tight, tight! or scatter"),
+            ("-3", "`-3` is not an amount: write a number such as 2 or 0.5"),
+        ] {
+            assert_eq!(parse_amount("cpus", text).map_err(|e| e.to_string()), Err(error.into()));
+        }
+    }
+
+    #[test]
+    fn names_of_resources() {
+        for name in ["cpus", "gpus/nvidia", "a1", "x-y_z"] {
+            assert_eq!(check_name(name), Ok(()));
+        }
+        for name in ["", "1a", "/x", "a b", "ä"] {
+            assert_eq!(check_name(name), Err(RequestError::Name(name.into())));
+        }
+        assert_eq!(env_name("gpus/nvidia"), "gpus_nvidia");
+    }
+}

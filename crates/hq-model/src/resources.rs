@@ -1,5 +1,7 @@
 //! What a worker offers: pools of indexed resources, perhaps in groups, and sums.
 
+use std::fmt;
+
 use crate::Amount;
 
 /// The content of a pool.
@@ -72,5 +74,322 @@ impl WorkerResources {
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<&ResourcePool> {
         self.pools.iter().find(|p| p.name == name)
+    }
+}
+
+/// Why a definition of what a worker offers is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResourceError {
+    /// Not of the grammar.
+    #[error("`{text}` does not define resource `{name}`: {hint}")]
+    Malformed {
+        /// Name of the pool.
+        name: String,
+        /// The definition.
+        text: String,
+        /// What is wrong or could be written.
+        hint: &'static str,
+    },
+    /// Not a name.
+    #[error(transparent)]
+    Name(#[from] crate::request::RequestError),
+    /// A label occurs twice.
+    #[error("label `{label}` occurs twice in resource `{name}`")]
+    Label {
+        /// Name of the pool.
+        name: String,
+        /// The label.
+        label: String,
+    },
+    /// A pool is defined twice.
+    #[error("resource `{0}` is defined twice")]
+    Twice(String),
+    /// A coupling that is none.
+    #[error("`{0}` is no coupling: write cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
+    Coupling(String),
+    /// A coupling of what is not there.
+    #[error("the coupling names {name}[{group}], which this worker does not have")]
+    Unknown {
+        /// Name of the pool.
+        name: String,
+        /// Index of the group.
+        group: u32,
+    },
+}
+
+const HINT: &str = "write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)";
+const CPU_HINT: &str = "write 8, 2x4, range(0-7), [0,1,2] or [[0,1],[2,3]]";
+/// Largest number of indices in a pool.
+pub const INDICES_MAX: u32 = 1 << 20;
+
+/// Parses what follows `NAME=` in the definition of a worker's pool.
+///
+/// # Errors
+/// Says what is wrong and what could be written.
+pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError> {
+    crate::request::check_name(name)?;
+    let is_cpus = name == crate::request::CPUS;
+    let hint = if is_cpus { CPU_HINT } else { HINT };
+    let bad = |hint| ResourceError::Malformed { name: name.into(), text: text.into(), hint };
+    let plain: String = text.split_whitespace().collect();
+    let number = |text: &str| text.replace('_', "").parse::<u32>().ok().filter(|n| *n <= INDICES_MAX);
+    let kind = if let Some(inner) = enclosed(&plain, "range(", ")") {
+        let (first, last) = inner.split_once('-').ok_or_else(|| bad(hint))?;
+        let (first, last) = number(first).zip(number(last)).ok_or_else(|| bad(hint))?;
+        if first > last {
+            return Err(bad("a range goes from the smaller to the larger number"));
+        }
+        PoolKind::Range { first, last }
+    } else if let Some(inner) = enclosed(&plain, "sum(", ")") {
+        if is_cpus {
+            return Err(bad("CPUs are indexed and cannot be a sum"));
+        }
+        let amount = if name == crate::request::MEM {
+            crate::memory::parse(inner).map_err(|_| bad("write sum(64GiB) or sum(65536), in MiB"))?
+        } else {
+            inner.parse().map_err(|_| bad("a sum has at most four decimals, such as sum(2.5)"))?
+        };
+        PoolKind::Sum(amount)
+    } else if plain.starts_with('[') {
+        PoolKind::Groups(groups(&plain).ok_or_else(|| bad(hint))?)
+    } else if let Some((count, size)) = plain.split_once('x').filter(|_| is_cpus) {
+        let (count, size) = number(count).zip(number(size)).ok_or_else(|| bad(hint))?;
+        if count == 0 || size == 0 || count.checked_mul(size).is_none_or(|all| all > INDICES_MAX) {
+            return Err(bad("there must be at least one group of at least one CPU, and not a million"));
+        }
+        let group = |g: u32| (g * size..(g + 1) * size).map(|i| i.to_string()).collect();
+        PoolKind::Groups((0..count).map(group).collect())
+    } else if is_cpus {
+        match number(&plain) {
+            Some(0) => return Err(bad("a worker has at least one CPU")),
+            Some(count) => PoolKind::Range { first: 0, last: count - 1 },
+            None => return Err(bad(hint)),
+        }
+    } else {
+        return Err(bad(hint));
+    };
+    let pool = ResourcePool { name: name.into(), kind };
+    pool.check()?;
+    Ok(pool)
+}
+
+/// Parses couplings: `cpus[0]:gpus[0]=256,cpus[1]:gpus[1]`.
+///
+/// # Errors
+/// When the text is of another form.
+pub fn parse_coupling(text: &str) -> Result<Vec<Coupling>, ResourceError> {
+    let bad = || ResourceError::Coupling(text.into());
+    let side = |text: &str| {
+        let (name, group) = text.strip_suffix(']')?.split_once('[')?;
+        crate::request::check_name(name).ok()?;
+        Some((name.to_owned(), group.parse().ok()?))
+    };
+    let plain: String = text.split_whitespace().collect();
+    let mut couplings = Vec::new();
+    for part in plain.split(',') {
+        let (pair, weight) = part.split_once('=').unwrap_or((part, "256"));
+        let (left, right) = pair.split_once(':').ok_or_else(bad)?;
+        let (left, right) = side(left).zip(side(right)).ok_or_else(bad)?;
+        let weight = weight.parse().map_err(|_| bad())?;
+        couplings.push(Coupling { left, right, weight });
+    }
+    Ok(couplings)
+}
+
+impl ResourcePool {
+    /// Checks that groups have members and labels are unique.
+    ///
+    /// # Errors
+    /// Names the label, or the empty group.
+    pub fn check(&self) -> Result<(), ResourceError> {
+        let PoolKind::Groups(groups) = &self.kind else { return Ok(()) };
+        if groups.is_empty() || groups.iter().any(Vec::is_empty) {
+            return Err(ResourceError::Malformed {
+                name: self.name.clone(),
+                text: self.kind.to_string(),
+                hint: "every group needs at least one member",
+            });
+        }
+        let mut labels: Vec<&String> = groups.iter().flatten().collect();
+        labels.sort_unstable();
+        match labels.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(ResourceError::Label { name: self.name.clone(), label: pair[0].clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl WorkerResources {
+    /// Puts pools in order and checks them, their names and the couplings.
+    ///
+    /// # Errors
+    /// Names what is there twice or not at all.
+    pub fn new(
+        mut pools: Vec<ResourcePool>,
+        coupling: Vec<Coupling>,
+    ) -> Result<WorkerResources, ResourceError> {
+        pools.sort_by(|a, b| {
+            let rest = |pool: &ResourcePool| pool.name != crate::request::CPUS;
+            (rest(a), &a.name).cmp(&(rest(b), &b.name))
+        });
+        for pool in &pools {
+            crate::request::check_name(&pool.name)?;
+            pool.check()?;
+        }
+        if let Some(pair) = pools.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(ResourceError::Twice(pair[0].name.clone()));
+        }
+        let resources = WorkerResources { pools, coupling };
+        for coupling in &resources.coupling {
+            for (name, group) in [&coupling.left, &coupling.right] {
+                let groups = resources.pool(name).map_or(0, |pool| pool.kind.labels().len());
+                if *group as usize >= groups {
+                    return Err(ResourceError::Unknown { name: name.clone(), group: *group });
+                }
+            }
+        }
+        Ok(resources)
+    }
+}
+
+/// Prints the grammar that [`parse_pool`] reads.
+impl fmt::Display for PoolKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |labels: &Vec<String>| format!("[{}]", labels.join(","));
+        match self {
+            PoolKind::Range { first, last } => write!(f, "range({first}-{last})"),
+            PoolKind::Sum(amount) => write!(f, "sum({amount})"),
+            PoolKind::Groups(groups) if groups.len() == 1 => f.write_str(&list(&groups[0])),
+            PoolKind::Groups(groups) => {
+                let groups: Vec<String> = groups.iter().map(list).collect();
+                write!(f, "[{}]", groups.join(","))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Coupling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((left, a), (right, b)) = (&self.left, &self.right);
+        write!(f, "{left}[{a}]:{right}[{b}]={}", self.weight)
+    }
+}
+
+fn enclosed<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    text.strip_prefix(open)?.strip_suffix(close)
+}
+
+// `[a,b]` is one group, `[[a,b],[c]]` several. Labels may be quoted.
+fn groups(text: &str) -> Option<Vec<Vec<String>>> {
+    let inner = enclosed(text, "[", "]")?;
+    if !inner.starts_with('[') {
+        return Some(vec![labels(inner)?]);
+    }
+    let mut groups = Vec::new();
+    let mut rest = inner;
+    loop {
+        let end = rest.find(']')?;
+        groups.push(labels(rest[..end].strip_prefix('[')?)?);
+        rest = &rest[end + 1..];
+        if rest.is_empty() {
+            return Some(groups);
+        }
+        rest = rest.strip_prefix(',')?;
+    }
+}
+
+fn labels(text: &str) -> Option<Vec<String>> {
+    let label = |text: &str| {
+        let plain = enclosed(text, "\"", "\"").or_else(|| enclosed(text, "'", "'")).unwrap_or(text);
+        let good = !plain.is_empty() && !plain.contains(['"', '\'', '[', ']', ',', '(', ')']);
+        good.then(|| plain.to_owned())
+    };
+    text.split(',').map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_are_read_and_printed() {
+        for (name, text, printed) in [
+            ("cpus", "4", "range(0-3)"),
+            ("cpus", "2x2", "[[0,1],[2,3]]"),
+            ("cpus", "[0, 1, 5]", "[0,1,5]"),
+            ("gpus", "range(1-2)", "range(1-2)"),
+            ("gpus/nvidia", "[\"a\",b]", "[a,b]"),
+            ("x", "[[a,b],[c]]", "[[a,b],[c]]"),
+            ("mem", "sum(4GiB)", "sum(4096)"),
+            ("power", "sum(2.5)", "sum(2.5)"),
+        ] {
+            let kind = parse_pool(name, text).map(|pool| pool.kind);
+            assert_eq!(kind.as_ref().map(ToString::to_string), Ok(printed.into()), "{name}={text}");
+            assert_eq!(parse_pool(name, printed).map(|pool| pool.kind), kind);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_could_be_written() {
+        for (name, text, error) in [
+            ("cpus", "0", "`0` does not define resource `cpus`: a worker has at least one CPU"),
+            (
+                "cpus",
+                "sum(4)",
+                "`sum(4)` does not define resource `cpus`: CPUs are indexed and cannot be a sum",
+            ),
+            (
+                "cpus",
+                "0x4",
+                "`0x4` does not define resource `cpus`: there must be at least one group of at least one CPU, and not a million",
+            ),
+            (
+                "gpus",
+                "4",
+                "`4` does not define resource `gpus`: write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
+            ),
+            (
+                "gpus",
+                "range(3-1)",
+                "`range(3-1)` does not define resource `gpus`: a range goes from the smaller to the larger number",
+            ),
+            ("gpus", "[a,a]", "label `a` occurs twice in resource `gpus`"),
+            (
+                "gpus",
+                "[[a],[]]",
+                "`[[a],[]]` does not define resource `gpus`: write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)",
+            ),
+            (
+                "1x",
+                "sum(1)",
+                "`1x` is no name of a resource: it begins with a letter and has letters, digits and `/`",
+            ),
+        ] {
+            assert_eq!(parse_pool(name, text).map_err(|e| e.to_string()), Err(error.into()));
+        }
+    }
+
+    #[test]
+    fn couplings_name_groups_that_exist() {
+        let pools =
+            || vec![parse_pool("gpus", "[[a],[b]]").expect("pool"), parse_pool("cpus", "2x2").expect("pool")];
+        let coupling = parse_coupling("cpus[0]:gpus[0], cpus[1]:gpus[1]=10").expect("coupling");
+        let shown: Vec<String> = coupling.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["cpus[0]:gpus[0]=256", "cpus[1]:gpus[1]=10"]);
+        let resources = WorkerResources::new(pools(), coupling).expect("resources");
+        assert_eq!(resources.pools[0].name, "cpus");
+        let missing = parse_coupling("cpus[2]:gpus[0]").expect("coupling");
+        let error = WorkerResources::new(pools(), missing).map_err(|e| e.to_string());
+        assert_eq!(error, Err("the coupling names cpus[2], which this worker does not have".into()));
+        assert!(parse_coupling("cpus:gpus").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_a_surprise(text in ".*") {
+            let _ = parse_pool("cpus", &text);
+            let _ = parse_pool("x", &text);
+            let _ = parse_coupling(&text);
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! The states of a task as users see them.
 
 use std::fmt;
+use std::str::FromStr;
+
+use crate::task::WordError;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,5 +54,17 @@ impl TaskState {
 impl fmt::Display for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
+    }
+}
+
+impl FromStr for TaskState {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = text.trim().to_ascii_lowercase();
+        let found = TaskState::ALL.into_iter().find(|state| state.word() == word);
+        found.ok_or_else(|| {
+            WordError::new(text, "a task state: use waiting, running, finished, failed, canceled or aborted")
+        })
     }
 }

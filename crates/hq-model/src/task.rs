@@ -1,5 +1,7 @@
 //! What to execute: the template shared by all tasks of a submit.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{ByteString, Request};
@@ -41,9 +43,10 @@ pub struct TaskSpec {
 }
 
 /// Where an output channel goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// Thrown away.
+    #[default]
     None,
     /// A file, relative to the working directory.
     File {
@@ -52,12 +55,6 @@ pub enum Output {
         /// Remove it when the task finishes with success.
         remove_if_finished: bool,
     },
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        Output::None
-    }
 }
 
 /// How a task is bound to its CPUs.
@@ -118,4 +115,98 @@ pub struct RetryOn {
     pub signal: bool,
     /// The task reached its time limit.
     pub timeout: bool,
+}
+
+/// A text that is none of the words allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {expected}")]
+pub struct WordError {
+    text: String,
+    expected: &'static str,
+}
+
+impl WordError {
+    /// `text` was found where `expected` should be.
+    pub fn new(text: &str, expected: &'static str) -> WordError {
+        WordError { text: text.into(), expected }
+    }
+}
+
+/// Reads `1,3-5,signal,timeout`.
+impl FromStr for RetryOn {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || WordError::new(text, "a list of exit codes (1-255), `signal` and `timeout`");
+        let mut on = RetryOn::default();
+        for part in text.split(',').map(str::trim) {
+            match part {
+                "signal" => on.signal = true,
+                "timeout" => on.timeout = true,
+                codes => {
+                    let (first, last) = codes.split_once('-').unwrap_or((codes, codes));
+                    let first: u8 = first.parse().map_err(|_| bad())?;
+                    let last: u8 = last.parse().map_err(|_| bad())?;
+                    if first == 0 || first > last {
+                        return Err(bad());
+                    }
+                    on.codes.extend(first..=last);
+                }
+            }
+        }
+        on.codes.sort_unstable();
+        on.codes.dedup();
+        Ok(on)
+    }
+}
+
+/// Reads `never-restart`, `unlimited` or a number above 0.
+impl FromStr for CrashLimit {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "never-restart" => Ok(CrashLimit::NeverRestart),
+            "unlimited" => Ok(CrashLimit::Unlimited),
+            count => match count.parse() {
+                Ok(count) if count > 0 => Ok(CrashLimit::Times(count)),
+                _ => Err(WordError::new(
+                    text,
+                    "a crash limit: write a number above 0, never-restart or unlimited",
+                )),
+            },
+        }
+    }
+}
+
+impl fmt::Display for CrashLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CrashLimit::NeverRestart => f.write_str("never-restart"),
+            CrashLimit::Unlimited => f.write_str("unlimited"),
+            CrashLimit::Times(count) => count.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_rules() {
+        let on: RetryOn = "3-5,1,signal".parse().expect("rules");
+        assert_eq!(on, RetryOn { codes: vec![1, 3, 4, 5], signal: true, timeout: false });
+        for text in ["0", "256", "5-3", "boom", ""] {
+            assert!(text.parse::<RetryOn>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn crash_limits() {
+        for text in ["5", "never-restart", "unlimited"] {
+            assert_eq!(text.parse::<CrashLimit>().map(|limit| limit.to_string()), Ok(text.into()));
+        }
+        assert!("0".parse::<CrashLimit>().is_err());
+    }
 }

@@ -1,8 +1,11 @@
 //! How a worker describes itself when it joins.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::WorkerResources;
+use crate::task::WordError;
 
 /// What to do when the server is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,4 +73,69 @@ pub struct WorkerConfig {
     pub executor: Executor,
     /// Process id on its node.
     pub pid: u32,
+}
+
+impl FromStr for OnServerLost {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "reconnect" => Ok(OnServerLost::Reconnect),
+            "finish-running" => Ok(OnServerLost::FinishRunning),
+            "stop" => Ok(OnServerLost::Stop),
+            _ => Err(WordError::new(text, "one of reconnect, finish-running and stop")),
+        }
+    }
+}
+
+impl fmt::Display for OnServerLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OnServerLost::Reconnect => "reconnect",
+            OnServerLost::FinishRunning => "finish-running",
+            OnServerLost::Stop => "stop",
+        })
+    }
+}
+
+impl FromStr for Manager {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "slurm" => Ok(Manager::Slurm),
+            "pbs" => Ok(Manager::Pbs),
+            _ => Err(WordError::new(text, "a batch system: use slurm or pbs")),
+        }
+    }
+}
+
+impl fmt::Display for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Manager::Slurm => "slurm",
+            Manager::Pbs => "pbs",
+        })
+    }
+}
+
+impl FromStr for Executor {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "process" => Ok(Executor::Process),
+            "null" => Ok(Executor::Null),
+            _ => Err(WordError::new(text, "an executor: use process or null")),
+        }
+    }
+}
+
+impl fmt::Display for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Executor::Process => "process",
+            Executor::Null => "null",
+        })
+    }
 }

@@ -1,36 +1,354 @@
-//! The machine.
-use super::{Effect, Input};
-use crate::record::Record;
-use hq_model::Timestamp;
+//! The server machine: its parts, how a change is made durable, and where each input goes.
 
-/// The server's state machine.
-#[derive(Debug, Default)]
-pub struct Server {}
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::live::LiveWorker;
+use super::queue::{ClassId, Queue};
+use super::state::State;
+use super::watch::Watches;
+use super::{ConnectionId, Effect, Gate, Input};
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
+use crate::limits::{STOP_TIME_MAX, WORKER_GRACE};
+use crate::record::Record;
+use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
 /// What the shell tells a new server about itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Idle timeout of workers that have none of their own.
-    pub idle_timeout: Option<std::time::Duration>,
+    pub idle_timeout: Option<Duration>,
+    /// How long a worker may be out of touch before its tasks go elsewhere.
+    pub worker_grace: Duration,
     /// What `server info` shows of hosts, ports and paths.
-    pub info: crate::client_messages::ServerInfo,
+    pub info: ServerInfo,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions { idle_timeout: None, worker_grace: WORKER_GRACE, info: ServerInfo::default() }
+    }
+}
+
+/// The server's state machine.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) options: ServerOptions,
+    pub(super) state: State,
+    /// Ready tasks: of the queued ones those that do not wait for a retry delay.
+    pub(super) queue: Queue,
+    /// Class of each submit with tasks that have not ended.
+    pub(super) classes: BTreeMap<TemplateId, ClassId>,
+    /// Connected workers and those that may come back.
+    pub(super) live: BTreeMap<WorkerId, LiveWorker>,
+    pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
+    /// Tasks reported as started, by job.
+    pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
+    /// Ends of retry delays.
+    pub(super) delays: BTreeSet<(Timestamp, TaskRef)>,
+    pub(super) watches: Watches,
+    /// Clients that wait for a number of workers.
+    pub(super) worker_waits: Vec<(ConnectionId, u64, u32)>,
+    /// Workers and classes for which placement may have changed since it was last decided.
+    pub(super) changed_workers: BTreeSet<WorkerId>,
+    pub(super) changed_classes: BTreeSet<ClassId>,
+    stopping: Option<Stopping>,
+    /// Jobs touched by records since the last settling.
+    pub(super) touched: BTreeSet<JobId>,
+}
+
+/// A task that is reported as started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Running {
+    pub(super) worker: WorkerId,
+    pub(super) instance: Instance,
+    pub(super) since: Timestamp,
+}
+
+#[derive(Debug)]
+struct Stopping {
+    deadline: Timestamp,
+    asked_by: Vec<(ConnectionId, u64)>,
 }
 
 impl Server {
     /// A server before its first record.
-    pub fn new(_options: ServerOptions) -> Self {
-        Server {}
+    pub fn new(options: ServerOptions) -> Self {
+        Server {
+            options,
+            state: State::default(),
+            queue: Queue::default(),
+            classes: BTreeMap::new(),
+            live: BTreeMap::new(),
+            worker_connections: BTreeMap::new(),
+            running: BTreeMap::new(),
+            delays: BTreeSet::new(),
+            watches: Watches::default(),
+            worker_waits: Vec::new(),
+            changed_workers: BTreeSet::new(),
+            changed_classes: BTreeSet::new(),
+            stopping: None,
+            touched: BTreeSet::new(),
+        }
     }
+
     /// Restores: applies one record of the journal, in order, before [`Server::start`].
-    pub fn restore(&mut self, _at: Timestamp, _record: &Record) {}
+    pub fn restore(&mut self, at: Timestamp, record: &Record) {
+        self.state.apply(at, record);
+    }
+
+    /// The durable state, for observers.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Name of this server once it has started; empty when there was nothing to restore before.
+    pub fn uid(&self) -> &str {
+        &self.state.uid
+    }
+
     /// Begins a new epoch. `uid` names the server if it is a new one.
-    pub fn start(&mut self, _now: Timestamp, _uid: String, _effects: &mut Vec<Effect>) {}
+    pub fn start(&mut self, now: Timestamp, uid: String, effects: &mut Vec<Effect>) {
+        let uid = if self.state.uid.is_empty() { uid } else { self.state.uid.clone() };
+        let epoch = Epoch(self.state.epoch.0 + 1);
+        self.record(now, Record::ServerStarted { epoch, uid: uid.clone() }, effects);
+        self.options.info.uid = uid;
+        self.options.info.epoch = epoch;
+        self.options.info.started = now;
+        let jobs: Vec<JobId> = self.state.jobs.keys().copied().collect();
+        for id in jobs {
+            let job = &self.state.jobs[&id];
+            self.delays.extend(job.delayed.iter().map(|(task, at)| (*at, TaskRef::new(id, *task))));
+            let mut ready = job.queued.clone();
+            for task in job.delayed.keys() {
+                ready.remove(*task);
+            }
+            self.make_ready(id, &ready);
+        }
+        // Workers of the time before may come back with what they hold.
+        for (id, worker) in &self.state.workers {
+            if worker.ended.is_none() {
+                let mut live = LiveWorker::new(None, &worker.config, worker.joined, now);
+                live.lost_at = now.after(self.options.worker_grace);
+                self.live.insert(*id, live);
+            }
+        }
+    }
+
     /// Takes one input.
-    pub fn handle(&mut self, _now: Timestamp, _input: Input, _effects: &mut Vec<Effect>) {}
+    pub fn handle(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Client { connection, request, body } => {
+                self.client_asks(now, connection, request, body, effects);
+            }
+            Input::ClientGone { connection } => {
+                self.watches.forget_client(connection);
+                self.worker_waits.retain(|wait| wait.0 != connection);
+            }
+            Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
+            Input::WorkerGone { connection } => self.connection_lost(now, connection),
+            Input::Tick => {}
+            Input::Stop => {
+                // Workers are not told: they keep their tasks and look for the next server.
+                effects.push(Effect::Exit);
+            }
+        }
+    }
+
     /// Decides after a batch of inputs: placement, progress. To be called before the shell waits for more.
-    pub fn settle(&mut self, _now: Timestamp, _effects: &mut Vec<Effect>) {}
+    pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.lose_silent_workers(now, effects);
+        self.end_delays(now);
+        if self.stopping.is_none() {
+            self.dispatch(now, effects);
+        }
+        self.report_progress(now, effects);
+        self.answer_worker_waits(effects);
+        self.stop_when_done(now, effects);
+    }
+
     /// When the machine wants [`Input::Tick`] even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        None
+        let lost = self.live.values().map(|worker| worker.lost_at).min();
+        let delay = self.delays.first().map(|delay| delay.0);
+        let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
+        [lost, delay, stop, self.watches.next_wakeup()].into_iter().flatten().min()
+    }
+
+    /// Makes a change: applies it and has it written.
+    pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
+        self.state.apply(at, &record);
+        let job = match &record {
+            Record::JobOpened { job, .. }
+            | Record::Submitted { job, .. }
+            | Record::JobClosed { job }
+            | Record::Leased { job, .. }
+            | Record::Returned { job, .. }
+            | Record::Restarted { job, .. }
+            | Record::Failed { job, .. }
+            | Record::Canceled { job, .. }
+            | Record::Aborted { job, .. } => Some(*job),
+            Record::Finished { span, .. } => Some(span.job),
+            Record::JobForgotten { .. }
+            | Record::ServerStarted { .. }
+            | Record::WorkerJoined { .. }
+            | Record::WorkerEnded { .. } => None,
+        };
+        self.touched.extend(job);
+        effects.push(Effect::Persist { at, record });
+    }
+
+    /// Puts queued tasks into the queue of ready ones.
+    pub(super) fn make_ready(&mut self, id: JobId, ids: &IdSet) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        for (submit, ids) in job.by_submit(ids) {
+            let template = TemplateId { job: id, submit };
+            let task = &job.submits[submit as usize].task;
+            let queue = &mut self.queue;
+            let class =
+                *self.classes.entry(template).or_insert_with(|| queue.class(task.priority, &task.requests));
+            queue.add(class, template, &ids);
+            self.changed_classes.insert(class);
+        }
+    }
+
+    /// Takes tasks out of the queue of ready ones, as far as they are in it.
+    pub(super) fn make_unready(&mut self, id: JobId, ids: &IdSet) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        for (submit, ids) in job.by_submit(ids) {
+            let template = TemplateId { job: id, submit };
+            if let Some(class) = self.classes.get(&template) {
+                self.queue.remove(*class, template, &ids);
+            }
+        }
+        if !self.delays.is_empty() {
+            self.delays.retain(|(_, task)| task.job != id || !ids.contains(task.task));
+        }
+    }
+
+    /// Forgets that tasks run.
+    pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
+        let Some(running) = self.running.get_mut(&id) else { return };
+        for range in ids.ranges() {
+            let bounds = TaskId(*range.start())..=TaskId(*range.end());
+            let ended: Vec<TaskId> = running.range(bounds).map(|entry| *entry.0).collect();
+            for task in ended {
+                if let Some(worker) = running.remove(&task).and_then(|run| self.live.get_mut(&run.worker)) {
+                    worker.running -= 1;
+                }
+            }
+        }
+        if running.is_empty() {
+            self.running.remove(&id);
+        }
+    }
+
+    /// Number of tasks of a job that are reported as started.
+    pub(super) fn running_count(&self, job: JobId) -> u64 {
+        self.running.get(&job).map_or(0, |running| running.len() as u64)
+    }
+
+    /// Begins to stop: workers are stopped, and the client is answered when they have left.
+    pub(super) fn begin_stop(
+        &mut self,
+        now: Timestamp,
+        connection: ConnectionId,
+        request: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let deadline = now.after(STOP_TIME_MAX);
+        if self.stopping.is_none() {
+            for worker in self.live.values() {
+                if let Some(connection) = worker.connection {
+                    let message = ToWorker::Stop { drain: false };
+                    effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+                }
+            }
+        }
+        let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
+        stopping.asked_by.push((connection, request));
+    }
+
+    /// True while the server waits for its workers to leave.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.is_some()
+    }
+
+    fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let connected = self.live.values().any(|worker| worker.connection.is_some());
+        if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
+            return;
+        }
+        for (connection, request) in self.stopping.take().map_or_else(Vec::new, |stopping| stopping.asked_by)
+        {
+            effects.push(Effect::Answer {
+                connection,
+                request,
+                body: ClientResponse::Done,
+                gate: Gate::Synced,
+            });
+        }
+        effects.push(Effect::Exit);
+    }
+
+    fn end_delays(&mut self, now: Timestamp) {
+        while let Some(&(at, task)) = self.delays.first()
+            && at <= now
+        {
+            self.delays.pop_first();
+            self.make_ready(task.job, &IdSet::single(task.task));
+        }
+    }
+
+    fn answer_worker_waits(&mut self, effects: &mut Vec<Effect>) {
+        let connected = self.live.values().filter(|worker| worker.connection.is_some()).count() as u32;
+        self.worker_waits.retain(|&(connection, request, count)| {
+            if connected >= count {
+                let body = ClientResponse::Done;
+                effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
+            }
+            connected < count
+        });
+    }
+
+    fn client_asks(
+        &mut self,
+        now: Timestamp,
+        connection: ConnectionId,
+        request: u64,
+        body: ClientRequest,
+        effects: &mut Vec<Effect>,
+    ) {
+        match body {
+            ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
+                Ok(jobs) => self.watches.add(connection, request, jobs, until_closed, notifications),
+                Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
+            },
+            ClientRequest::WaitWorkers { count } => self.worker_waits.push((connection, request, count)),
+            ClientRequest::StopServer => self.begin_stop(now, connection, request, effects),
+            body => {
+                let result = match self.change(now, &body, effects) {
+                    Some(result) => result,
+                    None => self.view(&body),
+                };
+                let body = result.unwrap_or_else(ClientResponse::Error);
+                answer(connection, request, body, effects);
+            }
+        }
+    }
+
+    /// Why a worker is listed as gone, used by observers.
+    pub fn worker_end(&self, worker: WorkerId) -> Option<WorkerEnd> {
+        self.state.workers.get(&worker)?.ended.map(|ended| ended.1)
     }
 }
+
+// Also what only shows something waits for the disk: a client must never see what a crash could undo.
+fn answer(connection: ConnectionId, request: u64, body: ClientResponse, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
+}
+
+/// A result of handling a request.
+pub(super) type Answer = Result<ClientResponse, RequestError>;

@@ -1,6 +1,22 @@
 //! The server's state machine: what clients and workers say goes in, records, answers and messages come out.
 
+pub mod capacity;
+mod check;
+pub mod details;
+mod dispatch;
+pub mod job;
+mod live;
 mod machine;
+pub mod queue;
+mod reports;
+mod requests;
+pub mod state;
+mod views;
+mod watch;
+mod workers;
+
+#[cfg(test)]
+mod tests;
 
 pub use machine::{Server, ServerOptions};
 

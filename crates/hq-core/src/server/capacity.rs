@@ -1,0 +1,150 @@
+//! How much of what a worker offers is promised, and how many tasks of a class still fit.
+//!
+//! The server counts amounts per pool; which indices a task gets is the worker's business. A worker
+//! may be promised more than it has: the excess is its backlog.
+
+use hq_model::{Amount, AmountRequest, Request, WorkerResources};
+
+/// Amounts of one worker, by pool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capacity {
+    pools: Vec<Pool>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Pool {
+    name: String,
+    total: Amount,
+    // Over `total` when there is a backlog.
+    promised: u64,
+}
+
+/// A request resolved against a worker's pools: index and units of each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Needs(Vec<(usize, u64)>);
+
+impl Capacity {
+    /// A worker with nothing promised.
+    pub fn new(resources: &WorkerResources) -> Capacity {
+        let pool =
+            |p: &hq_model::ResourcePool| Pool { name: p.name.clone(), total: p.kind.total(), promised: 0 };
+        Capacity { pools: resources.pools.iter().map(pool).collect() }
+    }
+
+    /// What a request takes here; `None` when this worker could never run it.
+    pub fn needs(&self, request: &Request) -> Option<Needs> {
+        let mut needs = Vec::with_capacity(request.resources.len());
+        for resource in &request.resources {
+            let index = self.pools.iter().position(|p| p.name == resource.name)?;
+            let total = self.pools[index].total.0;
+            let units = match resource.amount {
+                AmountRequest::All => total,
+                AmountRequest::Some(amount, _) => amount.0,
+            };
+            if units > total || units == 0 {
+                return None;
+            }
+            needs.push((index, units));
+        }
+        Some(Needs(needs))
+    }
+
+    /// How many such tasks run here at once when nothing else does.
+    pub fn slots(&self, needs: &Needs) -> u64 {
+        needs.0.iter().map(|&(pool, units)| self.pools[pool].total.0 / units).min().unwrap_or(u64::MAX)
+    }
+
+    /// How many more such tasks fit beside all that is promised; negative when more is promised than
+    /// there is, by so many.
+    pub fn room(&self, needs: &Needs) -> i64 {
+        let room = |&(pool, units): &(usize, u64)| {
+            let pool = &self.pools[pool];
+            let free = i128::from(pool.total.0) - i128::from(pool.promised);
+            free.div_euclid(i128::from(units)) as i64
+        };
+        needs.0.iter().map(room).min().unwrap_or(i64::MAX)
+    }
+
+    /// Promises `count` tasks.
+    pub fn promise(&mut self, needs: &Needs, count: u64) {
+        for &(pool, units) in &needs.0 {
+            self.pools[pool].promised += units * count;
+        }
+    }
+
+    /// Takes back the promise for `count` tasks.
+    pub fn release(&mut self, needs: &Needs, count: u64) {
+        for &(pool, units) in &needs.0 {
+            let pool = &mut self.pools[pool];
+            assert!(
+                pool.promised >= units * count,
+                "nothing is released that was not promised: {}",
+                pool.name
+            );
+            pool.promised -= units * count;
+        }
+    }
+
+    /// True when more is promised than there is.
+    pub fn has_backlog(&self) -> bool {
+        self.pools.iter().any(|p| p.promised > p.total.0)
+    }
+
+    /// True when nothing is promised.
+    pub fn is_free(&self) -> bool {
+        self.pools.iter().all(|p| p.promised == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::{Policy, PoolKind, ResourcePool, ResourceRequest};
+
+    use super::*;
+
+    fn capacity() -> Capacity {
+        let pool = |name: &str, kind| ResourcePool { name: name.into(), kind };
+        Capacity::new(&WorkerResources {
+            pools: vec![
+                pool("cpus", PoolKind::Range { first: 0, last: 3 }),
+                pool("mem", PoolKind::Sum(Amount::whole(1000))),
+            ],
+            coupling: Vec::new(),
+        })
+    }
+
+    fn request(parts: &[(&str, u64)]) -> Request {
+        let resource = |&(name, units): &(&str, u64)| ResourceRequest {
+            name: name.into(),
+            amount: AmountRequest::Some(Amount(units), Policy::Compact),
+        };
+        Request { resources: parts.iter().map(resource).collect(), ..Request::default() }
+    }
+
+    #[test]
+    fn the_scarcest_pool_decides() {
+        let capacity = capacity();
+        for (parts, slots) in [
+            (&[("cpus", 10_000)][..], Some(4)),
+            (&[("cpus", 5_000)], Some(8)),
+            (&[("cpus", 10_000), ("mem", 4_000_000)], Some(2)),
+            (&[("cpus", 50_000)], None),
+            (&[("gpus", 10_000)], None),
+        ] {
+            let needs = capacity.needs(&request(parts));
+            assert_eq!(needs.map(|n| capacity.slots(&n)), slots, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn more_may_be_promised_than_there_is() {
+        let mut capacity = capacity();
+        let needs = capacity.needs(&request(&[("cpus", 20_000)])).expect("fits");
+        capacity.promise(&needs, 5);
+        assert_eq!(capacity.room(&needs), -3);
+        capacity.release(&needs, 4);
+        assert_eq!(capacity.room(&needs), 1);
+        capacity.release(&needs, 1);
+        assert!(capacity.is_free());
+    }
+}

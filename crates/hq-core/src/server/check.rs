@@ -1,0 +1,128 @@
+//! What must hold of the server machine after every step, recounted from scratch: for the simulator and tests.
+
+use std::collections::BTreeMap;
+
+use hq_model::{IdSet, TaskId};
+
+use super::machine::Server;
+use crate::worker_messages::TemplateId;
+
+impl Server {
+    /// Checks the machine's own bookkeeping.
+    ///
+    /// # Errors
+    /// Says which rule is broken, where.
+    pub fn check(&self) -> Result<(), String> {
+        self.each_task_is_in_one_set()?;
+        self.running_tasks_are_leased()?;
+        self.ready_tasks_are_queued()?;
+        self.leases_are_held()?;
+        self.promises_match_what_is_held()
+    }
+
+    fn each_task_is_in_one_set(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            let mut all = IdSet::new();
+            let sets = [&job.queued, &job.finished, &job.failed, &job.canceled, &job.aborted];
+            for set in sets.into_iter().chain(job.leased.values()) {
+                if all.intersects(set) {
+                    return Err(format!("job {id}: a task is in two states: {:?}", all.intersection(set)));
+                }
+                all.union_with(set);
+            }
+            if all != job.ids {
+                return Err(format!("job {id}: the states hold {all:?}, the job {:?}", job.ids));
+            }
+            let counters = job.counters(self.running_count(*id));
+            if counters.total() != job.ids.len() {
+                return Err(format!("job {id}: counters {counters:?} for {} tasks", job.ids.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn running_tasks_are_leased(&self) -> Result<(), String> {
+        let mut counts = BTreeMap::new();
+        for (id, tasks) in &self.running {
+            let job = self.state.jobs.get(id).ok_or_else(|| format!("job {id} runs and is not there"))?;
+            for (task, run) in tasks {
+                *counts.entry(run.worker).or_insert(0) += 1;
+                if !job.leased.get(&run.worker).is_some_and(|leased| leased.contains(*task)) {
+                    return Err(format!("task {id}@{task} runs on worker {} without a lease", run.worker));
+                }
+                if job.instance_of(*task) != run.instance {
+                    return Err(format!("task {id}@{task} runs as instance {}", run.instance));
+                }
+            }
+        }
+        for (id, live) in &self.live {
+            let counted = counts.get(id).copied().unwrap_or(0);
+            if live.running != counted {
+                return Err(format!("worker {id} runs {counted} tasks, {} are counted", live.running));
+            }
+        }
+        Ok(())
+    }
+
+    fn ready_tasks_are_queued(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            let mut ready: IdSet =
+                job.delayed.keys().copied().filter(|task| self.is_delayed(*id, *task)).collect();
+            for submit in 0..job.submits.len() as u32 {
+                let template = TemplateId { job: *id, submit };
+                let queued = self.classes.get(&template).and_then(|class| self.queue.ready(*class, template));
+                if let Some(queued) = queued {
+                    ready.union_with(queued);
+                }
+            }
+            if ready != job.queued {
+                return Err(format!(
+                    "job {id}: {ready:?} can be placed or wait, {:?} are queued",
+                    job.queued
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_delayed(&self, job: hq_model::JobId, task: TaskId) -> bool {
+        self.delays.iter().any(|(_, delayed)| delayed.job == job && delayed.task == task)
+    }
+
+    fn leases_are_held(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            for (worker, leased) in &job.leased {
+                let Some(live) = self.live.get(worker) else {
+                    return Err(format!("job {id}: tasks are leased to worker {worker}, which is gone"));
+                };
+                if live.connection.is_none() || live.reconcile_at.is_some() {
+                    continue;
+                }
+                let mut held = IdSet::new();
+                for (_, part) in live.held.range(super::requests::templates_of(*id)) {
+                    held.union_with(&part.ids);
+                }
+                if !held.contains_all(leased) {
+                    return Err(format!("job {id}: worker {worker} holds {held:?}, leased are {leased:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn promises_match_what_is_held(&self) -> Result<(), String> {
+        for (id, live) in &self.live {
+            let mut recount = super::capacity::Capacity::new(&self.state.workers[id].config.resources);
+            for (template, held) in &live.held {
+                let Some(class) = self.classes.get(template) else { continue };
+                if let Some(needs) = recount.needs(&self.queue.key(*class).requests[0]) {
+                    recount.promise(&needs, held.ids.len());
+                }
+            }
+            if recount != live.capacity {
+                return Err(format!("worker {id}: promised {:?}, held {recount:?}", live.capacity));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Ready tasks, grouped into request classes: the unit of placement.
+//!
+//! A class is all submits with equal requests and priority. Classes are visited by priority, then by
+//! the age of their oldest job; within a class, older jobs and submits go first.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::{IdSet, JobId, Request};
+
+use crate::worker_messages::TemplateId;
+
+/// Names a request class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+/// What tasks of a class have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClassKey {
+    /// Larger first.
+    pub priority: i32,
+    /// Variants.
+    pub requests: Vec<Request>,
+}
+
+/// The ready tasks of all jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    ids: BTreeMap<ClassKey, ClassId>,
+    classes: Vec<Class>,
+    order: BTreeSet<(Reverse<i32>, TemplateId, ClassId)>,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    key: ClassKey,
+    ready: BTreeMap<TemplateId, IdSet>,
+    count: u64,
+}
+
+impl Queue {
+    /// The class of these requests and priority.
+    pub fn class(&mut self, priority: i32, requests: &[Request]) -> ClassId {
+        let key = ClassKey { priority, requests: requests.to_vec() };
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let id = ClassId(self.classes.len() as u32);
+        self.ids.insert(key.clone(), id);
+        self.classes.push(Class { key, ready: BTreeMap::new(), count: 0 });
+        id
+    }
+
+    /// What the tasks of a class have in common.
+    pub fn key(&self, class: ClassId) -> &ClassKey {
+        &self.classes[class.0 as usize].key
+    }
+
+    /// Ready tasks of a class.
+    pub fn count(&self, class: ClassId) -> u64 {
+        self.classes[class.0 as usize].count
+    }
+
+    /// Classes with ready tasks, in the order in which they are placed.
+    pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.order.iter().map(|entry| entry.2)
+    }
+
+    /// True when no task is ready.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Adds ready tasks.
+    pub fn add(&mut self, class: ClassId, template: TemplateId, ids: &IdSet) {
+        if ids.is_empty() {
+            return;
+        }
+        self.change(class, |class| {
+            let ready = class.ready.entry(template).or_default();
+            let before = ready.len();
+            ready.union_with(ids);
+            class.count += ready.len() - before;
+        });
+    }
+
+    /// Removes tasks, as far as they are ready.
+    pub fn remove(&mut self, class: ClassId, template: TemplateId, ids: &IdSet) {
+        self.change(class, |class| {
+            let Some(ready) = class.ready.get_mut(&template) else { return };
+            let before = ready.len();
+            ready.subtract(ids);
+            class.count -= before - ready.len();
+            if ready.is_empty() {
+                class.ready.remove(&template);
+            }
+        });
+    }
+
+    /// The oldest submit of a class that has ready tasks.
+    pub fn head(&self, class: ClassId) -> Option<TemplateId> {
+        self.classes[class.0 as usize].ready.first_key_value().map(|ready| *ready.0)
+    }
+
+    /// Takes up to `count` tasks of the oldest submit of a class that has some.
+    pub fn take(&mut self, class: ClassId, count: u64) -> Option<(TemplateId, IdSet)> {
+        let mut taken = None;
+        self.change(class, |class| {
+            let Some((&template, ready)) = class.ready.iter_mut().next() else { return };
+            let ids = ready.take_first(count);
+            class.count -= ids.len();
+            if ready.is_empty() {
+                class.ready.remove(&template);
+            }
+            taken = Some((template, ids));
+        });
+        taken
+    }
+
+    /// Removes all tasks of a job.
+    pub fn forget(&mut self, job: JobId) {
+        let first = TemplateId { job, submit: 0 };
+        let last = TemplateId { job, submit: u32::MAX };
+        for index in 0..self.classes.len() {
+            let keys: Vec<TemplateId> = self.classes[index].ready.range(first..=last).map(|e| *e.0).collect();
+            for template in keys {
+                self.change(ClassId(index as u32), |class| {
+                    class.count -= class.ready.remove(&template).map_or(0, |ids| ids.len());
+                });
+            }
+        }
+    }
+
+    /// The ready tasks of one submit.
+    pub fn ready(&self, class: ClassId, template: TemplateId) -> Option<&IdSet> {
+        self.classes[class.0 as usize].ready.get(&template)
+    }
+
+    // Keeps `order` in step with the head of the class.
+    fn change(&mut self, id: ClassId, change: impl FnOnce(&mut Class)) {
+        let class = &mut self.classes[id.0 as usize];
+        let place = |class: &Class| {
+            class.ready.first_key_value().map(|(template, _)| (Reverse(class.key.priority), *template, id))
+        };
+        let before = place(class);
+        change(class);
+        let after = place(class);
+        if before != after {
+            if let Some(before) = before {
+                self.order.remove(&before);
+            }
+            if let Some(after) = after {
+                self.order.insert(after);
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What workers report of tasks, and what it changes.
+//!
+//! A report changes a task only if the task is leased to that worker as that instance. Whatever its
+//! state, a reported task takes nothing of the worker any more.
+
+use hq_model::task::{Retry, RetryOn};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::machine::Server;
+use super::{Effect, Gate};
+use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX};
+use crate::measures::MeasuresWriter;
+use crate::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
+use crate::worker_messages::{Report, Started, TemplateId, ToWorker};
+
+impl Server {
+    /// Takes in a report.
+    pub(super) fn worker_reports(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        report: Report,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let Some(connection) = live.connection else { return };
+        let number = report.number;
+        // A repeated report was taken in before; it only wants to hear so again.
+        if number > live.last_report {
+            live.last_report = number;
+            for span in report.finished {
+                self.tasks_finished(now, worker, span, effects);
+            }
+            for (job, failure) in report.failed {
+                self.task_failed(now, worker, job, failure, effects);
+            }
+            for (job, ids) in report.returned {
+                let ids = self.not_held_again(worker, job, ids);
+                let leased = self.leased_to(worker, job, &ids);
+                self.release(worker, job, &ids);
+                if !leased.is_empty() {
+                    self.end_running(job, &leased);
+                    self.record(now, Record::Returned { worker, job, ids: leased.clone() }, effects);
+                    self.make_ready(job, &leased);
+                }
+            }
+            for (job, ids) in report.canceled {
+                // Leased ones were not canceled by us: the worker gave them up by itself.
+                let ids = self.not_held_again(worker, job, ids);
+                self.tasks_lost(now, worker, job, &ids, effects);
+            }
+            for (job, ids) in report.interrupted {
+                let ids = self.not_held_again(worker, job, ids);
+                self.tasks_lost(now, worker, job, &ids, effects);
+            }
+            for Started { job, task, instance, at } in report.started {
+                self.task_started(worker, job, task, instance, at);
+            }
+            self.reconcile(now, worker, effects);
+        }
+        effects.push(Effect::ToWorker {
+            connection,
+            message: ToWorker::Saved { report: number },
+            gate: Gate::Synced,
+        });
+    }
+
+    fn leased_to(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
+        let leased = self.state.jobs.get(&job).and_then(|job| job.leased.get(&worker));
+        leased.map_or_else(IdSet::new, |leased| leased.intersection(ids))
+    }
+
+    // Reports that a returned worker sends again are older than its hello: what it says to hold was
+    // handed to it after they were made.
+    fn not_held_again(&self, worker: WorkerId, job: JobId, mut ids: IdSet) -> IdSet {
+        if let Some(live) = self.live.get(&worker).filter(|live| live.reconcile_at.is_some()) {
+            for (_, held) in live.held.range(super::requests::templates_of(job)) {
+                ids.subtract(&held.ids);
+            }
+        }
+        ids
+    }
+
+    // A worker ended these as that instance: it has none of them any more, but for those that were
+    // handed to it as another one. Returns those whose attempt this was.
+    fn attempt_ended(&mut self, worker: WorkerId, id: JobId, ids: &IdSet, instance: Instance) -> IdSet {
+        let ids = self.not_held_again(worker, id, ids.clone());
+        let leased = self.leased_to(worker, id, &ids);
+        let valid = match self.state.jobs.get(&id) {
+            Some(job) => job.with_instance(&leased, instance),
+            None => IdSet::new(),
+        };
+        let other = leased.difference(&valid);
+        self.release(worker, id, &ids.difference(&other));
+        valid
+    }
+
+    fn tasks_finished(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        span: FinishedSpan,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = span.job;
+        self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
+        let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
+        if valid.is_empty() {
+            return;
+        }
+        self.end_running(id, &valid);
+        let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
+        self.record(now, Record::Finished { worker, span }, effects);
+        self.forget_if_over(id);
+    }
+
+    fn learn_wall(&mut self, worker: WorkerId, job: JobId, ids: &IdSet, count: u32, wall_us: u64) {
+        let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task));
+        let Some(submit) = submit else { return };
+        let live = self.live.get_mut(&worker);
+        if let Some(held) = live.and_then(|live| live.held.get_mut(&TemplateId { job, submit })) {
+            held.learn_wall(count, wall_us);
+        }
+    }
+
+    fn task_failed(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        id: JobId,
+        mut failure: Failure,
+        effects: &mut Vec<Effect>,
+    ) {
+        let ids = IdSet::single(failure.task);
+        self.learn_wall(worker, id, &ids, 1, failure.usage.wall_us);
+        if self.attempt_ended(worker, id, &ids, failure.instance).is_empty() {
+            return;
+        }
+        let job = &self.state.jobs[&id];
+        failure.worker = Some(worker);
+        cut(&mut failure.error, ERROR_TEXT_MAX);
+        let retries = job.retries.get(&failure.task).copied().unwrap_or(0);
+        let submit = job.submit_of(failure.task).unwrap_or(0) as usize;
+        match retry_delay(&job.submits[submit].task.retry, retries, failure.kind) {
+            Some(delay) => {
+                let not_before = now.after(delay);
+                self.restart(now, id, &ids, RestartCause::Retry { not_before }, effects);
+            }
+            None => self.fail(now, id, failure, effects),
+        }
+    }
+
+    /// A task failed for good; perhaps that is one failure too many for its job.
+    pub(super) fn fail(&mut self, now: Timestamp, id: JobId, failure: Failure, effects: &mut Vec<Effect>) {
+        let task = IdSet::single(failure.task);
+        self.make_unready(id, &task);
+        self.end_running(id, &task);
+        self.record(now, Record::Failed { job: id, failure }, effects);
+        let job = &self.state.jobs[&id];
+        let failed = job.failed.len();
+        if let Some(limit) = job.spec.max_fails.filter(|limit| failed > *limit) {
+            let ids = job.alive();
+            if !ids.is_empty() {
+                let reason = format!("{failed} tasks of the job failed, more than the {limit} allowed.");
+                self.end_early(now, id, &ids, effects);
+                self.record(now, Record::Aborted { job: id, ids, reason }, effects);
+            }
+        }
+        self.forget_if_over(id);
+    }
+
+    fn tasks_lost(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        job: JobId,
+        ids: &IdSet,
+        effects: &mut Vec<Effect>,
+    ) {
+        let leased = self.leased_to(worker, job, ids);
+        self.release(worker, job, ids);
+        if !leased.is_empty() {
+            self.lose_running(now, worker, job, &leased, RestartCause::Left, effects);
+        }
+    }
+
+    fn task_started(&mut self, worker: WorkerId, id: JobId, task: TaskId, instance: Instance, at: Timestamp) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task));
+        let submit = job.submit_of(task);
+        if is_leased && job.instance_of(task) == instance {
+            self.task_runs(worker, id, task, instance, at);
+            self.touched.insert(id);
+        }
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.last_task = Some((TaskRef::new(id, task), at));
+            let template = submit.map(|submit| TemplateId { job: id, submit });
+            if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {
+                held.retracting.remove(task);
+            }
+        }
+    }
+}
+
+// The measures of some tasks of a span.
+fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
+    let mut measures = MeasuresWriter::new(span.measures.has_usage());
+    for (task, (start, usage)) in span.ids.iter().zip(span.measures.iter()) {
+        if ids.contains(task) {
+            measures.push(start, &usage);
+        }
+    }
+    FinishedSpan { job: span.job, instance: span.instance, ids, measures: measures.finish() }
+}
+
+// The wait before the next retry; `None` when there is none.
+fn retry_delay(retry: &Retry, retries: u32, failure: FailureKind) -> Option<std::time::Duration> {
+    if retries >= retry.max {
+        return None;
+    }
+    let RetryOn { codes, signal, timeout } = &retry.on;
+    let any = codes.is_empty() && !signal && !timeout;
+    let wanted = match failure {
+        FailureKind::Exit(code) => codes.contains(&code),
+        FailureKind::Signal(_) => *signal,
+        FailureKind::Timeout => *timeout,
+        FailureKind::Start | FailureKind::Crashes => false,
+    };
+    (any || wanted).then(|| retry.delay.saturating_mul(1 << retries.min(20)).min(RETRY_DELAY_MAX))
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+}

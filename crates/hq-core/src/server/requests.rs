@@ -1,0 +1,335 @@
+//! Requests of clients that change something.
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
+
+use super::machine::{Answer, Server};
+use super::{Effect, Gate};
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
+use crate::limits::CANCEL_REASON_MAX;
+use crate::record::{Record, RequestKey};
+use crate::worker_messages::ToWorker;
+
+impl Server {
+    /// Handles a request that changes something; `None` when it does not.
+    pub(super) fn change(
+        &mut self,
+        now: Timestamp,
+        body: &ClientRequest,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Answer> {
+        let result = match body {
+            ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
+            ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
+            ClientRequest::CloseJobs { jobs } => self.close_jobs(now, jobs, effects),
+            ClientRequest::Cancel { jobs, tasks, reason } => {
+                self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
+            }
+            ClientRequest::ForgetJobs { jobs, states } => self.forget_jobs(now, jobs, states, effects),
+            ClientRequest::StopWorkers { workers, drain } => self.stop_workers(workers, *drain, effects),
+            _ => return None,
+        };
+        Some(result)
+    }
+
+    fn submit(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        submit: &Submit,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        if let Some((job, ids)) = self.state.answered.get(&key) {
+            return Ok(ClientResponse::Submitted { job: *job, ids: ids.clone(), warnings: Vec::new() });
+        }
+        if self.is_stopping() {
+            return Err(RequestError::Stopping);
+        }
+        check_spec(submit)?;
+        let (job, spec) = match &submit.target {
+            Target::New(spec) => {
+                check_name(spec)?;
+                (JobId(self.state.last_job.0 + 1), Some(spec.clone()))
+            }
+            Target::Open(job) => match self.state.jobs.get(job) {
+                None => return Err(RequestError::NoJob(*job)),
+                Some(state) if !state.is_open => return Err(RequestError::JobNotOpen(*job)),
+                Some(_) => (*job, None),
+            },
+        };
+        let ids = self.new_ids(job, &submit.ids)?;
+        if !submit.entries.is_empty() && submit.entries.len() as u64 != ids.len() {
+            let (entries, tasks) = (submit.entries.len(), ids.len());
+            return Err(RequestError::Invalid(format!("{entries} entries were given for {tasks} tasks.")));
+        }
+        let record = Record::Submitted {
+            job,
+            key,
+            spec,
+            ids: ids.clone(),
+            entries: submit.entries.clone(),
+            task: submit.spec.clone(),
+            submit_dir: submit.submit_dir.clone(),
+        };
+        self.record(now, record, effects);
+        self.make_ready(job, &ids);
+        let warnings = self.warnings(submit);
+        Ok(ClientResponse::Submitted { job, ids, warnings })
+    }
+
+    fn new_ids(&self, id: JobId, wanted: &TaskIds) -> Result<IdSet, RequestError> {
+        let job = self.state.jobs.get(&id);
+        match wanted {
+            TaskIds::Given(ids) => {
+                if ids.is_empty() {
+                    return Err(RequestError::Invalid("A submit needs at least one task.".into()));
+                }
+                let taken = job.and_then(|job| job.ids.intersection(ids).first());
+                match taken {
+                    Some(task) => Err(RequestError::TaskExists(id, task)),
+                    None => Ok(ids.clone()),
+                }
+            }
+            TaskIds::Next(count) => {
+                let next = job.and_then(|job| job.ids.last()).map_or(0, |TaskId(last)| u64::from(last) + 1);
+                let last = (next + u64::from(*count)).checked_sub(1).filter(|_| *count > 0);
+                let Some(last) = last else {
+                    return Err(RequestError::Invalid("A submit needs at least one task.".into()));
+                };
+                match u32::try_from(last) {
+                    Ok(last) => Ok(IdSet::range(next as u32, last)),
+                    Err(_) => Err(RequestError::Invalid(format!("Job {id} has no task ids left."))),
+                }
+            }
+        }
+    }
+
+    // Things the user should know about an accepted submit.
+    fn warnings(&mut self, submit: &Submit) -> Vec<String> {
+        let request = &submit.spec.requests[0];
+        let connected = self.live.values().filter(|worker| worker.connection.is_some());
+        let mut workers = 0;
+        for worker in connected {
+            if worker.capacity.needs(request).is_some() {
+                return Vec::new();
+            }
+            workers += 1;
+        }
+        if workers == 0 {
+            return Vec::new();
+        }
+        vec![format!("None of the {workers} connected workers could ever run these tasks.")]
+    }
+
+    fn open_job(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        spec: &JobSpec,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        if let Some((job, _)) = self.state.answered.get(&key) {
+            return Ok(ClientResponse::Submitted { job: *job, ids: IdSet::new(), warnings: Vec::new() });
+        }
+        check_name(spec)?;
+        let job = JobId(self.state.last_job.0 + 1);
+        self.record(now, Record::JobOpened { job, key, spec: spec.clone() }, effects);
+        Ok(ClientResponse::Submitted { job, ids: IdSet::new(), warnings: Vec::new() })
+    }
+
+    fn close_jobs(&mut self, now: Timestamp, jobs: &Selector, effects: &mut Vec<Effect>) -> Answer {
+        let selected = self.select_jobs(jobs)?;
+        let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
+        if let (Selector::Ids(_) | Selector::Last, Some(closed)) =
+            (jobs, selected.iter().find(|id| !open.contains(id)))
+        {
+            return Err(RequestError::JobNotOpen(*closed));
+        }
+        for job in &open {
+            self.record(now, Record::JobClosed { job: *job }, effects);
+            self.forget_if_over(*job);
+        }
+        Ok(ClientResponse::Jobs(open))
+    }
+
+    fn cancel(
+        &mut self,
+        now: Timestamp,
+        jobs: &Selector,
+        tasks: Option<&IdSet>,
+        reason: Option<&str>,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        if reason.is_some_and(|reason| reason.chars().count() > CANCEL_REASON_MAX) {
+            let text = format!("A reason may have {CANCEL_REASON_MAX} characters at most.");
+            return Err(RequestError::Invalid(text));
+        }
+        let selected = self.select_jobs(jobs)?;
+        if let Some(tasks) = tasks {
+            for id in &selected {
+                if let Some(task) = tasks.difference(&self.state.jobs[id].ids).first() {
+                    return Err(RequestError::NoTask(*id, task));
+                }
+            }
+        }
+        let mut answer = Vec::with_capacity(selected.len());
+        for id in selected {
+            let alive = self.state.jobs[&id].alive();
+            let wanted = tasks.unwrap_or(&self.state.jobs[&id].ids);
+            let ids = alive.intersection(wanted);
+            let ended = wanted.len() - ids.len();
+            if !ids.is_empty() {
+                self.end_early(now, id, &ids, effects);
+                let reason = reason.map(str::to_owned);
+                self.record(now, Record::Canceled { job: id, ids: ids.clone(), reason }, effects);
+            }
+            // A canceled job is over: an open one takes no more tasks.
+            if tasks.is_none() && self.state.jobs[&id].is_open {
+                self.record(now, Record::JobClosed { job: id }, effects);
+            }
+            self.forget_if_over(id);
+            answer.push((id, ids, ended));
+        }
+        Ok(ClientResponse::Canceled(answer))
+    }
+
+    /// Tasks that have not ended will end now without running on: tells the workers that hold them,
+    /// and takes them out of the queue. The record that says how they ended follows.
+    pub(super) fn end_early(&mut self, _now: Timestamp, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+        self.make_unready(id, ids);
+        self.end_running(id, ids);
+        let leased = &self.state.jobs[&id].leased;
+        for (worker, held) in leased {
+            let ids = held.intersection(ids);
+            let connection = self.live.get(worker).and_then(|worker| worker.connection);
+            if let (false, Some(connection)) = (ids.is_empty(), connection) {
+                let message = ToWorker::Cancel { job: id, ids };
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            }
+        }
+    }
+
+    fn forget_jobs(
+        &mut self,
+        now: Timestamp,
+        jobs: &Selector,
+        states: &[hq_model::JobState],
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        let mut selected = self.select_jobs(jobs)?;
+        if let Selector::Ids(_) | Selector::Last = jobs
+            && let Some(alive) = selected.iter().find(|id| !self.state.jobs[id].has_ended())
+        {
+            return Err(RequestError::JobAlive(*alive));
+        }
+        selected.retain(|id| {
+            let job = &self.state.jobs[id];
+            job.has_ended() && (states.is_empty() || states.contains(&job.counters(0).state(false)))
+        });
+        for job in &selected {
+            self.record(now, Record::JobForgotten { job: *job }, effects);
+        }
+        Ok(ClientResponse::Jobs(selected))
+    }
+
+    fn stop_workers(&mut self, workers: &Selector, drain: bool, effects: &mut Vec<Effect>) -> Answer {
+        let selected = self.select_workers(workers)?;
+        let mut stopped = Vec::new();
+        for id in selected {
+            let live = self.live.get_mut(&id).filter(|worker| worker.connection.is_some());
+            let Some(live) = live else {
+                match workers {
+                    Selector::All => continue,
+                    Selector::Ids(_) | Selector::Last => return Err(RequestError::WorkerEnded(id)),
+                }
+            };
+            live.is_draining = true;
+            if let Some(connection) = live.connection {
+                let message = ToWorker::Stop { drain };
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+            }
+            stopped.push(id);
+        }
+        Ok(ClientResponse::WorkersStopped(stopped))
+    }
+
+    /// The jobs a selector means, ascending.
+    pub(super) fn select_jobs(&self, jobs: &Selector) -> Result<Vec<JobId>, RequestError> {
+        match jobs {
+            Selector::All => Ok(self.state.jobs.keys().copied().collect()),
+            Selector::Last => {
+                self.state.jobs.last_key_value().map(|job| vec![*job.0]).ok_or(RequestError::NoJobs)
+            }
+            Selector::Ids(ids) => {
+                let ids = ids.iter().map(|id| JobId(id.0));
+                let known =
+                    |id| self.state.jobs.contains_key(&id).then_some(id).ok_or(RequestError::NoJob(id));
+                ids.map(known).collect()
+            }
+        }
+    }
+
+    /// The workers a selector means, ascending; ended ones too.
+    pub(super) fn select_workers(&self, workers: &Selector) -> Result<Vec<WorkerId>, RequestError> {
+        let all = &self.state.workers;
+        match workers {
+            Selector::All => Ok(all.keys().copied().collect()),
+            Selector::Last => all.last_key_value().map(|w| vec![*w.0]).ok_or(RequestError::NoWorkers),
+            Selector::Ids(ids) => {
+                let ids = ids.iter().map(|id| WorkerId(id.0));
+                let known = |id| all.contains_key(&id).then_some(id).ok_or(RequestError::NoWorker(id));
+                ids.map(known).collect()
+            }
+        }
+    }
+
+    /// Drops what was kept to place tasks of a job that is over.
+    pub(super) fn forget_if_over(&mut self, id: JobId) {
+        if self.state.jobs.get(&id).is_none_or(|job| job.has_ended()) {
+            let of_job = templates_of(id);
+            let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
+            for template in over {
+                // Workers may still hold canceled tasks; what those take is released by class.
+                if !self.live.values().any(|worker| worker.held.contains_key(&template)) {
+                    self.classes.remove(&template);
+                }
+            }
+        }
+    }
+}
+
+/// All submits of a job.
+pub(super) fn templates_of(job: JobId) -> std::ops::RangeInclusive<crate::worker_messages::TemplateId> {
+    let template = |submit| crate::worker_messages::TemplateId { job, submit };
+    template(0)..=template(u32::MAX)
+}
+
+fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
+    if spec.name.contains(['\n', '\t']) {
+        return Err(RequestError::Invalid("A job name may not contain a newline or a tab.".into()));
+    }
+    Ok(())
+}
+
+fn check_spec(submit: &Submit) -> Result<(), RequestError> {
+    let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
+    let spec = &submit.spec;
+    if spec.args.is_empty() {
+        return invalid("A task needs a program.");
+    }
+    match &spec.requests[..] {
+        [] => invalid("A task needs a resource request."),
+        [request] if request.nodes > 0 => invalid("Multi-node tasks are not supported by this release."),
+        [_] => Ok(()),
+        _ => invalid("Several resource variants are not supported by this release."),
+    }
+}
+
+/// The state of a task for filters: `running` says whether it is reported as started.
+pub(super) fn shown_state(state: TaskState, running: bool) -> TaskState {
+    match state {
+        TaskState::Waiting if running => TaskState::Running,
+        state => state,
+    }
+}

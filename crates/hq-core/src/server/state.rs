@@ -1,0 +1,196 @@
+//! The durable state of the server: the fold of its records.
+//!
+//! [`State::apply`] is the only function that changes it, live and on restore alike.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hq_model::worker::WorkerConfig;
+use hq_model::{Epoch, IdSet, JobId, TaskState, Timestamp, WorkerId};
+
+use super::details::Details;
+use super::job::{Job, SubmitState};
+use crate::limits::{FAILURE_DETAILS_MAX, REQUEST_KEYS_MAX};
+use crate::record::{Record, RequestKey, RestartCause};
+use crate::worker_messages::WorkerEnd;
+
+/// All that survives a restart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    /// Names the server.
+    pub uid: String,
+    /// How often it was started.
+    pub epoch: Epoch,
+    /// Jobs that are not forgotten.
+    pub jobs: BTreeMap<JobId, Job>,
+    /// Workers that ever joined.
+    pub workers: BTreeMap<WorkerId, WorkerState>,
+    /// The largest job id ever given.
+    pub last_job: JobId,
+    /// Times and use of finished tasks.
+    pub details: Details,
+    /// Answers to recent requests by their keys.
+    pub answered: BTreeMap<RequestKey, (JobId, IdSet)>,
+    answered_order: VecDeque<RequestKey>,
+    failures_order: VecDeque<(JobId, hq_model::TaskId)>,
+}
+
+/// A worker's durable state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerState {
+    /// What it said of itself.
+    pub config: WorkerConfig,
+    /// When it joined.
+    pub joined: Timestamp,
+    /// When and why it left.
+    pub ended: Option<(Timestamp, WorkerEnd)>,
+}
+
+impl State {
+    /// Applies one record. Records come from this server's own decisions or from its journal, and
+    /// those are in the order in which they were made; one about something unknown changes nothing.
+    pub fn apply(&mut self, at: Timestamp, record: &Record) {
+        match record {
+            Record::ServerStarted { epoch, uid } => {
+                self.epoch = *epoch;
+                self.uid.clone_from(uid);
+            }
+            Record::JobOpened { job, key, spec } => {
+                self.jobs.insert(*job, Job::new(spec.clone(), true, at));
+                self.last_job = self.last_job.max(*job);
+                self.remember(*key, *job, IdSet::new());
+            }
+            Record::Submitted { job, key, spec, ids, entries, task, submit_dir } => {
+                if let Some(spec) = spec {
+                    self.jobs.insert(*job, Job::new(spec.clone(), false, at));
+                    self.last_job = self.last_job.max(*job);
+                }
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.add_submit(SubmitState {
+                        ids: ids.clone(),
+                        entries: entries.clone(),
+                        task: task.clone(),
+                        submit_dir: submit_dir.clone(),
+                        submitted: at,
+                    });
+                }
+                self.remember(*key, *job, ids.clone());
+            }
+            Record::JobForgotten { job } => {
+                self.jobs.remove(job);
+                self.details.forget(*job);
+            }
+            Record::WorkerJoined { worker, config } => {
+                let config = (**config).clone();
+                self.workers.insert(*worker, WorkerState { config, joined: at, ended: None });
+            }
+            Record::WorkerEnded { worker, end } => {
+                if let Some(worker) = self.workers.get_mut(worker) {
+                    worker.ended = Some((at, *end));
+                }
+            }
+            Record::Finished { worker, span } => {
+                if let Some(job) = self.jobs.get_mut(&span.job) {
+                    job.take_alive(&span.ids);
+                    job.finished.union_with(&span.ids);
+                    job.usage.add(span.measures.total());
+                    job.note_worker(*worker);
+                    job.last_end = at;
+                    self.details.add(*worker, span.clone());
+                }
+            }
+            Record::Failed { job: id, failure } => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.take_alive(&IdSet::single(failure.task));
+                    job.failed.insert(failure.task);
+                    job.usage.add(&failure.usage);
+                    job.failures.insert(failure.task, (at, failure.clone()));
+                    if let Some(worker) = failure.worker {
+                        job.note_worker(worker);
+                    }
+                    job.last_end = at;
+                    self.bound_failures(*id, failure.task);
+                }
+            }
+            Record::JobClosed { job }
+            | Record::Leased { job, .. }
+            | Record::Returned { job, .. }
+            | Record::Restarted { job, .. }
+            | Record::Canceled { job, .. }
+            | Record::Aborted { job, .. } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    apply_to_job(job, at, record);
+                }
+            }
+        }
+    }
+
+    /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
+    pub fn task_state(&self, task: hq_model::TaskRef) -> Option<TaskState> {
+        self.jobs.get(&task.job)?.state_of(task.task)
+    }
+
+    fn remember(&mut self, key: RequestKey, job: JobId, ids: IdSet) {
+        if self.answered.insert(key, (job, ids)).is_none() {
+            self.answered_order.push_back(key);
+        }
+        if self.answered_order.len() > REQUEST_KEYS_MAX
+            && let Some(oldest) = self.answered_order.pop_front()
+        {
+            self.answered.remove(&oldest);
+        }
+    }
+
+    fn bound_failures(&mut self, job: JobId, task: hq_model::TaskId) {
+        self.failures_order.push_back((job, task));
+        if self.failures_order.len() > FAILURE_DETAILS_MAX
+            && let Some((job, task)) = self.failures_order.pop_front()
+            && let Some(job) = self.jobs.get_mut(&job)
+        {
+            job.failures.remove(&task);
+        }
+    }
+}
+
+fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
+    match record {
+        Record::JobClosed { .. } => job.is_open = false,
+        Record::Leased { worker, ids, .. } => {
+            job.take_alive(ids);
+            job.leased.entry(*worker).or_default().union_with(ids);
+        }
+        Record::Returned { worker, ids, .. } => {
+            job.take_leased(*worker, ids);
+            job.queued.union_with(ids);
+        }
+        Record::Restarted { ids, instance, cause, .. } => {
+            job.take_alive(ids);
+            job.queued.union_with(ids);
+            job.set_instance(ids, *instance);
+            match cause {
+                RestartCause::Left => {}
+                RestartCause::Crash => ids.iter().for_each(|task| *job.crashes.entry(task).or_default() += 1),
+                RestartCause::Retry { not_before } => {
+                    for task in ids.iter() {
+                        *job.retries.entry(task).or_default() += 1;
+                        job.delayed.insert(task, *not_before);
+                    }
+                }
+            }
+        }
+        Record::Canceled { ids, reason, .. } => {
+            job.take_alive(ids);
+            job.canceled.union_with(ids);
+            if reason.is_some() {
+                job.cancel_reason.clone_from(reason);
+            }
+            job.last_end = at;
+        }
+        Record::Aborted { ids, reason, .. } => {
+            job.take_alive(ids);
+            job.aborted.union_with(ids);
+            job.abort_reasons.push((ids.clone(), reason.clone()));
+            job.last_end = at;
+        }
+        other => unreachable!("not a record about tasks of a job: {other:?}"),
+    }
+}

@@ -1,0 +1,410 @@
+//! Scenarios of the server machine alone, worker and clients played by hand. After every step the
+//! machine's bookkeeping is recounted, and its state compared with the fold of its records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::selector::Selector;
+use hq_model::task::{CrashLimit, Retry};
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::{
+    Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
+    ResourceRequest, Submit, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
+};
+
+use super::state::State;
+use super::{ConnectionId, Effect, Input, Server, ServerOptions};
+use crate::client_messages::{ClientRequest, ClientResponse};
+use crate::measures::MeasuresWriter;
+use crate::record::{Failure, FailureKind, FinishedSpan};
+use crate::worker_messages::{FromWorker, Report, Started, ToWorker, WorkerEnd, WorkerHello};
+
+struct World {
+    server: Server,
+    fold: State,
+    now: Timestamp,
+    key: u128,
+    reports: u64,
+    to_workers: Vec<(u64, ToWorker)>,
+}
+
+const CLIENT: ConnectionId = ConnectionId(1);
+
+impl World {
+    fn new() -> World {
+        let mut world = World {
+            server: Server::new(ServerOptions::default()),
+            fold: State::default(),
+            now: Timestamp(1_000_000),
+            key: 0,
+            reports: 0,
+            to_workers: Vec::new(),
+        };
+        let mut effects = Vec::new();
+        world.server.start(world.now, "abc123".into(), &mut effects);
+        world.take(effects);
+        world
+    }
+
+    fn step(&mut self, input: Input) -> Vec<ClientResponse> {
+        self.now = Timestamp(self.now.0 + 1000);
+        let mut effects = Vec::new();
+        self.server.handle(self.now, input, &mut effects);
+        self.server.settle(self.now, &mut effects);
+        self.take(effects)
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now = self.now.after(duration);
+        self.step(Input::Tick);
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) -> Vec<ClientResponse> {
+        let mut answers = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Persist { at, record } => self.fold.apply(at, &record),
+                Effect::Answer { body, .. } => answers.push(body),
+                Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
+                Effect::Close { .. } | Effect::WorkerJoined { .. } | Effect::Exit => {}
+            }
+        }
+        assert_eq!(self.server.check(), Ok(()));
+        assert_eq!(self.server.state(), &self.fold);
+        answers
+    }
+
+    fn ask(&mut self, body: ClientRequest) -> ClientResponse {
+        let mut answers = self.step(Input::Client { connection: CLIENT, request: 1, body });
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        answers.remove(0)
+    }
+
+    fn submit(&mut self, count: u32, change: impl FnOnce(&mut TaskSpec)) -> JobId {
+        self.submit_with(count, None, change)
+    }
+
+    fn submit_with(
+        &mut self,
+        count: u32,
+        max_fails: Option<u64>,
+        change: impl FnOnce(&mut TaskSpec),
+    ) -> JobId {
+        self.key += 1;
+        let mut spec =
+            TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
+        change(&mut spec);
+        let submit = Submit {
+            target: Target::New(JobSpec { name: "true".into(), max_fails }),
+            ids: TaskIds::Next(count),
+            entries: Entries::default(),
+            spec: Arc::new(spec),
+            submit_dir: b"/".to_vec(),
+        };
+        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
+            ClientResponse::Submitted { job, .. } => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn worker(&mut self, connection: u64, cpus: u32) {
+        let hello = WorkerHello {
+            config: config(cpus),
+            started: self.now,
+            known_as: None,
+            holds: Vec::new(),
+            last_report: 0,
+        };
+        self.says(connection, FromWorker::Hello(Box::new(hello)));
+    }
+
+    fn says(&mut self, connection: u64, message: FromWorker) {
+        self.step(Input::Worker { connection: ConnectionId(connection), message });
+    }
+
+    fn reports(&mut self, connection: u64, change: impl FnOnce(&mut Report)) {
+        self.reports += 1;
+        let mut report = Report { number: self.reports, ..Report::default() };
+        change(&mut report);
+        self.says(connection, FromWorker::Report(report));
+    }
+
+    // Tasks sent to a worker since the last call: `job:ids/instance`, or `-job:ids` for a
+    // cancellation, `<job:ids` for a retraction.
+    fn sent(&mut self, connection: u64) -> String {
+        let mut words = Vec::new();
+        self.to_workers.retain(|(to, message)| {
+            if *to != connection {
+                return true;
+            }
+            match message {
+                ToWorker::Run(batches) => {
+                    for batch in batches {
+                        words.push(format!("{}:{}/{}", batch.template.job, batch.ids, batch.instance));
+                    }
+                }
+                ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
+                ToWorker::Retract { job, ids } => words.push(format!("<{job}:{ids}")),
+                ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Stop { .. } => {}
+            }
+            false
+        });
+        words.join(" ")
+    }
+
+    fn states(&mut self, job: JobId) -> String {
+        let request = ClientRequest::ListJobs { states: Vec::new() };
+        let ClientResponse::JobList(jobs) = self.ask(request) else { panic!("a list") };
+        let job = jobs.iter().find(|summary| summary.job == job).expect("listed");
+        let c = job.counters;
+        let counts = [
+            (TaskState::Waiting, c.waiting),
+            (TaskState::Running, c.running),
+            (TaskState::Finished, c.finished),
+            (TaskState::Failed, c.failed),
+            (TaskState::Canceled, c.canceled),
+            (TaskState::Aborted, c.aborted),
+        ];
+        let counts = counts.iter().filter(|(_, count)| *count > 0).map(|(s, n)| format!("{n} {s}"));
+        format!("{}: {}", job.state(), counts.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn cpus(count: u64) -> Request {
+    let amount = AmountRequest::Some(Amount::whole(count), Policy::Compact);
+    Request { resources: vec![ResourceRequest { name: "cpus".into(), amount }], ..Request::default() }
+}
+
+fn config(cpus: u32) -> WorkerConfig {
+    let kind = PoolKind::Range { first: 0, last: cpus - 1 };
+    WorkerConfig {
+        resources: WorkerResources {
+            pools: vec![ResourcePool { name: "cpus".into(), kind }],
+            coupling: Vec::new(),
+        },
+        hostname: "node".into(),
+        group: "default".into(),
+        work_dir: "/tmp".into(),
+        listen_address: String::new(),
+        heartbeat: Duration::from_secs(3600),
+        idle_timeout: None,
+        time_limit: None,
+        time_reserve: Duration::ZERO,
+        overview_interval: None,
+        min_utilization: 0,
+        on_server_lost: OnServerLost::Reconnect,
+        reconnect_timeout: Duration::from_secs(600),
+        allocation: None,
+        executor: Executor::Process,
+        pid: 1,
+    }
+}
+
+fn finished(job: JobId, first: u32, last: u32, instance: u32) -> FinishedSpan {
+    let mut measures = MeasuresWriter::new(false);
+    let ids = IdSet::range(first, last);
+    for _ in ids.iter() {
+        measures.push(Timestamp(5), &Usage { wall_us: 1_000_000, ..Usage::default() });
+    }
+    FinishedSpan { job, instance: Instance(instance), ids, measures: measures.finish() }
+}
+
+fn failed(task: u32, instance: u32, code: u8) -> Failure {
+    Failure {
+        task: TaskId(task),
+        instance: Instance(instance),
+        worker: None,
+        kind: FailureKind::Exit(code),
+        error: format!("exit code {code}"),
+        started: Some(Timestamp(5)),
+        usage: Usage::default(),
+    }
+}
+
+fn started(job: JobId, task: u32, instance: u32) -> Started {
+    Started { job, task: TaskId(task), instance: Instance(instance), at: Timestamp(7) }
+}
+
+#[test]
+fn tasks_go_to_a_worker_and_end() {
+    let mut world = World::new();
+    let job = world.submit(10, |_| {});
+    world.worker(2, 4);
+    assert_eq!(world.sent(2), "1:0-7/0", "four fit, four are its backlog");
+    world.reports(2, |r| r.started = (0..4).map(|task| started(job, task, 0)).collect());
+    assert_eq!(world.states(job), "running: 6 waiting, 4 running");
+    world.reports(2, |r| r.finished = vec![finished(job, 0, 3, 0)]);
+    assert_eq!(world.states(job), "waiting: 6 waiting, 4 finished");
+    assert_eq!(world.sent(2), "", "a second each: no backlog is needed");
+    world.reports(2, |r| r.finished = vec![finished(job, 4, 7, 0)]);
+    assert_eq!(world.sent(2), "1:8-9/0");
+    world.reports(2, |r| r.finished = vec![finished(job, 8, 9, 0)]);
+    assert_eq!(world.states(job), "finished: 10 finished");
+}
+
+#[test]
+fn larger_priority_goes_first_then_the_older_job() {
+    let mut world = World::new();
+    world.submit(1, |_| {});
+    world.submit(1, |spec| spec.priority = 5);
+    world.submit(1, |_| {});
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "1:0/0 2:0/0");
+}
+
+#[test]
+fn a_canceled_job_ends_at_once_and_its_worker_is_told() {
+    let mut world = World::new();
+    let job = world.submit(5, |_| {});
+    world.worker(2, 1);
+    world.sent(2);
+    let request =
+        ClientRequest::Cancel { jobs: Selector::Ids(IdSet::range(1, 1)), tasks: None, reason: None };
+    world.ask(request);
+    assert_eq!(world.sent(2), "-1:0-1");
+    assert_eq!(world.states(job), "canceled: 5 canceled");
+    // It still takes the worker's room until the worker says that it is gone.
+    let other = world.submit(1, |spec| spec.time_limit = Some(Duration::from_secs(1)));
+    world.reports(2, |r| r.canceled = vec![(job, IdSet::range(0, 1))]);
+    world.reports(2, |r| r.finished = vec![finished(other, 0, 0, 0)]);
+    assert_eq!(world.states(other), "finished: 1 finished");
+}
+
+#[test]
+fn a_report_of_what_is_not_leased_changes_nothing() {
+    let mut world = World::new();
+    let job = world.submit(2, |_| {});
+    world.worker(2, 4);
+    world.worker(3, 4);
+    world.reports(3, |r| r.finished = vec![finished(job, 0, 1, 0)]);
+    world.reports(2, |r| r.finished = vec![finished(job, 0, 0, 1)]);
+    assert_eq!(world.states(job), "waiting: 2 waiting");
+}
+
+#[test]
+fn a_failed_task_is_retried_with_a_growing_delay() {
+    let mut world = World::new();
+    let job = world.submit(1, |spec| {
+        spec.retry = Retry { max: 2, delay: Duration::from_secs(10), ..Retry::default() };
+    });
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "1:0/0");
+    world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);
+    assert_eq!(world.sent(2), "");
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.sent(2), "1:0/1");
+    world.reports(2, |r| r.failed = vec![(job, failed(0, 1, 1))]);
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.sent(2), "");
+    world.wait(Duration::from_secs(10));
+    assert_eq!(world.sent(2), "1:0/2");
+    world.reports(2, |r| r.failed = vec![(job, failed(0, 2, 1))]);
+    assert_eq!(world.states(job), "failed: 1 failed");
+}
+
+#[test]
+fn one_failure_too_many_aborts_the_rest() {
+    let mut world = World::new();
+    let job = world.submit_with(10, Some(1), |_| {});
+    world.worker(2, 2);
+    world.sent(2);
+    world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);
+    assert_eq!(world.states(job), "waiting: 9 waiting, 1 failed");
+    world.sent(2);
+    world.reports(2, |r| r.failed = vec![(job, failed(1, 0, 1))]);
+    assert_eq!(world.states(job), "failed: 2 failed, 8 aborted");
+    assert!(world.sent(2).starts_with("-1:2-"), "what the worker holds is canceled");
+}
+
+#[test]
+fn tasks_of_a_lost_worker_run_elsewhere_as_a_higher_instance() {
+    let mut world = World::new();
+    let job = world.submit(2, |_| {});
+    world.worker(2, 1);
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.worker(3, 4);
+    world.sent(3);
+    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.wait(Duration::from_secs(29));
+    assert_eq!(world.sent(3), "", "it may come back");
+    world.wait(Duration::from_secs(2));
+    assert_eq!(world.sent(3), "1:0-1/1");
+}
+
+#[test]
+fn a_task_lost_too_often_fails() {
+    let mut world = World::new();
+    let job = world.submit(1, |spec| spec.crash_limit = CrashLimit::Times(2));
+    for round in 0..2 {
+        let connection = 2 + u64::from(round);
+        world.worker(connection, 1);
+        world.reports += 1;
+        let report = Report { number: 1, started: vec![started(job, 0, round)], ..Report::default() };
+        world.says(connection, FromWorker::Report(report));
+        world.step(Input::WorkerGone { connection: ConnectionId(connection) });
+        world.wait(Duration::from_secs(31));
+    }
+    assert_eq!(world.states(job), "failed: 1 failed");
+}
+
+#[test]
+fn a_loss_that_is_not_a_crash_is_not_counted() {
+    let mut world = World::new();
+    let job = world.submit(1, |spec| spec.crash_limit = CrashLimit::Times(1));
+    world.worker(2, 1);
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.reports(2, |r| r.interrupted = vec![(job, IdSet::range(0, 0))]);
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+    assert_eq!(world.states(job), "waiting: 1 waiting");
+}
+
+#[test]
+fn a_backlog_is_taken_back_when_another_worker_runs_dry() {
+    let mut world = World::new();
+    let job = world.submit(8, |_| {});
+    world.worker(2, 4);
+    assert_eq!(world.sent(2), "1:0-7/0");
+    world.worker(3, 4);
+    assert_eq!(world.sent(2), "<1:4-7");
+    world.reports(2, |r| r.returned = vec![(job, IdSet::range(4, 7))]);
+    assert_eq!(world.sent(3), "1:4-7/0", "as the same instance: nobody started them");
+}
+
+#[test]
+fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
+    let mut world = World::new();
+    let job = world.submit(4, |_| {});
+    world.worker(2, 2);
+    assert_eq!(world.sent(2), "1:0-3/0");
+    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    let template = crate::worker_messages::TemplateId { job, submit: 0 };
+    let held = crate::worker_messages::Held {
+        template,
+        instance: Instance(0),
+        queued: IdSet::range(2, 2),
+        running: IdSet::range(1, 1),
+        started: vec![Timestamp(9)],
+    };
+    let hello = WorkerHello {
+        config: config(2),
+        started: world.now,
+        known_as: Some(hq_model::WorkerId(1)),
+        holds: vec![held],
+        last_report: 1,
+    };
+    world.says(4, FromWorker::Hello(Box::new(hello)));
+    assert_eq!(world.sent(4), "", "its report is still to come");
+    world.reports(4, |r| r.finished = vec![finished(job, 0, 0, 0)]);
+    assert_eq!(world.states(job), "running: 2 waiting, 1 running, 1 finished");
+    world.reports(4, |r| r.finished = vec![finished(job, 1, 2, 0)]);
+    assert_eq!(world.sent(4), "1:3/1");
+}
+
+#[test]
+fn a_repeated_submit_is_answered_and_not_done_twice() {
+    let mut world = World::new();
+    world.submit(3, |_| {});
+    world.key -= 1;
+    assert_eq!(world.submit(3, |_| {}), JobId(1));
+}

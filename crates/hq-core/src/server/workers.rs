@@ -1,0 +1,350 @@
+//! Workers come, go, are lost and come back.
+
+use hq_model::task::CrashLimit;
+use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
+
+use super::live::LiveWorker;
+use super::machine::{Running, Server};
+use super::{ConnectionId, Effect, Gate};
+use crate::record::{Failure, FailureKind, Record, RestartCause};
+use crate::worker_messages::{FromWorker, Held, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello};
+
+impl Server {
+    /// A worker speaks.
+    pub(super) fn worker_says(
+        &mut self,
+        now: Timestamp,
+        connection: ConnectionId,
+        message: FromWorker,
+        effects: &mut Vec<Effect>,
+    ) {
+        let known = self.worker_connections.get(&connection).copied();
+        let (worker, message) = match (known, message) {
+            (None, FromWorker::Hello(hello)) => return self.worker_joins(now, connection, *hello, effects),
+            (Some(worker), message) if !matches!(message, FromWorker::Hello(_)) => (worker, message),
+            // A hello too many or one missing: not a worker of ours.
+            _ => {
+                effects.push(Effect::Close { connection });
+                return self.connection_lost(now, connection);
+            }
+        };
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.heard(self.state.workers[&worker].config.heartbeat, now);
+        }
+        match message {
+            FromWorker::Hello(_) | FromWorker::Heartbeat => {}
+            FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
+            FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
+            FromWorker::Leaving { end } => {
+                effects.push(Effect::Close { connection });
+                self.worker_ends(now, worker, end, effects);
+            }
+        }
+    }
+
+    fn worker_joins(
+        &mut self,
+        now: Timestamp,
+        connection: ConnectionId,
+        hello: WorkerHello,
+        effects: &mut Vec<Effect>,
+    ) {
+        let returning = hello.known_as.filter(|id| self.live.contains_key(id));
+        let worker = returning.unwrap_or_else(|| {
+            let last = self.state.workers.last_key_value().map_or(0, |worker| worker.0.0);
+            WorkerId(last + 1)
+        });
+        if returning.is_none() {
+            let config = Box::new(hello.config.clone());
+            self.record(now, Record::WorkerJoined { worker, config }, effects);
+        }
+        let mut live = LiveWorker::new(Some(connection), &hello.config, hello.started, now);
+        if let Some(before) = self.live.remove(&worker) {
+            if let Some(old) = before.connection {
+                self.worker_connections.remove(&old);
+                effects.push(Effect::Close { connection: old });
+            }
+            live.last_report = before.last_report;
+            live.is_draining = before.is_draining;
+            live.last_task = before.last_task;
+            live.reconcile_at = Some(hello.last_report);
+            self.forget_running_on(worker);
+        }
+        self.live.insert(worker, live);
+        self.worker_connections.insert(connection, worker);
+        effects.push(Effect::WorkerJoined { connection, worker });
+        let idle_timeout = hello.config.idle_timeout.or(self.options.idle_timeout);
+        let message = ToWorker::Welcome(Welcome {
+            worker,
+            epoch: self.state.epoch,
+            server_uid: self.state.uid.clone(),
+            idle_timeout,
+        });
+        effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+        for held in hello.holds {
+            self.take_over(worker, connection, returning.is_some(), held, effects);
+        }
+        if self.is_stopping() {
+            let message = ToWorker::Stop { drain: false };
+            effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+        }
+        self.reconcile(now, worker, effects);
+        self.changed_workers.insert(worker);
+    }
+
+    // A returning worker holds these. What is still leased to it as that instance stays with it; the
+    // rest it is told to end.
+    fn take_over(
+        &mut self,
+        worker: WorkerId,
+        connection: ConnectionId,
+        is_known: bool,
+        held: Held,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = held.template.job;
+        let mut all = held.queued.clone();
+        all.union_with(&held.running);
+        let valid = match self.state.jobs.get(&id).filter(|_| is_known) {
+            Some(job) => {
+                let leased =
+                    job.leased.get(&worker).map_or_else(IdSet::new, |leased| leased.intersection(&all));
+                job.with_instance(&leased, held.instance)
+            }
+            None => IdSet::new(),
+        };
+        let stale = all.difference(&valid);
+        if !stale.is_empty() {
+            let message = ToWorker::Cancel { job: id, ids: stale };
+            effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+        }
+        for (task, at) in held.running.iter().zip(&held.started) {
+            if valid.contains(task) {
+                self.task_runs(worker, id, task, held.instance, *at);
+            }
+        }
+        self.hold(worker, held.template, &all);
+    }
+
+    /// Counts tasks of a template as held by a worker.
+    pub(super) fn hold(&mut self, worker: WorkerId, template: TemplateId, ids: &IdSet) {
+        let class = match (self.classes.get(&template), self.state.jobs.get(&template.job)) {
+            (Some(class), _) => *class,
+            (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
+                let task = &job.submits[template.submit as usize].task;
+                let class = self.queue.class(task.priority, &task.requests);
+                self.classes.insert(template, class);
+                class
+            }
+            // Of a job that is forgotten: the worker ends them, and nothing is counted.
+            (None, _) => return,
+        };
+        let request = &self.queue.key(class).requests[0];
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.needs(class, request);
+            live.hold(template, class, ids);
+            live.templates.insert(template);
+        }
+    }
+
+    /// A worker does not have these tasks any more.
+    pub(super) fn release(&mut self, worker: WorkerId, job: JobId, ids: &IdSet) {
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let templates: Vec<TemplateId> = match self.state.jobs.get(&job) {
+            Some(state) if state.submits.len() == 1 => vec![TemplateId { job, submit: 0 }],
+            // Of many submits or of a forgotten job: those that the worker holds something of.
+            _ => live.held.range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
+        };
+        for template in templates {
+            if let Some(class) = self.classes.get(&template) {
+                live.drop_held(template, *class, ids);
+            }
+        }
+        self.changed_workers.insert(worker);
+        self.forget_if_over(job);
+    }
+
+    /// Notes that a task runs.
+    pub(super) fn task_runs(
+        &mut self,
+        worker: WorkerId,
+        job: JobId,
+        task: TaskId,
+        instance: Instance,
+        since: Timestamp,
+    ) {
+        let run = Running { worker, instance, since };
+        if self.running.entry(job).or_default().insert(task, run).is_none()
+            && let Some(live) = self.live.get_mut(&worker)
+        {
+            live.running += 1;
+        }
+    }
+
+    fn forget_running_on(&mut self, worker: WorkerId) {
+        for tasks in self.running.values_mut() {
+            tasks.retain(|_, run| run.worker != worker);
+        }
+        self.running.retain(|_, tasks| !tasks.is_empty());
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.running = 0;
+        }
+    }
+
+    /// Once a returned worker has said all it had to: what is leased to it and not there never arrived.
+    pub(super) fn reconcile(&mut self, now: Timestamp, worker: WorkerId, effects: &mut Vec<Effect>) {
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        if live.reconcile_at.is_none_or(|report| live.last_report < report) {
+            return;
+        }
+        live.reconcile_at = None;
+        let mut missing = Vec::new();
+        for (id, job) in &self.state.jobs {
+            let Some(leased) = job.leased.get(&worker) else { continue };
+            let mut lost = leased.clone();
+            let of_job = super::requests::templates_of(*id);
+            for (_, held) in live.held.range(of_job) {
+                lost.subtract(&held.ids);
+            }
+            if !lost.is_empty() {
+                missing.push((*id, lost));
+            }
+        }
+        for (job, ids) in missing {
+            self.restart(now, job, &ids, RestartCause::Left, effects);
+        }
+    }
+
+    /// A connection broke: its worker may come back for a while.
+    pub(super) fn connection_lost(&mut self, now: Timestamp, connection: ConnectionId) {
+        let Some(worker) = self.worker_connections.remove(&connection) else { return };
+        if let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection == Some(connection)) {
+            live.connection = None;
+            live.lost_at = now.after(self.options.worker_grace);
+        }
+    }
+
+    /// Gives up on workers that were silent for too long.
+    pub(super) fn lose_silent_workers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let lost = self.live.iter().filter(|(_, live)| live.lost_at <= now);
+        let lost: Vec<_> = lost.map(|(id, live)| (*id, live.connection)).collect();
+        for (worker, connection) in lost {
+            let end = match connection {
+                Some(connection) => {
+                    effects.push(Effect::Close { connection });
+                    WorkerEnd::HeartbeatLost
+                }
+                None => WorkerEnd::ConnectionLost,
+            };
+            self.worker_ends(now, worker, end, effects);
+        }
+    }
+
+    /// A worker is gone for good; what it held goes elsewhere.
+    pub(super) fn worker_ends(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        end: WorkerEnd,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+            self.worker_connections.remove(&connection);
+        }
+        self.record(now, Record::WorkerEnded { worker, end }, effects);
+        let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
+            .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
+            .collect();
+        for (job, ids) in leased {
+            let running: IdSet = self.running.get(&job).map_or_else(IdSet::new, |running| {
+                let here = running.iter().filter(|(_, run)| run.worker == worker);
+                here.map(|(task, _)| *task).collect()
+            });
+            let ran = ids.intersection(&running);
+            self.restart(now, job, &ids.difference(&running), RestartCause::Left, effects);
+            if !ran.is_empty() {
+                let cause = if end.is_crash() { RestartCause::Crash } else { RestartCause::Left };
+                self.lose_running(now, worker, job, &ran, cause, effects);
+            }
+        }
+        self.forget_running_on(worker);
+        self.live.remove(&worker);
+        self.changed_workers.remove(&worker);
+    }
+
+    /// Tasks ran on a worker that is gone or ended them: they run again, or fail when their limit is reached.
+    pub(super) fn lose_running(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        id: JobId,
+        ids: &IdSet,
+        cause: RestartCause,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut again = IdSet::new();
+        for (submit, ids) in self.state.jobs[&id].by_submit(ids) {
+            let limit = self.state.jobs[&id].submits[submit as usize].task.crash_limit;
+            for task in ids.iter() {
+                let job = &self.state.jobs[&id];
+                let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
+                let error = match limit {
+                    CrashLimit::NeverRestart => {
+                        "Task was running on a worker that was lost; it is never restarted (crash limit never-restart)."
+                            .to_owned()
+                    }
+                    CrashLimit::Times(limit) if cause == RestartCause::Crash && crashes >= limit => format!(
+                        "Task was running on a worker that was lost; the task has occurred {crashes} times in \
+                         this situation and limit was reached."
+                    ),
+                    CrashLimit::Times(_) | CrashLimit::Unlimited => {
+                        again.insert(task);
+                        continue;
+                    }
+                };
+                let run = self.running.get(&id).and_then(|running| running.get(&task));
+                let failure = Failure {
+                    task,
+                    instance: job.instance_of(task),
+                    worker: Some(worker),
+                    kind: FailureKind::Crashes,
+                    error,
+                    started: run.map(|run| run.since),
+                    usage: Usage {
+                        wall_us: run.map_or(0, |run| now.0.saturating_sub(run.since.0)),
+                        ..Usage::default()
+                    },
+                };
+                self.fail(now, id, failure, effects);
+            }
+        }
+        // A failure may have ended the rest of the job.
+        let alive = self.state.jobs[&id].alive();
+        self.restart(now, id, &again.intersection(&alive), cause, effects);
+    }
+
+    /// Tasks will run again as their next instance.
+    pub(super) fn restart(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        ids: &IdSet,
+        cause: RestartCause,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.end_running(id, ids);
+        let parts = self.state.jobs[&id].by_instance(ids);
+        for (instance, ids) in parts {
+            let instance = Instance(instance.0 + 1);
+            let record = Record::Restarted { job: id, ids: ids.clone(), instance, cause: cause.clone() };
+            self.record(now, record, effects);
+            match cause {
+                RestartCause::Retry { not_before } if not_before > now => {
+                    let tasks = ids.iter().map(|task| (not_before, hq_model::TaskRef::new(id, task)));
+                    self.delays.extend(tasks);
+                }
+                _ => self.make_ready(id, &ids),
+            }
+        }
+    }
+}

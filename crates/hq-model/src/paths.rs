@@ -1,0 +1,120 @@
+//! Where a task works and writes: the one place that turns a template's paths into those of a task.
+//!
+//! A relative working directory is taken from the submit directory, relative output files from the
+//! working directory. Used by the worker to open files and by clients to find them.
+
+use crate::pattern::Pattern;
+use crate::task::Output;
+use crate::{ByteString, Instance, JobId, TaskId, TaskSpec};
+
+/// The paths of the tasks of one submit, prepared.
+#[derive(Clone, Debug)]
+pub struct PathTemplates {
+    submit_dir: ByteString,
+    server_uid: String,
+    cwd: Pattern,
+    stdout: Option<Pattern>,
+    stderr: Option<Pattern>,
+}
+
+/// The paths of one task, absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskPaths {
+    /// Working directory.
+    pub cwd: ByteString,
+    /// Standard output's file, if it goes to one.
+    pub stdout: Option<ByteString>,
+    /// Standard error's file, if it goes to one.
+    pub stderr: Option<ByteString>,
+}
+
+impl PathTemplates {
+    /// Prepares the paths of a template.
+    pub fn new(spec: &TaskSpec, submit_dir: &[u8], server_uid: &str) -> PathTemplates {
+        let file = |output: &Output| match output {
+            Output::None => None,
+            Output::File { path, .. } => Some(Pattern::new(path)),
+        };
+        PathTemplates {
+            submit_dir: submit_dir.to_vec(),
+            server_uid: server_uid.to_owned(),
+            cwd: Pattern::new(&spec.cwd),
+            stdout: file(&spec.stdout),
+            stderr: file(&spec.stderr),
+        }
+    }
+
+    /// The paths of one task.
+    pub fn expand(&self, job: JobId, task: TaskId, instance: Instance) -> TaskPaths {
+        let common = |name: &str, out: &mut ByteString| {
+            match name {
+                "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
+                "JOB_ID" => push_number(out, job.0),
+                "TASK_ID" => push_number(out, task.0),
+                "INSTANCE_ID" => push_number(out, instance.0),
+                "SUBMIT_DIR" => out.extend_from_slice(&self.submit_dir),
+                _ => return false,
+            }
+            true
+        };
+        let cwd = absolute(&self.submit_dir, &self.cwd, &common);
+        let file = |pattern: &Pattern| {
+            absolute(&cwd, pattern, &|name, out| {
+                if name == "CWD" {
+                    out.extend_from_slice(&cwd);
+                    return true;
+                }
+                common(name, out)
+            })
+        };
+        let (stdout, stderr) = (self.stdout.as_ref().map(file), self.stderr.as_ref().map(file));
+        TaskPaths { cwd, stdout, stderr }
+    }
+}
+
+fn absolute(base: &[u8], pattern: &Pattern, lookup: &dyn Fn(&str, &mut ByteString) -> bool) -> ByteString {
+    let mut path = ByteString::with_capacity(base.len() + 32);
+    pattern.expand_into(&mut path, lookup);
+    if path.first() == Some(&b'/') {
+        return path;
+    }
+    let mut whole = base.to_vec();
+    if !path.is_empty() {
+        if whole.last() != Some(&b'/') {
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(&path);
+    }
+    whole
+}
+
+fn push_number(out: &mut ByteString, number: u32) {
+    use std::io::Write;
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cwd: &str, stdout: &str, expected: (&str, &str)) {
+        let spec = TaskSpec {
+            cwd: cwd.into(),
+            stdout: Output::File { path: stdout.into(), remove_if_finished: false },
+            ..TaskSpec::default()
+        };
+        let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand(JobId(3), TaskId(17), Instance(1));
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let found = (text(&paths.cwd), text(paths.stdout.as_deref().unwrap_or_default()));
+        assert_eq!((found.0.as_str(), found.1.as_str()), expected);
+    }
+
+    #[test]
+    fn relative_paths_have_their_base() {
+        check("%{SUBMIT_DIR}", "%{CWD}/job-%{JOB_ID}/%{TASK_ID}.out", ("/home/u", "/home/u/job-3/17.out"));
+        check("work", "out.%{INSTANCE_ID}", ("/home/u/work", "/home/u/work/out.1"));
+        check("/tmp/%{TASK_ID}", "/x", ("/tmp/17", "/x"));
+        check("", "%{SERVER_UID}", ("/home/u", "/home/u/uid"));
+    }
+}
