@@ -31,7 +31,6 @@ pub const KILL_GRACE: Duration = Duration::from_secs(5);
 const CWD_DEFAULT: &[u8] = b"%{SUBMIT_DIR}";
 const STDOUT_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout";
 const STDERR_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr";
-const PLACEHOLDERS: [&str; 6] = ["SERVER_UID", "JOB_ID", "TASK_ID", "INSTANCE_ID", "SUBMIT_DIR", "CWD"];
 
 /// Where a submit is made.
 pub struct Surroundings<'a> {
@@ -395,7 +394,7 @@ fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
         Output::None => None,
     });
     for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
-        for name in pattern::names(text).iter().filter(|name| !PLACEHOLDERS.contains(&name.as_str())) {
+        for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
             warnings.push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{CrashLimit, RetryOn, Warning};
-use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest};
+use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
 
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -33,7 +33,7 @@ pub fn cpus(text: &str) -> Result<AmountRequest, String> {
 /// The value of `--resource`: `NAME=AMOUNT [POLICY]`.
 pub fn resource(text: &str) -> Result<ResourceRequest, String> {
     let Some((name, amount)) = text.split_once('=') else {
-        return Err(format!("'{text}' has no '=': write NAME=AMOUNT, for example mem=4GiB or gpus=1"));
+        return Err(format!("`{text}` has no '=': write NAME=AMOUNT, for example mem=4GiB or gpus=1"));
     };
     let name = name.trim();
     request::check_name(name).map_err(|e| e.to_string())?;
@@ -43,7 +43,7 @@ pub fn resource(text: &str) -> Result<ResourceRequest, String> {
 
 /// The value of `--weight`: a number above zero, in 1/10000.
 pub fn weight(text: &str) -> Result<u32, String> {
-    let value: f64 = text.trim().parse().map_err(|_| format!("'{text}' is no number"))?;
+    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
     let units = (value * f64::from(WEIGHT_NEUTRAL)).round();
     if !(units >= 1.0 && units <= f64::from(u32::MAX)) {
         return Err(format!("a weight lies between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
@@ -53,15 +53,7 @@ pub fn weight(text: &str) -> Result<u32, String> {
 
 /// The value of `--crash-limit`.
 pub fn crash_limit(text: &str) -> Result<CrashLimit, String> {
-    match text {
-        "never-restart" => Ok(CrashLimit::NeverRestart),
-        "unlimited" => Ok(CrashLimit::Unlimited),
-        _ => match text.replace('_', "").parse::<u32>() {
-            Ok(0) => Err("a limit of 0 cannot be; write never-restart to restart nothing".into()),
-            Ok(times) => Ok(CrashLimit::Times(times)),
-            Err(_) => Err(format!("'{text}' is neither a number from 1 nor never-restart nor unlimited")),
-        },
-    }
+    text.parse::<CrashLimit>().map_err(|e| e.to_string())
 }
 
 /// The value of `--retry-on`.
@@ -72,7 +64,7 @@ pub fn retry_on(text: &str) -> Result<RetryOn, String> {
 /// The value of `--signal`: `NAME@DURATION`.
 pub fn warning(text: &str) -> Result<Warning, String> {
     let Some((name, before)) = text.split_once('@') else {
-        return Err(format!("'{text}' has no '@': write NAME@DURATION, for example USR1@60s"));
+        return Err(format!("`{text}` has no '@': write NAME@DURATION, for example USR1@60s"));
     };
     let signal = signal_number(name)?;
     let before = duration(before)?;
@@ -82,36 +74,12 @@ pub fn warning(text: &str) -> Result<Warning, String> {
     Ok(Warning { signal, before })
 }
 
-const SIGNALS: [(&str, u8); 15] = [
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ABRT", 6),
-    ("USR1", 10),
-    ("USR2", 12),
-    ("PIPE", 13),
-    ("ALRM", 14),
-    ("TERM", 15),
-    ("CONT", 18),
-    ("TSTP", 20),
-    ("URG", 23),
-    ("XCPU", 24),
-    ("WINCH", 28),
-    ("PWR", 30),
-];
-
 fn signal_number(name: &str) -> Result<u8, String> {
-    let upper = name.to_ascii_uppercase();
-    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
-    if let Some((_, number)) = SIGNALS.iter().find(|(word, _)| *word == short) {
-        return Ok(*number);
-    }
-    match short.parse::<u8>() {
-        Ok(number @ 1..=64) if number != 9 && number != 19 => Ok(number),
-        _ => {
-            let words: Vec<_> = SIGNALS.iter().map(|(word, _)| *word).collect();
-            Err(format!("'{name}' is no signal that can warn a task; use one of {}", words.join(", ")))
-        }
+    const UNCATCHABLE: [u8; 2] = [9, 19];
+    match signal::parse(name) {
+        Some(number) if !UNCATCHABLE.contains(&number) => Ok(number),
+        Some(number) => Err(format!("{} cannot warn a task: no program can catch it", signal::name(number))),
+        None => Err(format!("`{name}` is no signal; use a name such as USR1, INT or TERM, or a number")),
     }
 }
 

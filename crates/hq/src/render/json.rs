@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
+use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Output, Pin};
-use hq_model::{AmountRequest, PoolKind, Policy, Request, ResourcePool, TaskSpec, Timestamp, Usage};
+use hq_model::{AmountRequest, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage};
 use serde_json::{Value, json};
 
 use super::text;
@@ -92,7 +93,7 @@ fn task_desc(spec: &TaskSpec) -> Value {
         "task_dir": spec.task_dir,
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),
-            other => Value::from(text::crash_limit(other)),
+            other => Value::from(other.to_string()),
         },
         "kill_grace": seconds(spec.kill_grace),
         "signal": spec.warning.map(|w| json!({ "number": w.signal, "before": seconds(w.before) })),
@@ -137,14 +138,7 @@ fn amount_request(request: &AmountRequest) -> Value {
     match request {
         AmountRequest::All => "all".into(),
         AmountRequest::Some(amount, policy) => {
-            let policy = match policy {
-                Policy::Compact => "compact",
-                Policy::CompactStrict => "compact!",
-                Policy::Tight => "tight",
-                Policy::TightStrict => "tight!",
-                Policy::Scatter => "scatter",
-            };
-            json!({ policy: text::amount(*amount) })
+            json!({ policy.to_string(): text::amount(*amount) })
         }
     }
 }
@@ -175,25 +169,15 @@ pub(crate) fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Where a task's files are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TaskPaths {
-    /// Working directory.
-    pub cwd: Option<Vec<u8>>,
-    /// Standard output.
-    pub stdout: Option<Vec<u8>>,
-    /// Standard error.
-    pub stderr: Option<Vec<u8>>,
-}
-
-/// A task.
-pub(crate) fn task(task: &TaskInfo, paths: &TaskPaths) -> Value {
+/// A task, and where its files are if it has any.
+pub(crate) fn task(task: &TaskInfo, paths: Option<&TaskPaths>) -> Value {
     let mut object = serde_json::Map::new();
     object.insert("id".into(), task.task.0.into());
     object.insert("state".into(), task.state.word().into());
-    for (name, path) in [("cwd", &paths.cwd), ("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
-        if let Some(path) = path {
-            object.insert(name.into(), bytes(path));
+    if let Some(paths) = paths {
+        object.insert("cwd".into(), bytes(&paths.cwd));
+        for (name, path) in [("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
+            object.insert(name.into(), path.as_deref().map_or(Value::Null, bytes));
         }
     }
     if let Some(at) = task.started {

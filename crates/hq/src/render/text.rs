@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
-use hq_model::task::{CrashLimit, Output, Pin};
-use hq_model::worker::{Manager, OnServerLost};
+use hq_model::task::{Output, Pin};
+use hq_model::worker::Manager;
 use hq_model::{
-    Amount, AmountRequest, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
+    Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
     duration, memory,
 };
 
@@ -54,29 +54,6 @@ pub(crate) fn pin(pin: Pin) -> &'static str {
     }
 }
 
-pub(crate) fn crash_limit(limit: CrashLimit) -> String {
-    match limit {
-        CrashLimit::NeverRestart => "never-restart".into(),
-        CrashLimit::Times(times) => times.to_string(),
-        CrashLimit::Unlimited => "unlimited".into(),
-    }
-}
-
-pub(crate) fn on_server_lost(what: OnServerLost) -> &'static str {
-    match what {
-        OnServerLost::Reconnect => "reconnect",
-        OnServerLost::FinishRunning => "finish-running",
-        OnServerLost::Stop => "stop",
-    }
-}
-
-pub(crate) fn manager(manager: Manager) -> &'static str {
-    match manager {
-        Manager::Slurm => "SLURM",
-        Manager::Pbs => "PBS",
-    }
-}
-
 pub(crate) fn optional_duration(value: Option<Duration>) -> String {
     value.map_or_else(|| NONE.to_owned(), duration::format)
 }
@@ -93,34 +70,13 @@ pub(crate) fn optional_time(value: Option<Timestamp>) -> String {
     value.map_or_else(String::new, |at| at.to_string())
 }
 
-/// One variant of a request, a line for each resource.
-pub(crate) fn request(request: &Request) -> String {
-    let mut lines = Vec::new();
-    if request.nodes > 0 {
-        lines.push(format!("nodes: {}", request.nodes));
-    }
-    for resource in &request.resources {
-        let amount = match &resource.amount {
-            AmountRequest::Some(amount, _) if resource.name == MEM => memory::format(*amount),
-            other => other.to_string(),
-        };
-        lines.push(format!("{}: {amount}", resource.name));
-    }
-    if !request.time_request.is_zero() {
-        lines.push(format!("time request: {}", duration::format(request.time_request)));
-    }
-    lines.join("\n")
-}
-
+/// The variants of a request.
 pub(crate) fn requests(requests: &[Request]) -> String {
     match requests {
-        [one] => request(one),
+        [one] => one.to_string(),
         several => {
-            let variants: Vec<String> = several
-                .iter()
-                .enumerate()
-                .map(|(i, r)| format!("# Variant {}\n{}", i + 1, request(r)))
-                .collect();
+            let variants: Vec<String> =
+                several.iter().enumerate().map(|(i, r)| format!("variant {i}: {r}")).collect();
             variants.join("\n")
         }
     }
@@ -137,11 +93,7 @@ pub(crate) fn resources_long(resources: &WorkerResources) -> String {
     let mut lines: Vec<String> =
         resources.pools.iter().map(|p| format!("{}: {}", p.name, pool_long(p))).collect();
     if !resources.coupling.is_empty() {
-        let parts: Vec<String> = resources
-            .coupling
-            .iter()
-            .map(|c| format!("{}[{}]:{}[{}]={}", c.left.0, c.left.1, c.right.0, c.right.1, c.weight))
-            .collect();
+        let parts: Vec<String> = resources.coupling.iter().map(ToString::to_string).collect();
         lines.push(format!("coupling: {}", parts.join(",")));
     }
     lines.join("\n")

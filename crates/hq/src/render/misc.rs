@@ -1,0 +1,34 @@
+//! Reports without a shape of their own.
+
+use std::io::Write;
+
+use super::Report;
+use super::style::Style;
+use crate::error::HqError;
+use crate::report::{Nothing, Plain, Sentence};
+
+impl Report for Nothing {
+    fn cli(&mut self, _out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(())
+    }
+}
+
+impl Report for Sentence {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(writeln!(out, "{}", self.0)?)
+    }
+}
+
+impl Report for Plain {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(out.write_all(self.0.as_bytes())?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(out.write_all(self.0.as_bytes())?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(out.write_all(self.0.as_bytes())?)
+    }
+}
