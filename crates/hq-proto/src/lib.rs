@@ -1,1 +1,37 @@
-//! x
+//! What Headquarters says over the wire and writes into its journal: the `.proto` files in `proto/`,
+//! the Rust code generated from them, and conversions to and from the types of the core.
+//!
+//! Bytes become core types here and nowhere else. Whoever sent them may say anything: each value is
+//! checked against the rules its core type promises, nothing panics, and memory grows only with the
+//! bytes received.
+
+mod client_request;
+mod client_response;
+mod ended;
+mod error;
+mod hello;
+mod idset;
+mod job;
+mod journal;
+pub mod limits;
+mod request;
+mod resources;
+mod shown;
+mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod wire;
+mod worker;
+
+pub use client_request::{decode_client_request, encode_client_request, request_number};
+pub use client_response::{decode_client_response, encode_client_response};
+pub use error::ProtoError;
+pub use hello::{Hello, Role, VersionError, Versions, decode_hello, encode_hello};
+pub use journal::{decode_record, encode_record};
+pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encode_to_worker};
+
+/// The generated types. `cargo xtask gen` writes them.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+mod generated {
+    include!("generated/hq.v1.rs");
+}

@@ -1,0 +1,141 @@
+//! What clients ask.
+
+use hq_core::client_messages::{ClientRequest, WorkerFilter};
+use hq_model::{IdSet, TaskRef};
+use prost::Message;
+
+use crate::ProtoError;
+use crate::generated::{self as form, client_request::Body};
+use crate::job::{key_from_wire, key_to_wire};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required, wire_enum};
+
+wire_enum!(WorkerFilter = WorkerFilter, "filter of workers": All, Running, Offline);
+
+/// The bytes of request number `request`.
+pub fn encode_client_request(request: u64, body: &ClientRequest) -> Vec<u8> {
+    form::ClientRequest { request, body: Some(to_wire(body)) }.encode_to_vec()
+}
+
+/// The number and the request in `bytes`.
+///
+/// # Errors
+/// When they are none, or ask for something that cannot be. [`request_number`] may still tell whom to answer.
+pub fn decode_client_request(bytes: &[u8]) -> Result<(u64, ClientRequest), ProtoError> {
+    let message: form::ClientRequest = decode("request", bytes)?;
+    let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..18))?;
+    Ok((message.request, from_wire(body)?))
+}
+
+/// The number of a request that could not be understood, so that it can be answered with the error.
+pub fn request_number(mut bytes: &[u8]) -> Option<u64> {
+    while !bytes.is_empty() {
+        let (number, wire_type) = prost::encoding::decode_key(&mut bytes).ok()?;
+        if number == 1 {
+            return prost::encoding::decode_varint(&mut bytes).ok();
+        }
+        prost::encoding::skip_field(wire_type, number, &mut bytes, Default::default()).ok()?;
+    }
+    // Zero is not written.
+    Some(0)
+}
+
+fn to_wire(body: &ClientRequest) -> Body {
+    match body {
+        ClientRequest::ServerInfo => Body::ServerInfo(form::Nothing {}),
+        ClientRequest::StopServer => Body::StopServer(form::Nothing {}),
+        ClientRequest::Submit { key, submit } => {
+            Body::Submit(form::SubmitRequest { key: key_to_wire(*key), submit: Some(submit.to_wire()) })
+        }
+        ClientRequest::OpenJob { key, spec } => {
+            Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
+        }
+        ClientRequest::CloseJobs { jobs } => Body::CloseJobs(jobs.to_wire()),
+        ClientRequest::ListJobs { states } => Body::ListJobs(form::ListJobs { states: list_to_wire(states) }),
+        ClientRequest::CountJobs => Body::CountJobs(form::Nothing {}),
+        ClientRequest::JobInfo { jobs } => Body::JobInfo(jobs.to_wire()),
+        ClientRequest::Cancel { jobs, tasks, reason } => Body::Cancel(form::Cancel {
+            jobs: Some(jobs.to_wire()),
+            tasks: tasks.as_ref().map(Wire::to_wire),
+            reason: reason.clone(),
+        }),
+        ClientRequest::ForgetJobs { jobs, states } => {
+            Body::ForgetJobs(form::ForgetJobs { jobs: Some(jobs.to_wire()), states: list_to_wire(states) })
+        }
+        ClientRequest::ListTasks { jobs, tasks, states, after, limit } => Body::ListTasks(form::ListTasks {
+            jobs: Some(jobs.to_wire()),
+            tasks: tasks.as_ref().map(Wire::to_wire),
+            states: list_to_wire(states),
+            after: after.as_ref().map(Wire::to_wire),
+            limit: *limit,
+        }),
+        ClientRequest::TaskIds { jobs, states } => {
+            Body::TaskIds(form::ListTaskIds { jobs: Some(jobs.to_wire()), states: list_to_wire(states) })
+        }
+        ClientRequest::WatchJobs { jobs, until_closed, notifications } => Body::WatchJobs(form::WatchJobs {
+            jobs: Some(jobs.to_wire()),
+            until_closed: *until_closed,
+            notifications: *notifications,
+        }),
+        ClientRequest::ListWorkers { workers, filter } => Body::ListWorkers(form::ListWorkers {
+            workers: Some(workers.to_wire()),
+            filter: filter.to_wire(),
+        }),
+        ClientRequest::StopWorkers { workers, drain } => {
+            Body::StopWorkers(form::StopWorkers { workers: Some(workers.to_wire()), drain: *drain })
+        }
+        ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
+    }
+}
+
+fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
+    Ok(match body {
+        Body::ServerInfo(_) => ClientRequest::ServerInfo,
+        Body::StopServer(_) => ClientRequest::StopServer,
+        Body::Submit(submit) => ClientRequest::Submit {
+            key: key_from_wire(&submit.key)?,
+            submit: Box::new(required("submit", submit.submit)?),
+        },
+        Body::OpenJob(open) => ClientRequest::OpenJob {
+            key: key_from_wire(&open.key)?,
+            spec: required("spec of a job", open.spec)?,
+        },
+        Body::CloseJobs(jobs) => ClientRequest::CloseJobs { jobs: Wire::from_wire(jobs)? },
+        Body::ListJobs(list) => ClientRequest::ListJobs { states: list_from_wire(list.states)? },
+        Body::CountJobs(_) => ClientRequest::CountJobs,
+        Body::JobInfo(jobs) => ClientRequest::JobInfo { jobs: Wire::from_wire(jobs)? },
+        Body::Cancel(cancel) => ClientRequest::Cancel {
+            jobs: required("jobs to cancel", cancel.jobs)?,
+            tasks: cancel.tasks.map(IdSet::from_wire).transpose()?,
+            reason: cancel.reason,
+        },
+        Body::ForgetJobs(forget) => ClientRequest::ForgetJobs {
+            jobs: required("jobs to forget", forget.jobs)?,
+            states: list_from_wire(forget.states)?,
+        },
+        Body::ListTasks(list) => ClientRequest::ListTasks {
+            jobs: required("jobs to list", list.jobs)?,
+            tasks: list.tasks.map(IdSet::from_wire).transpose()?,
+            states: list_from_wire(list.states)?,
+            after: list.after.map(TaskRef::from_wire).transpose()?,
+            limit: list.limit,
+        },
+        Body::TaskIds(list) => ClientRequest::TaskIds {
+            jobs: required("jobs to list", list.jobs)?,
+            states: list_from_wire(list.states)?,
+        },
+        Body::WatchJobs(watch) => ClientRequest::WatchJobs {
+            jobs: required("jobs to watch", watch.jobs)?,
+            until_closed: watch.until_closed,
+            notifications: watch.notifications,
+        },
+        Body::ListWorkers(list) => ClientRequest::ListWorkers {
+            workers: required("workers to list", list.workers)?,
+            filter: WorkerFilter::from_wire(list.filter)?,
+        },
+        Body::StopWorkers(stop) => ClientRequest::StopWorkers {
+            workers: required("workers to stop", stop.workers)?,
+            drain: stop.drain,
+        },
+        Body::WaitWorkers(count) => ClientRequest::WaitWorkers { count },
+    })
+}

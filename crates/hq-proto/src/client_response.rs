@@ -1,0 +1,171 @@
+//! What the server answers to clients.
+
+use hq_core::client_messages::{ClientResponse, RequestError};
+use hq_model::{IdSet, JobId, JobState, TaskRef, WorkerId};
+use prost::Message;
+
+use crate::ProtoError;
+use crate::error::present;
+use crate::generated::{self as form, client_response::Body, request_error::Error};
+use crate::idset;
+use crate::shown::{task_from_wire, task_to_wire};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required};
+
+/// The bytes of an answer to request number `request`.
+pub fn encode_client_response(request: u64, body: &ClientResponse) -> Vec<u8> {
+    form::ClientResponse { request, body: Some(to_wire(body)) }.encode_to_vec()
+}
+
+/// The number of the request and its answer in `bytes`.
+///
+/// # Errors
+/// When they are none, or say something that cannot be.
+pub fn decode_client_response(bytes: &[u8]) -> Result<(u64, ClientResponse), ProtoError> {
+    let message: form::ClientResponse = decode("answer", bytes)?;
+    let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..18))?;
+    Ok((message.request, from_wire(body)?))
+}
+
+fn to_wire(body: &ClientResponse) -> Body {
+    match body {
+        ClientResponse::Error(error) => Body::Error(error.to_wire()),
+        ClientResponse::Done => Body::Done(form::Nothing {}),
+        ClientResponse::ServerInfo(info) => Body::ServerInfo(info.to_wire()),
+        ClientResponse::Submitted { job, ids, warnings } => Body::Submitted(form::JobSubmitted {
+            job: job.0,
+            ids: idset::to_wire(ids),
+            warnings: warnings.clone(),
+        }),
+        ClientResponse::Jobs(jobs) => {
+            Body::Jobs(form::NumberList { numbers: jobs.iter().map(|job| job.0).collect() })
+        }
+        ClientResponse::JobList(jobs) => Body::JobList(form::JobSummaries { jobs: list_to_wire(jobs) }),
+        ClientResponse::JobCounts(counts) => {
+            let counts =
+                counts.iter().map(|&(state, count)| form::JobCount { state: state.to_wire(), count });
+            Body::JobCounts(form::JobCounts { counts: counts.collect() })
+        }
+        ClientResponse::JobDetails(jobs) => Body::JobDetails(form::JobDetails { jobs: list_to_wire(jobs) }),
+        ClientResponse::Canceled(jobs) => {
+            let jobs = jobs.iter().map(|(job, ids, ended_before)| form::CanceledJob {
+                job: job.0,
+                ids: idset::to_wire(ids),
+                ended_before: *ended_before,
+            });
+            Body::Canceled(form::CanceledJobs { jobs: jobs.collect() })
+        }
+        ClientResponse::Tasks { tasks, next } => Body::Tasks(form::TaskPage {
+            tasks: tasks.iter().map(|(job, task)| task_to_wire(*job, task)).collect(),
+            next: next.as_ref().map(Wire::to_wire),
+        }),
+        ClientResponse::TaskIds(jobs) => {
+            let jobs =
+                jobs.iter().map(|(job, ids)| form::TaskIdsOfJob { job: job.0, ids: idset::to_wire(ids) });
+            Body::TaskIds(form::JobTaskIds { jobs: jobs.collect() })
+        }
+        ClientResponse::Progress(jobs) => Body::Progress(form::JobSummaries { jobs: list_to_wire(jobs) }),
+        ClientResponse::Notification { task, worker, text } => Body::Notification(form::Notification {
+            task: Some(task.to_wire()),
+            worker: worker.0,
+            text: text.clone(),
+        }),
+        ClientResponse::WatchEnded => Body::WatchEnded(form::Nothing {}),
+        ClientResponse::Workers(workers) => Body::Workers(form::Workers { workers: list_to_wire(workers) }),
+        ClientResponse::WorkersStopped(workers) => {
+            let numbers = workers.iter().map(|worker| worker.0).collect();
+            Body::WorkersStopped(form::NumberList { numbers })
+        }
+    }
+}
+
+fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
+    Ok(match body {
+        Body::Error(error) => ClientResponse::Error(Wire::from_wire(error)?),
+        Body::Done(_) => ClientResponse::Done,
+        Body::ServerInfo(info) => ClientResponse::ServerInfo(Wire::from_wire(info)?),
+        Body::Submitted(submitted) => ClientResponse::Submitted {
+            job: JobId(submitted.job),
+            ids: idset::from_wire("ids of submitted tasks", &submitted.ids)?,
+            warnings: submitted.warnings,
+        },
+        Body::Jobs(jobs) => ClientResponse::Jobs(jobs.numbers.into_iter().map(JobId).collect()),
+        Body::JobList(list) => ClientResponse::JobList(list_from_wire(list.jobs)?),
+        Body::JobCounts(counts) => {
+            let counts = counts.counts.into_iter().map(|c| Ok((JobState::from_wire(c.state)?, c.count)));
+            ClientResponse::JobCounts(counts.collect::<Result<_, ProtoError>>()?)
+        }
+        Body::JobDetails(details) => ClientResponse::JobDetails(list_from_wire(details.jobs)?),
+        Body::Canceled(canceled) => {
+            let jobs = canceled.jobs.into_iter().map(|job| {
+                Ok((JobId(job.job), idset::from_wire("ids of canceled tasks", &job.ids)?, job.ended_before))
+            });
+            ClientResponse::Canceled(jobs.collect::<Result<_, ProtoError>>()?)
+        }
+        Body::Tasks(page) => ClientResponse::Tasks {
+            tasks: page.tasks.into_iter().map(task_from_wire).collect::<Result<_, _>>()?,
+            next: page.next.map(TaskRef::from_wire).transpose()?,
+        },
+        Body::TaskIds(list) => {
+            let jobs = list.jobs.into_iter().map(|job| Ok((JobId(job.job), ids(&job.ids)?)));
+            ClientResponse::TaskIds(jobs.collect::<Result<_, ProtoError>>()?)
+        }
+        Body::Progress(list) => ClientResponse::Progress(list_from_wire(list.jobs)?),
+        Body::Notification(notification) => ClientResponse::Notification {
+            task: required("task of a notification", notification.task)?,
+            worker: WorkerId(notification.worker),
+            text: notification.text,
+        },
+        Body::WatchEnded(_) => ClientResponse::WatchEnded,
+        Body::Workers(list) => ClientResponse::Workers(list_from_wire(list.workers)?),
+        Body::WorkersStopped(workers) => {
+            ClientResponse::WorkersStopped(workers.numbers.into_iter().map(WorkerId).collect())
+        }
+    })
+}
+
+fn ids(numbers: &[u32]) -> Result<IdSet, ProtoError> {
+    idset::from_wire("ids", numbers)
+}
+
+impl Wire for RequestError {
+    type Form = form::RequestError;
+
+    fn to_wire(&self) -> form::RequestError {
+        let error = match self {
+            RequestError::NoJob(job) => Error::NoJob(job.0),
+            RequestError::NoJobs => Error::NoJobs(form::Nothing {}),
+            RequestError::JobNotOpen(job) => Error::JobNotOpen(job.0),
+            RequestError::TaskExists(job, task) => Error::TaskExists(TaskRef::new(*job, *task).to_wire()),
+            RequestError::NoTask(job, task) => Error::NoTask(TaskRef::new(*job, *task).to_wire()),
+            RequestError::JobAlive(job) => Error::JobAlive(job.0),
+            RequestError::NoWorker(worker) => Error::NoWorker(worker.0),
+            RequestError::NoWorkers => Error::NoWorkers(form::Nothing {}),
+            RequestError::WorkerEnded(worker) => Error::WorkerEnded(worker.0),
+            RequestError::Invalid(text) => Error::Invalid(text.clone()),
+            RequestError::Stopping => Error::Stopping(form::Nothing {}),
+        };
+        form::RequestError { error: Some(error) }
+    }
+
+    fn from_wire(error: form::RequestError) -> Result<RequestError, ProtoError> {
+        Ok(match present("error", error.error)? {
+            Error::NoJob(job) => RequestError::NoJob(JobId(job)),
+            Error::NoJobs(_) => RequestError::NoJobs,
+            Error::JobNotOpen(job) => RequestError::JobNotOpen(JobId(job)),
+            Error::TaskExists(task) => {
+                let task = TaskRef::from_wire(task)?;
+                RequestError::TaskExists(task.job, task.task)
+            }
+            Error::NoTask(task) => {
+                let task = TaskRef::from_wire(task)?;
+                RequestError::NoTask(task.job, task.task)
+            }
+            Error::JobAlive(job) => RequestError::JobAlive(JobId(job)),
+            Error::NoWorker(worker) => RequestError::NoWorker(WorkerId(worker)),
+            Error::NoWorkers(_) => RequestError::NoWorkers,
+            Error::WorkerEnded(worker) => RequestError::WorkerEnded(WorkerId(worker)),
+            Error::Invalid(text) => RequestError::Invalid(text),
+            Error::Stopping(_) => RequestError::Stopping,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! Ended tasks on the wire and in the journal: spans of finished ones with their measures, failures.
+
+use hq_core::measures::Measures;
+use hq_core::record::{Failure, FailureKind, FinishedSpan};
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::{Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
+
+use crate::ProtoError;
+use crate::error::{byte, present};
+use crate::generated::{self as form, failure_kind::Kind};
+use crate::idset;
+use crate::wire::{Wire, required, wire_enum};
+
+wire_enum!(
+    WorkerEnd = WorkerEnd, "end of a worker":
+    ConnectionLost, HeartbeatLost, Stopped, IdleTimeout, TimeLimit, Interrupted
+);
+
+/// `time` as the message around it says it, relative to its own time `base`.
+pub(crate) fn relative(time: Timestamp, base: Timestamp) -> i64 {
+    time.0.wrapping_sub(base.0).cast_signed()
+}
+
+/// The time that `relative` to `base` means.
+pub(crate) fn absolute(relative: i64, base: Timestamp) -> Timestamp {
+    Timestamp(base.0.wrapping_add(relative.cast_unsigned()))
+}
+
+/// The form of a span in a message of time `base`.
+pub(crate) fn span_to_wire(span: &FinishedSpan, base: Timestamp) -> form::FinishedSpan {
+    form::FinishedSpan {
+        job: span.job.0,
+        instance: span.instance.0,
+        ids: idset::to_wire(&span.ids),
+        measures: span.measures.bytes().to_vec(),
+        has_usage: span.measures.has_usage(),
+        start_us: relative(span.measures.base(), base),
+    }
+}
+
+/// The span in a message of time `base`.
+pub(crate) fn span_from_wire(span: form::FinishedSpan, base: Timestamp) -> Result<FinishedSpan, ProtoError> {
+    let ids = idset::from_wire("ids of finished tasks", &span.ids)?;
+    let damaged = ProtoError::Rule { field: "measures", rule: "must describe each finished task" };
+    let count = u32::try_from(ids.len()).map_err(|_| damaged.clone())?;
+    let measures = Measures::parse(count, span.has_usage, absolute(span.start_us, base), span.measures)
+        .map_err(|_| damaged)?;
+    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
+}
+
+impl Wire for Failure {
+    type Form = form::Failure;
+
+    fn to_wire(&self) -> form::Failure {
+        form::Failure {
+            task: self.task.0,
+            instance: self.instance.0,
+            worker: self.worker.map(|worker| worker.0),
+            kind: Some(self.kind.to_wire()),
+            error: self.error.clone(),
+            started_us: self.started.map(|time| time.0),
+            usage: Some(self.usage.to_wire()),
+        }
+    }
+
+    fn from_wire(failure: form::Failure) -> Result<Failure, ProtoError> {
+        Ok(Failure {
+            task: TaskId(failure.task),
+            instance: Instance(failure.instance),
+            worker: failure.worker.map(WorkerId),
+            kind: required("kind of a failure", failure.kind)?,
+            error: failure.error,
+            started: failure.started_us.map(Timestamp),
+            usage: failure.usage.map(Usage::from_wire).transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+impl Wire for FailureKind {
+    type Form = form::FailureKind;
+
+    fn to_wire(&self) -> form::FailureKind {
+        let kind = match *self {
+            FailureKind::Exit(code) => Kind::Exit(u32::from(code)),
+            FailureKind::Signal(signal) => Kind::Signal(u32::from(signal)),
+            FailureKind::Timeout => Kind::Timeout(form::Nothing {}),
+            FailureKind::Start => Kind::Start(form::Nothing {}),
+            FailureKind::Crashes => Kind::Crashes(form::Nothing {}),
+        };
+        form::FailureKind { kind: Some(kind) }
+    }
+
+    fn from_wire(kind: form::FailureKind) -> Result<FailureKind, ProtoError> {
+        Ok(match present("kind of a failure", kind.kind)? {
+            Kind::Exit(code) => FailureKind::Exit(byte("exit code", code)?),
+            Kind::Signal(signal) => FailureKind::Signal(byte("signal", signal)?),
+            Kind::Timeout(_) => FailureKind::Timeout,
+            Kind::Start(_) => FailureKind::Start,
+            Kind::Crashes(_) => FailureKind::Crashes,
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! Every limit on what a peer may say, beyond the size of its frames. A message over one of them is refused.
+//!
+//! They are far above what anyone asks for; limits that users meet are the core's.
+
+/// Longest name of a job, resource, group, host or directory in bytes.
+pub const NAME_BYTES_MAX: usize = 4096;
+/// Most variants of one request.
+pub const VARIANTS_MAX: usize = 64;
+/// Most resources in one request, and most pools of one worker.
+pub const RESOURCES_MAX: usize = 1024;
+/// Most indices in one pool.
+pub const INDICES_MAX: u64 = 1 << 20;
+/// Largest amount, in units of 1/10000: sums over thousands of workers stay far from overflow.
+pub const AMOUNT_UNITS_MAX: u64 = 1 << 50;
+/// Most tasks that a worker says it has started in a message about its present state.
+pub const HELD_RUNNING_MAX: u64 = 1 << 20;
+/// Largest multiple of its own length that a message may need in memory.
+pub const MEMORY_FACTOR_MAX: usize = 64;

@@ -1,0 +1,203 @@
+//! What the server shows of itself, jobs, tasks and workers, on the wire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo};
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::{Epoch, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId};
+
+use crate::ProtoError;
+use crate::error::short;
+use crate::generated as form;
+use crate::idset;
+use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required};
+
+impl Wire for ServerInfo {
+    type Form = form::ServerInfo;
+
+    fn to_wire(&self) -> form::ServerInfo {
+        let limits =
+            self.limits.iter().map(|(name, value)| form::Limit { name: name.clone(), value: value.clone() });
+        form::ServerInfo {
+            uid: self.uid.clone(),
+            epoch: self.epoch.0,
+            started_us: self.started.0,
+            pid: self.pid,
+            version: self.version.clone(),
+            client_host: self.client_host.clone(),
+            client_port: u32::from(self.client_port),
+            worker_host: self.worker_host.clone(),
+            worker_port: u32::from(self.worker_port),
+            server_dir: self.server_dir.clone(),
+            journal: self.journal.clone(),
+            limits: limits.collect(),
+        }
+    }
+
+    fn from_wire(info: form::ServerInfo) -> Result<ServerInfo, ProtoError> {
+        Ok(ServerInfo {
+            uid: info.uid,
+            epoch: Epoch(info.epoch),
+            started: Timestamp(info.started_us),
+            pid: info.pid,
+            version: info.version,
+            client_host: info.client_host,
+            client_port: short("client port", info.client_port)?,
+            worker_host: info.worker_host,
+            worker_port: short("worker port", info.worker_port)?,
+            server_dir: info.server_dir,
+            journal: info.journal,
+            limits: info.limits.into_iter().map(|limit| (limit.name, limit.value)).collect(),
+        })
+    }
+}
+
+impl Wire for JobSummary {
+    type Form = form::JobSummary;
+
+    fn to_wire(&self) -> form::JobSummary {
+        form::JobSummary {
+            job: self.job.0,
+            name: self.name.clone(),
+            is_open: self.is_open,
+            counters: Some(self.counters.to_wire()),
+            cancel_reason: self.cancel_reason.clone(),
+        }
+    }
+
+    fn from_wire(summary: form::JobSummary) -> Result<JobSummary, ProtoError> {
+        Ok(JobSummary {
+            job: JobId(summary.job),
+            name: summary.name,
+            is_open: summary.is_open,
+            counters: required("counters of a job", summary.counters)?,
+            cancel_reason: summary.cancel_reason,
+        })
+    }
+}
+
+impl Wire for JobDetail {
+    type Form = form::JobDetail;
+
+    fn to_wire(&self) -> form::JobDetail {
+        form::JobDetail {
+            summary: Some(self.summary.to_wire()),
+            max_fails: self.max_fails,
+            submitted_us: self.submitted.0,
+            ended_us: self.ended.map(|time| time.0),
+            submits: list_to_wire(&self.submits),
+            usage: Some(self.usage.to_wire()),
+            workers: self.workers.iter().map(|worker| worker.0).collect(),
+        }
+    }
+
+    fn from_wire(detail: form::JobDetail) -> Result<JobDetail, ProtoError> {
+        Ok(JobDetail {
+            summary: required("summary of a job", detail.summary)?,
+            max_fails: detail.max_fails,
+            submitted: Timestamp(detail.submitted_us),
+            ended: detail.ended_us.map(Timestamp),
+            submits: list_from_wire(detail.submits)?,
+            usage: required("usage of a job", detail.usage)?,
+            workers: detail.workers.into_iter().map(WorkerId).collect(),
+        })
+    }
+}
+
+impl Wire for SubmitInfo {
+    type Form = form::SubmitInfo;
+
+    fn to_wire(&self) -> form::SubmitInfo {
+        form::SubmitInfo {
+            ids: idset::to_wire(&self.ids),
+            spec: Some(self.spec.to_wire()),
+            submit_dir: self.submit_dir.clone(),
+            submitted_us: self.submitted.0,
+        }
+    }
+
+    fn from_wire(submit: form::SubmitInfo) -> Result<SubmitInfo, ProtoError> {
+        let spec: TaskSpec = required("spec of a submit", submit.spec)?;
+        Ok(SubmitInfo {
+            ids: idset::from_wire("ids of a submit", &submit.ids)?,
+            spec: Arc::new(spec),
+            submit_dir: submit.submit_dir,
+            submitted: Timestamp(submit.submitted_us),
+        })
+    }
+}
+
+/// The form of what is shown of a task.
+pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
+    form::TaskInfo {
+        job: job.0,
+        task: task.task.0,
+        submit: task.submit,
+        state: task.state.to_wire(),
+        instance: task.instance.0,
+        crashes: task.crashes,
+        worker: task.worker.map(|worker| worker.0),
+        started_us: task.started.map(|time| time.0),
+        ended_us: task.ended.map(|time| time.0),
+        usage: task.usage.as_ref().map(Wire::to_wire),
+        error: task.error.clone(),
+    }
+}
+
+/// What is shown of a task, and its job.
+pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), ProtoError> {
+    let info = TaskInfo {
+        task: TaskId(task.task),
+        submit: task.submit,
+        state: TaskState::from_wire(task.state)?,
+        instance: Instance(task.instance),
+        crashes: task.crashes,
+        worker: task.worker.map(WorkerId),
+        started: task.started_us.map(Timestamp),
+        ended: task.ended_us.map(Timestamp),
+        usage: task.usage.map(Usage::from_wire).transpose()?,
+        error: task.error,
+    };
+    Ok((JobId(task.job), info))
+}
+
+impl Wire for WorkerInfo {
+    type Form = form::WorkerInfo;
+
+    fn to_wire(&self) -> form::WorkerInfo {
+        let (ended_us, end) = match &self.ended {
+            Some((time, end)) => (Some(time.0), end.to_wire()),
+            None => (None, form::WorkerEnd::Unspecified as i32),
+        };
+        form::WorkerInfo {
+            worker: self.worker.0,
+            config: Some(self.config.to_wire()),
+            started_us: self.started.0,
+            ended_us,
+            end,
+            tasks_assigned: self.tasks_assigned,
+            tasks_running: self.tasks_running,
+            last_task: self.last_task.map(|(task, _)| task.to_wire()),
+            last_task_us: self.last_task.map_or(0, |(_, time)| time.0),
+            is_draining: self.is_draining,
+            idle_timeout_ns: self.idle_timeout.map(nanos),
+        }
+    }
+
+    fn from_wire(worker: form::WorkerInfo) -> Result<WorkerInfo, ProtoError> {
+        let ended = worker.ended_us.map(|time| Ok((Timestamp(time), WorkerEnd::from_wire(worker.end)?)));
+        let last_task = worker.last_task.map(TaskRef::from_wire).transpose()?;
+        Ok(WorkerInfo {
+            worker: WorkerId(worker.worker),
+            config: required("configuration of a worker", worker.config)?,
+            started: Timestamp(worker.started_us),
+            ended: ended.transpose()?,
+            tasks_assigned: worker.tasks_assigned,
+            tasks_running: worker.tasks_running,
+            last_task: last_task.map(|task| (task, Timestamp(worker.last_task_us))),
+            is_draining: worker.is_draining,
+            idle_timeout: worker.idle_timeout_ns.map(Duration::from_nanos),
+        })
+    }
+}

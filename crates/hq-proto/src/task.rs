@@ -1,0 +1,176 @@
+//! Task templates on the wire, and the entries of their tasks.
+
+use std::time::Duration;
+
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::{ByteString, Entries, TaskSpec};
+
+use crate::ProtoError;
+use crate::error::{byte, count, in_range, present, rule};
+use crate::generated::{self as form, crash_limit::Limit};
+use crate::limits::VARIANTS_MAX;
+use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required, wire_enum};
+
+/// Signals are numbered 1 to 64 on Linux.
+const SIGNAL_MAX: u64 = 64;
+
+wire_enum!(Pin = Pin, "pin": None, Taskset, Omp);
+
+impl Wire for TaskSpec {
+    type Form = form::TaskSpec;
+
+    fn to_wire(&self) -> form::TaskSpec {
+        form::TaskSpec {
+            args: self.args.clone(),
+            env: self.env.iter().map(variable_to_wire).collect(),
+            stdin: self.stdin.clone(),
+            cwd: self.cwd.clone(),
+            stdout: output_to_wire(&self.stdout),
+            stderr: output_to_wire(&self.stderr),
+            requests: list_to_wire(&self.requests),
+            pin: self.pin.to_wire(),
+            priority: self.priority,
+            time_limit_ns: self.time_limit.map(nanos),
+            kill_grace_ns: nanos(self.kill_grace),
+            warning: self.warning.as_ref().map(Wire::to_wire),
+            crash_limit: Some(self.crash_limit.to_wire()),
+            retry: Some(self.retry.to_wire()),
+            task_dir: self.task_dir,
+        }
+    }
+
+    fn from_wire(spec: form::TaskSpec) -> Result<TaskSpec, ProtoError> {
+        rule("args", !spec.args.is_empty(), "must hold at least the program")?;
+        in_range("variants of a request", spec.requests.len() as u64, 1, VARIANTS_MAX as u64)?;
+        Ok(TaskSpec {
+            args: spec.args,
+            env: spec.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
+            stdin: spec.stdin,
+            cwd: spec.cwd,
+            stdout: output_from_wire(spec.stdout)?,
+            stderr: output_from_wire(spec.stderr)?,
+            requests: list_from_wire(spec.requests)?,
+            pin: Pin::from_wire(spec.pin)?,
+            priority: spec.priority,
+            time_limit: spec.time_limit_ns.map(Duration::from_nanos),
+            kill_grace: Duration::from_nanos(spec.kill_grace_ns),
+            warning: spec.warning.map(Warning::from_wire).transpose()?,
+            crash_limit: required("crash limit", spec.crash_limit)?,
+            retry: required("retry", spec.retry)?,
+            task_dir: spec.task_dir,
+        })
+    }
+}
+
+fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {
+    form::Variable { name: name.clone(), value: value.clone() }
+}
+
+fn output_to_wire(output: &Output) -> Option<form::Output> {
+    match output {
+        Output::None => None,
+        Output::File { path, remove_if_finished } => {
+            Some(form::Output { path: path.clone(), remove_if_finished: *remove_if_finished })
+        }
+    }
+}
+
+fn output_from_wire(output: Option<form::Output>) -> Result<Output, ProtoError> {
+    let Some(output) = output else { return Ok(Output::None) };
+    rule("path of an output", !output.path.is_empty(), "must not be empty")?;
+    Ok(Output::File { path: output.path, remove_if_finished: output.remove_if_finished })
+}
+
+impl Wire for Warning {
+    type Form = form::Warning;
+
+    fn to_wire(&self) -> form::Warning {
+        form::Warning { signal: u32::from(self.signal), before_ns: nanos(self.before) }
+    }
+
+    fn from_wire(warning: form::Warning) -> Result<Warning, ProtoError> {
+        in_range("signal", u64::from(warning.signal), 1, SIGNAL_MAX)?;
+        Ok(Warning {
+            signal: byte("signal", warning.signal)?,
+            before: Duration::from_nanos(warning.before_ns),
+        })
+    }
+}
+
+impl Wire for CrashLimit {
+    type Form = form::CrashLimit;
+
+    fn to_wire(&self) -> form::CrashLimit {
+        let limit = match *self {
+            CrashLimit::NeverRestart => Limit::NeverRestart(form::Nothing {}),
+            CrashLimit::Times(times) => Limit::Times(times),
+            CrashLimit::Unlimited => Limit::Unlimited(form::Nothing {}),
+        };
+        form::CrashLimit { limit: Some(limit) }
+    }
+
+    fn from_wire(limit: form::CrashLimit) -> Result<CrashLimit, ProtoError> {
+        match present("crash limit", limit.limit)? {
+            Limit::NeverRestart(_) => Ok(CrashLimit::NeverRestart),
+            Limit::Times(times) => {
+                in_range("crash limit", u64::from(times), 1, u64::from(u32::MAX))?;
+                Ok(CrashLimit::Times(times))
+            }
+            Limit::Unlimited(_) => Ok(CrashLimit::Unlimited),
+        }
+    }
+}
+
+impl Wire for Retry {
+    type Form = form::Retry;
+
+    fn to_wire(&self) -> form::Retry {
+        form::Retry {
+            max: self.max,
+            delay_ns: nanos(self.delay),
+            codes: self.on.codes.iter().map(|&code| u32::from(code)).collect(),
+            on_signal: self.on.signal,
+            on_timeout: self.on.timeout,
+        }
+    }
+
+    fn from_wire(retry: form::Retry) -> Result<Retry, ProtoError> {
+        let codes = retry.codes.into_iter().map(|code| byte("exit code", code));
+        let on = RetryOn {
+            codes: codes.collect::<Result<_, _>>()?,
+            signal: retry.on_signal,
+            timeout: retry.on_timeout,
+        };
+        Ok(Retry { max: retry.max, delay: Duration::from_nanos(retry.delay_ns), on })
+    }
+}
+
+/// The form of entries; absent when there are none.
+pub(crate) fn entries_to_wire(entries: &Entries) -> Option<form::Entries> {
+    if entries.is_empty() {
+        return None;
+    }
+    let mut out = form::Entries { data: Vec::new(), lengths: Vec::with_capacity(entries.len()) };
+    out.data.reserve_exact(entries.iter().map(<[u8]>::len).sum());
+    for entry in entries.iter() {
+        out.data.extend_from_slice(entry);
+        // All entries together are at most 4 GiB.
+        out.lengths.push(entry.len() as u32);
+    }
+    Some(out)
+}
+
+/// The entries of `tasks` tasks: one for each, or none at all.
+pub(crate) fn entries_from_wire(entries: Option<form::Entries>, tasks: u64) -> Result<Entries, ProtoError> {
+    let Some(entries) = entries else { return Ok(Entries::default()) };
+    count("entries", entries.lengths.len() as u64, tasks)?;
+    let bytes: u64 = entries.lengths.iter().map(|&length| u64::from(length)).sum();
+    count("bytes of entries", entries.data.len() as u64, bytes)?;
+    let mut rest = entries.data.as_slice();
+    let cut = entries.lengths.iter().map(|&length| {
+        let (entry, after) = rest.split_at(length as usize);
+        rest = after;
+        entry
+    });
+    Entries::new(cut).ok_or(ProtoError::Rule { field: "entries", rule: "must be at most 4 GiB together" })
+}

@@ -1,0 +1,1 @@
+//! Generators of arbitrary valid messages.

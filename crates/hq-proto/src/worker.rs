@@ -1,0 +1,269 @@
+//! Messages between server and workers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_core::record::Failure;
+use hq_core::worker_messages::{
+    FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerEnd,
+    WorkerHello,
+};
+use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
+use prost::Message;
+
+use crate::ProtoError;
+use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
+use crate::error::{count, in_range, rule};
+use crate::generated::{self as form, from_worker, to_worker};
+use crate::idset;
+use crate::job::{tasks_from_wire, tasks_to_wire};
+use crate::limits::HELD_RUNNING_MAX;
+use crate::task::{entries_from_wire, entries_to_wire};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, no_kind, required};
+
+/// The bytes of a message to a worker.
+pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
+    use to_worker::Body;
+    let body = match message {
+        ToWorker::Welcome(welcome) => Body::Welcome(welcome.to_wire()),
+        ToWorker::Run(batches) => Body::Run(form::Run { batches: list_to_wire(batches) }),
+        ToWorker::Cancel { job, ids } => Body::Cancel(tasks_to_wire(*job, ids)),
+        ToWorker::Retract { job, ids } => Body::Retract(tasks_to_wire(*job, ids)),
+        ToWorker::Saved { report } => Body::Saved(*report),
+        ToWorker::Stop { drain } => Body::Stop(form::Stop { drain: *drain }),
+    };
+    form::ToWorker { body: Some(body) }.encode_to_vec()
+}
+
+/// The message to a worker in `bytes`.
+///
+/// # Errors
+/// When they are none, or say something that cannot be.
+pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
+    use to_worker::Body;
+    let message: form::ToWorker = decode("message to a worker", bytes)?;
+    Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..7))? {
+        Body::Welcome(welcome) => ToWorker::Welcome(Welcome::from_wire(welcome)?),
+        Body::Run(run) => ToWorker::Run(list_from_wire(run.batches)?),
+        Body::Cancel(tasks) => {
+            let (job, ids) = tasks_from_wire(tasks)?;
+            ToWorker::Cancel { job, ids }
+        }
+        Body::Retract(tasks) => {
+            let (job, ids) = tasks_from_wire(tasks)?;
+            ToWorker::Retract { job, ids }
+        }
+        Body::Saved(report) => ToWorker::Saved { report },
+        Body::Stop(stop) => ToWorker::Stop { drain: stop.drain },
+    })
+}
+
+/// The bytes of a message from a worker.
+pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
+    use from_worker::Body;
+    let body = match message {
+        FromWorker::Hello(hello) => Body::Hello(hello.to_wire()),
+        FromWorker::Report(report) => Body::Report(report.to_wire()),
+        FromWorker::Heartbeat => Body::Heartbeat(form::Nothing {}),
+        FromWorker::Notify { task, text } => {
+            Body::Notify(form::TaskNotify { task: Some(task.to_wire()), text: text.clone() })
+        }
+        FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
+    };
+    form::FromWorker { body: Some(body) }.encode_to_vec()
+}
+
+/// The message from a worker in `bytes`.
+///
+/// # Errors
+/// When they are none, or say something that cannot be.
+pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
+    use from_worker::Body;
+    let message: form::FromWorker = decode("message from a worker", bytes)?;
+    Ok(match message.body.ok_or_else(|| no_kind("message from a worker", bytes, 1..6))? {
+        Body::Hello(hello) => FromWorker::Hello(Box::new(WorkerHello::from_wire(hello)?)),
+        Body::Report(report) => FromWorker::Report(Report::from_wire(report)?),
+        Body::Heartbeat(_) => FromWorker::Heartbeat,
+        Body::Notify(notify) => {
+            FromWorker::Notify { task: required("task of a notification", notify.task)?, text: notify.text }
+        }
+        Body::Leaving(end) => FromWorker::Leaving { end: WorkerEnd::from_wire(end)? },
+    })
+}
+
+impl Wire for Welcome {
+    type Form = form::Welcome;
+
+    fn to_wire(&self) -> form::Welcome {
+        form::Welcome {
+            worker: self.worker.0,
+            epoch: self.epoch.0,
+            server_uid: self.server_uid.clone(),
+            idle_timeout_ns: self.idle_timeout.map(nanos),
+        }
+    }
+
+    fn from_wire(welcome: form::Welcome) -> Result<Welcome, ProtoError> {
+        Ok(Welcome {
+            worker: WorkerId(welcome.worker),
+            epoch: Epoch(welcome.epoch),
+            server_uid: name("server uid", welcome.server_uid)?,
+            idle_timeout: welcome.idle_timeout_ns.map(Duration::from_nanos),
+        })
+    }
+}
+
+impl Wire for RunBatch {
+    type Form = form::RunBatch;
+
+    fn to_wire(&self) -> form::RunBatch {
+        let content = self.content.as_ref().map(|template| form::Template {
+            spec: Some(template.spec.to_wire()),
+            submit_dir: template.submit_dir.clone(),
+        });
+        form::RunBatch {
+            job: self.template.job.0,
+            submit: self.template.submit,
+            ids: idset::to_wire(&self.ids),
+            instance: self.instance.0,
+            content,
+            entries: entries_to_wire(&self.entries),
+        }
+    }
+
+    fn from_wire(batch: form::RunBatch) -> Result<RunBatch, ProtoError> {
+        let id = TemplateId { job: JobId(batch.job), submit: batch.submit };
+        let ids = idset::some_from_wire("ids of tasks to run", &batch.ids)?;
+        let content = batch.content.map(|content| {
+            let spec: TaskSpec = required("spec of a template", content.spec)?;
+            Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir })
+        });
+        Ok(RunBatch {
+            template: id,
+            content: content.transpose()?,
+            instance: Instance(batch.instance),
+            entries: entries_from_wire(batch.entries, ids.len())?,
+            ids,
+        })
+    }
+}
+
+impl Wire for WorkerHello {
+    type Form = form::WorkerHello;
+
+    fn to_wire(&self) -> form::WorkerHello {
+        form::WorkerHello {
+            config: Some(self.config.to_wire()),
+            started_us: self.started.0,
+            known_as: self.known_as.map(|worker| worker.0),
+            holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
+        }
+    }
+
+    fn from_wire(hello: form::WorkerHello) -> Result<WorkerHello, ProtoError> {
+        let started = Timestamp(hello.started_us);
+        let holds = hello.holds.into_iter().map(|held| held_from_wire(held, started));
+        Ok(WorkerHello {
+            config: required("configuration of a worker", hello.config)?,
+            started,
+            known_as: hello.known_as.map(WorkerId),
+            holds: holds.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn held_to_wire(held: &Held, base: Timestamp) -> form::Held {
+    form::Held {
+        job: held.template.job.0,
+        submit: held.template.submit,
+        instance: held.instance.0,
+        queued: idset::to_wire(&held.queued),
+        running: idset::to_wire(&held.running),
+        started_us: held.started.iter().map(|&time| relative(time, base)).collect(),
+    }
+}
+
+fn held_from_wire(held: form::Held, base: Timestamp) -> Result<Held, ProtoError> {
+    let running = idset::from_wire("ids of running tasks", &held.running)?;
+    in_range("running tasks", running.len(), 0, HELD_RUNNING_MAX)?;
+    count("start times of running tasks", held.started_us.len() as u64, running.len())?;
+    Ok(Held {
+        template: TemplateId { job: JobId(held.job), submit: held.submit },
+        instance: Instance(held.instance),
+        queued: idset::from_wire("ids of queued tasks", &held.queued)?,
+        running,
+        started: held.started_us.into_iter().map(|time| absolute(time, base)).collect(),
+    })
+}
+
+impl Wire for Report {
+    type Form = form::Report;
+
+    fn to_wire(&self) -> form::Report {
+        // Any time near the others makes them short.
+        let first_started = self.started.first().map(|started| started.at);
+        let first_finished = self.finished.first().map(|span| span.measures.base());
+        let base = first_started.or(first_finished).unwrap_or_default();
+        let failed = self.failed.iter().map(|(job, failure)| {
+            let failure = form::Failure { worker: None, ..failure.to_wire() };
+            form::FailureOfJob { job: job.0, failure: Some(failure) }
+        });
+        form::Report {
+            number: self.number,
+            base_us: base.0,
+            started: self.started.iter().map(|started| started_to_wire(started, base)).collect(),
+            finished: self.finished.iter().map(|span| span_to_wire(span, base)).collect(),
+            failed: failed.collect(),
+            canceled: jobs_to_wire(&self.canceled),
+            returned: jobs_to_wire(&self.returned),
+            interrupted: jobs_to_wire(&self.interrupted),
+        }
+    }
+
+    fn from_wire(report: form::Report) -> Result<Report, ProtoError> {
+        let base = Timestamp(report.base_us);
+        let finished = report.finished.into_iter().map(|span| {
+            rule("ids of finished tasks", !span.ids.is_empty(), "must not be empty")?;
+            span_from_wire(span, base)
+        });
+        let failed = report.failed.into_iter().map(|failed| {
+            let failure: Failure = required("failure", failed.failure)?;
+            Ok((JobId(failed.job), Failure { worker: None, ..failure }))
+        });
+        Ok(Report {
+            number: report.number,
+            started: report.started.iter().map(|started| started_from_wire(started, base)).collect(),
+            finished: finished.collect::<Result<_, _>>()?,
+            failed: failed.collect::<Result<_, ProtoError>>()?,
+            canceled: jobs_from_wire(report.canceled)?,
+            returned: jobs_from_wire(report.returned)?,
+            interrupted: jobs_from_wire(report.interrupted)?,
+        })
+    }
+}
+
+fn started_to_wire(started: &Started, base: Timestamp) -> form::Started {
+    form::Started {
+        job: started.job.0,
+        task: started.task.0,
+        instance: started.instance.0,
+        at_us: relative(started.at, base),
+    }
+}
+
+fn started_from_wire(started: &form::Started, base: Timestamp) -> Started {
+    Started {
+        job: JobId(started.job),
+        task: TaskId(started.task),
+        instance: Instance(started.instance),
+        at: absolute(started.at_us, base),
+    }
+}
+
+fn jobs_to_wire(jobs: &[(JobId, IdSet)]) -> Vec<form::TasksOfJob> {
+    jobs.iter().map(|(job, ids)| tasks_to_wire(*job, ids)).collect()
+}
+
+fn jobs_from_wire(jobs: Vec<form::TasksOfJob>) -> Result<Vec<(JobId, IdSet)>, ProtoError> {
+    jobs.into_iter().map(tasks_from_wire).collect()
+}

@@ -1,0 +1,70 @@
+//! Generates the Rust types of the wire and the journal from the `.proto` files of `hq-proto`.
+//!
+//! The generated file is committed, so that a build needs neither a compiler for `.proto` files nor
+//! this program; a test fails when the two no longer agree.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The inputs, below `crates/hq-proto/proto`.
+const SOURCES: [&str; 5] = ["hello.proto", "model.proto", "client.proto", "worker.proto", "journal.proto"];
+
+/// What generating came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The committed files were what the sources give.
+    Fresh,
+    /// These files were written, or with `check` would have to be.
+    Changed(Vec<PathBuf>),
+}
+
+/// Writes the generated files below `root`, the directory of the workspace. With `check` nothing is
+/// written: the outcome only tells what is stale.
+///
+/// # Errors
+/// When a source is missing or wrong (the message has file and line), or a file cannot be written.
+pub(crate) fn run(root: &Path, check: bool) -> io::Result<Outcome> {
+    let mut changed = Vec::new();
+    for (path, text) in generate(root)? {
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            continue;
+        }
+        if !check {
+            fs::create_dir_all(path.parent().unwrap_or(root))?;
+            fs::write(&path, text)?;
+        }
+        changed.push(path);
+    }
+    Ok(if changed.is_empty() { Outcome::Fresh } else { Outcome::Changed(changed) })
+}
+
+/// The generated files: path and content.
+fn generate(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    let crate_dir = root.join("crates/hq-proto");
+    let proto_dir = crate_dir.join("proto");
+    let sources = SOURCES.map(|name| proto_dir.join(name));
+    let descriptors = protox::compile(&sources, [&proto_dir]).map_err(io::Error::other)?;
+    let out_dir = tempfile::tempdir()?;
+    prost_build::Config::new().out_dir(out_dir.path()).compile_fds(descriptors)?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir(out_dir.path())? {
+        let entry = entry?;
+        let path = crate_dir.join("src/generated").join(entry.file_name());
+        files.push((path, fs::read_to_string(entry.path())?));
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_files_are_what_the_sources_give() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+        let outcome = run(root, true).expect("the sources are valid");
+        assert_eq!(outcome, Outcome::Fresh, "run `cargo xtask gen` and commit the result");
+    }
+}
