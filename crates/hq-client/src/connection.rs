@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_net::access::Endpoint;
-use hq_net::access::Role;
-use hq_net::{ConnectError, FrameReceiver, FrameSender};
+use hq_net::{ConnectError, Endpoint, FrameReceiver, FrameSender, Role};
 
 use crate::limits;
 

@@ -1,9 +1,9 @@
 //! What can go wrong between a client and its server, with the exit code it leads to.
 
 use std::io;
-use std::path::PathBuf;
 
 use hq_core::client_messages::RequestError;
+use hq_net::{AccessError, ConnectError};
 
 /// Exit code when the request failed or a waited job has tasks that did not finish.
 pub const EXIT_FAILED: u8 = 1;
@@ -15,32 +15,12 @@ pub const EXIT_NO_SERVER: u8 = 3;
 /// Why a request has no answer that helps.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is no access file.
-    #[error("No running server found in {}: {source}", path.display())]
-    NoServer {
-        /// Where it was looked for.
-        path: PathBuf,
-        /// Why it could not be read.
-        source: hq_net::access::AccessError,
-    },
-    /// The access file is for workers only.
-    #[error("The access file {} has no key for clients; ask for a client's file of `hq server generate-access`", path.display())]
-    NotForClients {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Nobody answers.
-    #[error("Could not connect to the server at {host}:{port} (access file {}): {source}", path.display())]
-    Connect {
-        /// Its host.
-        host: String,
-        /// Its port.
-        port: u16,
-        /// The access file.
-        path: PathBuf,
-        /// Why.
-        source: hq_net::ConnectError,
-    },
+    /// There is no access file for clients.
+    #[error("No server can be found: {0}")]
+    Access(#[from] AccessError),
+    /// Nobody answers, or not as it should be.
+    #[error("Could not connect to the server: {0}")]
+    Connect(#[from] ConnectError),
     /// The connection broke, and could not be made again in time.
     #[error("The server was lost: {0}")]
     Lost(String),
@@ -67,9 +47,8 @@ impl ClientError {
     /// The exit code of a command that ends with this.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ClientError::NoServer { .. }
-            | ClientError::NotForClients { .. }
-            | ClientError::Connect { .. }
+            ClientError::Access(_)
+            | ClientError::Connect(_)
             | ClientError::Lost(_)
             | ClientError::Replaced { .. } => EXIT_NO_SERVER,
             ClientError::Refused(_) | ClientError::Unexpected | ClientError::System(_) => EXIT_FAILED,
@@ -79,9 +58,8 @@ impl ClientError {
     /// A short word that never changes, for programs.
     pub fn code(&self) -> &'static str {
         match self {
-            ClientError::NoServer { .. } => "no-server",
-            ClientError::NotForClients { .. } => "no-client-key",
-            ClientError::Connect { .. } => "not-connected",
+            ClientError::Access(_) => "no-access",
+            ClientError::Connect(_) => "not-connected",
             ClientError::Lost(_) | ClientError::Replaced { .. } => "server-lost",
             ClientError::Refused(error) => error.code(),
             ClientError::Unexpected => "unexpected-answer",
@@ -92,12 +70,8 @@ impl ClientError {
     /// What the user can do about it, if that can be said.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            ClientError::NoServer { .. } => {
-                Some("start one with `hq server start`, or name its directory with --server-dir or HQ_SERVER_DIR")
-            }
-            ClientError::Connect { .. } => {
-                Some("the server may have ended without removing its access file; `hq server start` begins where it was")
-            }
+            ClientError::Access(source) => Some(source.hint()),
+            ClientError::Connect(source) => Some(source.hint()),
             ClientError::Lost(_) => {
                 Some("what was acknowledged is safe; `hq server start` in the same directory continues")
             }

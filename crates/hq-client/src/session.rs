@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::record::RequestKey;
-use hq_net::access::AccessFile;
+use hq_net::{AccessFile, Role};
 use tokio::runtime::Runtime;
 
 use crate::connection::Connection;
@@ -47,7 +47,7 @@ pub struct Session {
 
 enum Source {
     File(PathBuf),
-    Memory,
+    Memory(AccessFile),
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
     /// # Errors
     /// When there is no access file for clients, or nobody answers.
     pub fn connect(server_dir: &Path) -> Result<Session, ClientError> {
-        Session::open(Source::File(access_path(server_dir)), None)
+        Session::open(Source::File(access_path(server_dir)))
     }
 
     /// Connects to the server an access file in memory names.
@@ -64,16 +64,13 @@ impl Session {
     /// # Errors
     /// When the file is not for clients, or nobody answers.
     pub fn connect_to(access: AccessFile) -> Result<Session, ClientError> {
-        Session::open(Source::Memory, Some(access))
+        Session::open(Source::Memory(access))
     }
 
-    fn open(source: Source, access: Option<AccessFile>) -> Result<Session, ClientError> {
+    fn open(source: Source) -> Result<Session, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let access = match access {
-            Some(access) => access,
-            None => source.load()?,
-        };
-        let connection = runtime.block_on(source.dial(&access))?;
+        let access = source.load()?;
+        let connection = runtime.block_on(dial(&access))?;
         Ok(Session { runtime, source, access, connection })
     }
 
@@ -134,7 +131,7 @@ async fn reconnect(source: &Source, access: &mut AccessFile, lost: String) -> Re
     let mut delay = limits::RECONNECT_DELAY;
     loop {
         // A server that ended cleanly has removed its access file: there is nothing to wait for.
-        let Ok(found) = source.load_again(access) else {
+        let Ok(found) = source.load() else {
             return Err(ClientError::Lost(lost));
         };
         if found.server_uid != access.server_uid {
@@ -144,7 +141,7 @@ async fn reconnect(source: &Source, access: &mut AccessFile, lost: String) -> Re
             });
         }
         *access = found;
-        match source.dial(access).await {
+        match dial(access).await {
             Ok(connection) => return Ok(connection),
             Err(_) if begin.elapsed() < limits::RECONNECT_TIME => tokio::time::sleep(delay).await,
             Err(_) => return Err(ClientError::Lost(lost)),
@@ -154,37 +151,16 @@ async fn reconnect(source: &Source, access: &mut AccessFile, lost: String) -> Re
 }
 
 impl Source {
-    fn path(&self) -> PathBuf {
-        match self {
-            Source::File(path) => path.clone(),
-            Source::Memory => PathBuf::from("in memory"),
-        }
-    }
-
     fn load(&self) -> Result<AccessFile, ClientError> {
-        let path = self.path();
-        AccessFile::load(&path).map_err(|source| ClientError::NoServer { path, source })
-    }
-
-    fn load_again(&self, known: &AccessFile) -> Result<AccessFile, ClientError> {
         match self {
-            Source::File(_) => self.load(),
-            Source::Memory => Ok(known.clone()),
+            Source::File(path) => Ok(AccessFile::load(path)?),
+            Source::Memory(access) => Ok(access.clone()),
         }
     }
+}
 
-    async fn dial(&self, access: &AccessFile) -> Result<Connection, ClientError> {
-        let path = self.path();
-        let Some(endpoint) = &access.client else {
-            return Err(ClientError::NotForClients { path });
-        };
-        Connection::open(endpoint).await.map_err(|source| ClientError::Connect {
-            host: endpoint.host.clone(),
-            port: endpoint.port,
-            path,
-            source,
-        })
-    }
+async fn dial(access: &AccessFile) -> Result<Connection, ClientError> {
+    Ok(Connection::open(access.endpoint(Role::Client)?).await?)
 }
 
 fn may_repeat(request: &ClientRequest) -> bool {

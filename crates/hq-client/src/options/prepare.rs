@@ -27,7 +27,7 @@ use super::values::{OutputArg, StdinArg};
 use crate::limits;
 
 /// Time between SIGTERM and SIGKILL of tasks that say nothing of it.
-pub const KILL_GRACE: Duration = Duration::from_secs(5);
+const KILL_GRACE: Duration = Duration::from_secs(5);
 const CWD_DEFAULT: &[u8] = b"%{SUBMIT_DIR}";
 const STDOUT_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout";
 const STDERR_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr";
