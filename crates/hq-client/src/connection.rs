@@ -33,10 +33,9 @@ impl Connection {
 
     /// The next answer to that request. Nothing is lost when it is dropped before it is done.
     pub(crate) async fn answer(&mut self, request: u64) -> Result<ClientResponse, String> {
-        if let Some(at) = self.early.iter().position(|(number, _)| *number == request) {
-            if let Some((_, response)) = self.early.remove(at) {
-                return Ok(response);
-            }
+        let at = self.early.iter().position(|(number, _)| *number == request);
+        if let Some((_, response)) = at.and_then(|at| self.early.remove(at)) {
+            return Ok(response);
         }
         loop {
             let frame = self.receiver.next().await.map_err(|e| e.to_string())?;

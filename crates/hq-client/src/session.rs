@@ -47,7 +47,7 @@ pub struct Session {
 
 enum Source {
     File(PathBuf),
-    Memory(AccessFile),
+    Memory(Box<AccessFile>),
 }
 
 impl Session {
@@ -64,7 +64,7 @@ impl Session {
     /// # Errors
     /// When the file is not for clients, or nobody answers.
     pub fn connect_to(access: AccessFile) -> Result<Session, ClientError> {
-        Session::open(Source::Memory(access))
+        Session::open(Source::Memory(Box::new(access)))
     }
 
     fn open(source: Source) -> Result<Session, ClientError> {
@@ -154,7 +154,7 @@ impl Source {
     fn load(&self) -> Result<AccessFile, ClientError> {
         match self {
             Source::File(path) => Ok(AccessFile::load(path)?),
-            Source::Memory(access) => Ok(access.clone()),
+            Source::Memory(access) => Ok(AccessFile::clone(access)),
         }
     }
 }
@@ -204,7 +204,7 @@ impl Watch<'_> {
     ///
     /// # Errors
     /// When the server refuses or is lost.
-    pub fn next(&mut self) -> Result<ClientResponse, ClientError> {
+    pub fn next_response(&mut self) -> Result<ClientResponse, ClientError> {
         match self.next_or(std::pin::pin!(std::future::pending::<()>()))? {
             Next::Response(response) => Ok(response),
             Next::Other(()) => Err(ClientError::Unexpected),

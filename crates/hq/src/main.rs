@@ -11,6 +11,7 @@ mod report;
 mod tasks;
 mod waiting;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,6 +47,9 @@ fn bad_arguments(error: &clap::Error) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer || !wants_json() {
         let _ = error.print();
+        if is_answer && !error.render().to_string().ends_with('\n') {
+            let _ = writeln!(std::io::stdout());
+        }
         return ExitCode::from(if is_answer { 0 } else { EXIT_USAGE });
     }
     let text = error.to_string();

@@ -18,6 +18,14 @@ pub(crate) struct Sentence(pub String);
 /// A text that is the result, whatever the mode.
 pub(crate) struct Plain(pub String);
 
+/// A single text that is the answer, under this name in JSON.
+pub(crate) struct Answer {
+    /// The name.
+    pub name: &'static str,
+    /// The text.
+    pub text: String,
+}
+
 /// All about a server.
 pub(crate) struct Server {
     /// The directory clients find it by.

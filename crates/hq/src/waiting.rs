@@ -91,7 +91,7 @@ pub(crate) fn follow_or<F: Future>(
     let mut acted = false;
     loop {
         let response = if acted {
-            watch.next()?
+            watch.next_response()?
         } else {
             match watch.next_or(other.as_mut())? {
                 Next::Response(response) => response,

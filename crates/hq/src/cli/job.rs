@@ -9,40 +9,29 @@ use super::submit::SubmitCommand;
 
 /// A command about jobs.
 #[derive(Subcommand, Debug)]
-pub enum JobCommand {
-    /// Submit a job
-    Submit(SubmitCommand),
-    /// List jobs
+pub(crate) enum JobCommand {
+    Submit(Box<SubmitCommand>),
     List(ListArgs),
     /// Count jobs by state
     Summary,
-    /// Show all about jobs
     Info(InfoArgs),
-    /// Cancel jobs, or some of their tasks
     Cancel(CancelArgs),
-    /// Drop ended jobs from the server
     Forget(ForgetArgs),
-    /// Print what tasks wrote
     Cat(CatArgs),
-    /// Wait until jobs have ended
     Wait(WaitArgs),
-    /// Wait until jobs have ended, with a progress bar
     Progress(ProgressArgs),
-    /// Print the ids of tasks, for --array
     TaskIds(TaskIdsArgs),
-    /// Make an open job, which takes any number of submits
     Open(OpenArgs),
-    /// Close open jobs: no more submits
     Close(CloseArgs),
 }
 
 /// A selector argument.
-pub fn selector(text: &str) -> Result<Selector, String> {
+pub(crate) fn selector(text: &str) -> Result<Selector, String> {
     text.parse::<Selector>().map_err(|e| e.to_string())
 }
 
 /// A selector argument that must not be `all`.
-pub fn selector_some(text: &str) -> Result<Selector, String> {
+pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
     match selector(text)? {
         Selector::All => Err("'all' is not possible here; write ids, for example 1,3-5, or last".into()),
         some => Ok(some),
@@ -50,19 +39,19 @@ pub fn selector_some(text: &str) -> Result<Selector, String> {
 }
 
 /// The states of `--filter` for jobs.
-pub fn job_state(text: &str) -> Result<JobState, String> {
+pub(crate) fn job_state(text: &str) -> Result<JobState, String> {
     text.trim().to_ascii_lowercase().parse::<JobState>().map_err(|e| e.to_string())
 }
 
 /// The states of `--filter` for tasks.
-pub fn task_state(text: &str) -> Result<TaskState, String> {
+pub(crate) fn task_state(text: &str) -> Result<TaskState, String> {
     text.trim().to_ascii_lowercase().parse::<TaskState>().map_err(|e| e.to_string())
 }
 
 /// List jobs: by default those that have not ended.
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:\n  hq job list --all\n  hq job list --filter failed,canceled --verbose")]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Ended jobs, too
     #[arg(long, conflicts_with = "filter")]
     pub all: bool,
@@ -76,19 +65,23 @@ pub struct ListArgs {
     pub verbose: bool,
 }
 
-/// Show all about jobs: what they execute, how far they are, what they used.
+/// Show all about jobs
+///
+/// What they execute, how far they are, and what their tasks used.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job info last\n  hq job info 1,4-6 --output-mode json")]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
 }
 
-/// Cancel jobs, or some of their tasks. Running tasks get SIGTERM, then SIGKILL.
+/// Cancel jobs, or some of their tasks
+///
+/// Running tasks get SIGTERM and, when their time to end is over, SIGKILL.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20")]
-pub struct CancelArgs {
+pub(crate) struct CancelArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
@@ -111,7 +104,7 @@ fn reason(text: &str) -> Result<String, String> {
 /// Drop ended jobs from the server: they are no longer listed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job forget all --filter finished")]
-pub struct ForgetArgs {
+pub(crate) struct ForgetArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
@@ -133,7 +126,7 @@ fn ended_state(text: &str) -> Result<JobState, String> {
 /// Print what tasks wrote, read from their output files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job cat last stdout\n  hq job cat 3 --tasks 1-5 --print-task-header stderr")]
-pub struct CatArgs {
+pub(crate) struct CatArgs {
     /// Ids such as `1,3-5`, or `last`
     #[arg(value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
@@ -152,17 +145,19 @@ pub struct CatArgs {
 
 /// An output of a task.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
+pub(crate) enum Channel {
     /// Standard output
     Stdout,
     /// Standard error
     Stderr,
 }
 
-/// Wait until jobs have ended. Exits with 1 unless all their tasks finished.
+/// Wait until jobs have ended
+///
+/// Exits with 1 unless all their tasks finished.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job wait last\n  hq job wait all --allow-failures")]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
@@ -174,9 +169,11 @@ pub struct WaitArgs {
     pub allow_failures: bool,
 }
 
-/// Wait until jobs have ended, with a progress bar on a terminal. Exits with 1 unless all their tasks finished.
+/// Wait until jobs have ended, with a progress bar
+///
+/// The bar is shown on a terminal only. Exits with 1 unless all their tasks finished.
 #[derive(Args, Debug)]
-pub struct ProgressArgs {
+pub(crate) struct ProgressArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
@@ -188,7 +185,7 @@ pub struct ProgressArgs {
 /// Print the ids of tasks as --array takes them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'")]
-pub struct TaskIdsArgs {
+pub(crate) struct TaskIdsArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
@@ -199,18 +196,22 @@ pub struct TaskIdsArgs {
     pub filter: Vec<TaskState>,
 }
 
-/// Make an open job and print its id. It takes submits until it is closed, and ends only then.
+/// Make an open job and print its id
+///
+/// It takes submits until it is closed, and ends only then.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1")]
-pub struct OpenArgs {
+pub(crate) struct OpenArgs {
     /// Name and limits.
     #[command(flatten)]
     pub job: JobOptions,
 }
 
-/// Close open jobs: they take no more submits, and end when their tasks have.
+/// Close open jobs: no more submits
+///
+/// They end when their tasks have.
 #[derive(Args, Debug)]
-pub struct CloseArgs {
+pub(crate) struct CloseArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,

@@ -1,11 +1,11 @@
 //! The command line as data: every command, option and help text. What commands do is in
 //! [`crate::commands`].
 
-pub mod job;
-pub mod server;
-pub mod submit;
-pub mod task;
-pub mod worker;
+pub(crate) mod job;
+pub(crate) mod server;
+pub(crate) mod submit;
+pub(crate) mod task;
+pub(crate) mod worker;
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     arg_required_else_help = true,
     after_help = ROOT_EXAMPLES,
 )]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: GlobalOptions,
@@ -45,13 +45,16 @@ Examples:
     hq submit --array 1-1000 --wait -- ./score.sh '%{TASK_ID}'
     hq job info last
 
-Exit codes: 0 done; 1 the request failed, or a waited job has tasks that did not finish; 2 bad arguments;
-3 no server could be reached, or it was lost.";
+Exit codes:
+  0  done
+  1  the request failed, or a job that was waited for has tasks that did not finish
+  2  bad arguments
+  3  no server could be reached, or it was lost";
 
 /// Options of every command, before or after its name.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
-pub struct GlobalOptions {
+pub(crate) struct GlobalOptions {
     /// Directory where the server keeps its access file and journal [default: ~/.hq-server]
     #[arg(long, env = "HQ_SERVER_DIR", hide_env_values = true, global = true, value_name = "PATH")]
     pub server_dir: Option<PathBuf>,
@@ -90,7 +93,7 @@ pub struct GlobalOptions {
 
 /// When to use colours.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colors {
+pub(crate) enum Colors {
     /// On a terminal
     Auto,
     /// Always
@@ -101,7 +104,7 @@ pub enum Colors {
 
 /// How results are printed.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutputMode {
+pub(crate) enum OutputMode {
     /// Tables and sentences, for people
     Cli,
     /// One JSON document
@@ -110,13 +113,11 @@ pub enum OutputMode {
     Quiet,
 }
 
-/// A command.
+/// A command. Those with options have their help text beside them.
 #[derive(Subcommand, Debug)]
-pub enum Command {
-    /// Run tasks on this machine, with no server to set up
-    Run(submit::RunCommand),
-    /// Submit a job (the same as `hq job submit`)
-    Submit(submit::SubmitCommand),
+pub(crate) enum Command {
+    Run(Box<submit::RunCommand>),
+    Submit(Box<submit::SubmitCommand>),
     /// Show, wait for and cancel jobs
     #[command(subcommand)]
     Job(job::JobCommand),
@@ -129,13 +130,10 @@ pub enum Command {
     /// Start, show and stop the server
     #[command(subcommand)]
     Server(server::ServerCommand),
-    /// List jobs (the same as `hq job list`)
     #[command(hide = true)]
     Jobs(job::ListArgs),
-    /// Wait for jobs (the same as `hq job wait`)
     #[command(hide = true)]
     Wait(job::WaitArgs),
-    /// Show the progress of jobs (the same as `hq job progress`)
     #[command(hide = true)]
     Progress(job::ProgressArgs),
     /// Print a script that completes commands in your shell
@@ -161,7 +159,7 @@ Examples:
 
 /// What the documentation is about.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DocTopic {
+pub(crate) enum DocTopic {
     /// First steps
     Start,
     /// Every command and option

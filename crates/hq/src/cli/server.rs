@@ -8,26 +8,24 @@ use hq_client::options::values;
 
 /// A command about the server.
 #[derive(Subcommand, Debug)]
-pub enum ServerCommand {
-    /// Start a server
+pub(crate) enum ServerCommand {
     Start(StartArgs),
     /// Stop the server and its workers
     Stop,
     /// Show all about the server
     Info,
-    /// Wait until the server answers
     Wait(WaitArgs),
-    /// Write an access file ahead of a server
     GenerateAccess(GenerateAccessArgs),
 }
 
-/// Start a server, in the foreground unless --detach is given.
+/// Start a server
 ///
+/// It stays in the foreground unless --detach is given.
 /// It keeps jobs in a journal inside the server directory, and continues where the last server of that
 /// directory ended. SIGTERM and SIGINT stop it cleanly; a second one ends it at once.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none")]
-pub struct StartArgs {
+pub(crate) struct StartArgs {
     /// Name by which clients and workers reach it [default: the name of this machine]
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
@@ -67,7 +65,7 @@ pub struct StartArgs {
 
 /// When a change counts as kept.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub(crate) enum Durability {
     /// When it survives the death of the machine (fdatasync)
     Machine,
     /// When it survives the death of the process
@@ -77,7 +75,7 @@ pub enum Durability {
 /// Wait until the server answers.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq server start & hq server wait --timeout 30s")]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     /// Give up after this long
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub timeout: Duration,
@@ -90,7 +88,7 @@ Examples:
   hq server generate-access full.json --client-port 7001 --worker-port 7002 --host login1 \\
       --worker-file workers.json
   hq server start --access-file full.json")]
-pub struct GenerateAccessArgs {
+pub(crate) struct GenerateAccessArgs {
     /// The file for the server, with all keys
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

@@ -9,7 +9,7 @@ use hq_client::options::{RunOptions, SubmitOptions};
 /// --array, --each-line or --from-json the job has one task, with id 0.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
-pub struct SubmitCommand {
+pub(crate) struct SubmitCommand {
     /// All of them.
     #[command(flatten)]
     pub options: SubmitOptions,
@@ -35,7 +35,7 @@ Examples:
 /// `hq submit`. Ctrl-C ends the tasks. Exits with 0 only if all tasks finished.
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXAMPLES)]
-pub struct RunCommand {
+pub(crate) struct RunCommand {
     /// All of them.
     #[command(flatten)]
     pub options: RunOptions,

@@ -11,19 +11,16 @@ use super::job::{selector_some, task_state};
 
 /// A command about tasks.
 #[derive(Subcommand, Debug)]
-pub enum TaskCommand {
-    /// List the tasks of jobs
+pub(crate) enum TaskCommand {
     List(ListArgs),
-    /// Show all about tasks
     Info(InfoArgs),
-    /// Say something to whoever waits for the job; to be called by a task
     Notify(NotifyArgs),
 }
 
 /// List the tasks of jobs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task list last\n  hq task list 1 --tasks 1-100 --task-status failed")]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Ids such as `1,3-5`, or `last`
     #[arg(value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
@@ -40,10 +37,12 @@ pub struct ListArgs {
     pub verbose: bool,
 }
 
-/// Show all about tasks: what they execute, where and when they ran, what they used.
+/// Show all about tasks
+///
+/// What they execute, where and when they ran, and what they used.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9")]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Id of a job, or `last`
     #[arg(value_name = "JOB", value_parser = selector_one)]
     pub job: Selector,
@@ -62,10 +61,12 @@ fn selector_one(text: &str) -> Result<Selector, String> {
     }
 }
 
-/// Say something to whoever waits for the job with `--on-notify`. Works inside a running task.
+/// Say something to whoever waits for the job
+///
+/// Works inside a running task; whoever submitted with `--on-notify` gets the message.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task notify 'half way'")]
-pub struct NotifyArgs {
+pub(crate) struct NotifyArgs {
     /// At most 1024 bytes
     #[arg(value_name = "MESSAGE", value_parser = OsStringValueParser::new())]
     pub message: OsString,

@@ -13,28 +13,20 @@ use super::job::selector;
 
 /// A command about workers.
 #[derive(Subcommand, Debug)]
-pub enum WorkerCommand {
-    /// Start a worker on this machine
-    Start(StartArgs),
-    /// Stop workers
+pub(crate) enum WorkerCommand {
+    Start(Box<StartArgs>),
     Stop(StopArgs),
-    /// List workers
     List(ListArgs),
-    /// Show all about workers
     Info(InfoArgs),
-    /// Print the name of a worker's node
     Address(AddressArgs),
-    /// Wait until so many workers are connected
     Wait(WaitArgs),
-    /// Show what a worker would find on this machine
     Hwdetect(HwdetectArgs),
-    /// Start workers on other machines with ssh
     DeploySsh(DeployArgs),
 }
 
 /// What a worker offers and when it stops.
 #[derive(Args, Clone, Debug)]
-pub struct SharedArgs {
+pub(crate) struct SharedArgs {
     /// CPUs it offers [default: those found]
     ///
     /// `N`, `NxM` (N groups of M), `[0,1,7]`, `[[0,1],[2,3]]` (groups) or `range(0-15)`.
@@ -80,7 +72,7 @@ pub struct SharedArgs {
 
 /// Which resources to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Detect {
+pub(crate) enum Detect {
     /// All kinds.
     All,
     /// None.
@@ -90,7 +82,7 @@ pub enum Detect {
 }
 
 /// Kinds of resources that can be found.
-pub const DETECTABLE: [&str; 4] = ["cpus", "mem", "gpus/nvidia", "gpus/amd"];
+pub(crate) const DETECTABLE: [&str; 4] = ["cpus", "mem", "gpus/nvidia", "gpus/amd"];
 
 fn detect(text: &str) -> Result<Detect, String> {
     match text {
@@ -107,7 +99,7 @@ fn detect(text: &str) -> Result<Detect, String> {
 
 /// Couplings in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Couplings(pub Vec<Coupling>);
+pub(crate) struct Couplings(pub Vec<Coupling>);
 
 fn coupling(text: &str) -> Result<Couplings, String> {
     resources::parse_coupling(text).map(Couplings).map_err(|e| e.to_string())
@@ -132,8 +124,9 @@ fn utilization(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Start a worker on this machine, in the foreground until it is stopped.
+/// Start a worker on this machine
 ///
+/// It stays in the foreground until it is stopped.
 /// It finds the server by its directory, which is usually shared between the nodes. When the server is
 /// lost, running tasks go on and the worker looks for the server again.
 #[derive(Args, Clone, Debug)]
@@ -142,7 +135,7 @@ Examples:
   hq worker start
   hq worker start --cpus 2x8 --resource mem=sum(64GiB) --idle-timeout 5m
   srun --overlap --cpu-bind=none --mpi=none hq worker start --manager slurm")]
-pub struct StartArgs {
+pub(crate) struct StartArgs {
     /// What it offers.
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -184,7 +177,7 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
 
 /// A batch system.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ManagerArg {
+pub(crate) enum ManagerArg {
     /// Look at the environment
     Detect,
     /// None
@@ -197,7 +190,7 @@ pub enum ManagerArg {
 
 /// What to do when the server is lost.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnServerLostArg {
+pub(crate) enum OnServerLostArg {
     /// Keep running and look for it; after --reconnect-timeout as finish-running
     Reconnect,
     /// Finish what runs, then end
@@ -208,17 +201,19 @@ pub enum OnServerLostArg {
 
 /// How tasks are executed.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecutorArg {
+pub(crate) enum ExecutorArg {
     /// As processes
     Process,
     /// Not at all: each task ends at once. For dry runs and for measuring
     Null,
 }
 
-/// Stop workers. Their running tasks are run again elsewhere.
+/// Stop workers
+///
+/// Their running tasks are run again elsewhere.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
-pub struct StopArgs {
+pub(crate) struct StopArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "WORKERS", value_parser = selector)]
     pub workers: Selector,
@@ -229,7 +224,7 @@ pub struct StopArgs {
 
 /// List workers: by default those that are connected.
 #[derive(Args, Debug)]
-pub struct ListArgs {
+pub(crate) struct ListArgs {
     /// Ended workers, too
     #[arg(long, conflicts_with = "filter")]
     pub all: bool,
@@ -240,7 +235,7 @@ pub struct ListArgs {
 
 /// A state of workers.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilterArg {
+pub(crate) enum FilterArg {
     /// Connected
     Running,
     /// Ended or lost
@@ -249,7 +244,7 @@ pub enum FilterArg {
 
 /// Show all about workers.
 #[derive(Args, Debug)]
-pub struct InfoArgs {
+pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "WORKERS", value_parser = selector)]
     pub workers: Selector,
@@ -258,7 +253,7 @@ pub struct InfoArgs {
 /// Print the name of a worker's node.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ssh \"$(hq worker address 1)\"")]
-pub struct AddressArgs {
+pub(crate) struct AddressArgs {
     /// Id of the worker
     #[arg(value_name = "WORKER")]
     pub worker: hq_model::WorkerId,
@@ -266,7 +261,7 @@ pub struct AddressArgs {
 
 /// Wait until so many workers are connected.
 #[derive(Args, Debug)]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     /// How many
     #[arg(value_name = "COUNT")]
     pub count: u32,
@@ -274,19 +269,20 @@ pub struct WaitArgs {
 
 /// Show what a worker would find on this machine.
 #[derive(Args, Debug)]
-pub struct HwdetectArgs {
+pub(crate) struct HwdetectArgs {
     /// Only the first thread of each core
     #[arg(long)]
     pub no_hyper_threading: bool,
 }
 
-/// Start workers on other machines with ssh, in the foreground. Ctrl-C ends all of them.
+/// Start workers on other machines with ssh
 ///
+/// Stays in the foreground; Ctrl-C ends all of them.
 /// The file has one `host[:port]` a line. `hq` must be found there under the same path, and the server
 /// directory must be shared.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker deploy-ssh hosts.txt --cpus 8 --idle-timeout 10m")]
-pub struct DeployArgs {
+pub(crate) struct DeployArgs {
     /// Show what the workers print
     #[arg(long)]
     pub show_output: bool,

@@ -3,7 +3,7 @@
 use super::Done;
 use crate::cli::DocTopic;
 use crate::error::HqError;
-use crate::report::Plain;
+use crate::report::Answer;
 
 pub(super) fn doc(topic: Option<DocTopic>) -> Result<Done, HqError> {
     let page = match topic {
@@ -12,5 +12,6 @@ pub(super) fn doc(topic: Option<DocTopic>) -> Result<Done, HqError> {
         Some(DocTopic::Architecture) => "ARCHITECTURE.md",
         Some(DocTopic::Changelog) => "CHANGELOG.md",
     };
-    Done::ok(Plain(format!("{page} in the sources of Headquarters {}\n", env!("CARGO_PKG_VERSION"))))
+    let text = format!("{page} in the sources of Headquarters {}", env!("CARGO_PKG_VERSION"));
+    Done::ok(Answer { name: "page", text })
 }

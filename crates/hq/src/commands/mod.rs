@@ -2,7 +2,6 @@
 
 mod cat;
 mod deploy;
-mod detach;
 mod doc;
 mod job;
 mod notify;
@@ -65,7 +64,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
         Command::Server(ServerCommand::Start(args)) => return server::start(&context, args),
-        Command::Worker(WorkerCommand::Start(args)) => return worker::start(&context, args),
+        Command::Worker(WorkerCommand::Start(args)) => return worker::start(&context, *args),
         Command::Run(command) => return run::run(&context, command.options),
         _ => {}
     }

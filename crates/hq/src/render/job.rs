@@ -369,28 +369,3 @@ impl Serialize for Ids<'_> {
         serializer.collect_seq(self.0.iter().map(|id| id.0))
     }
 }
-
-/// A task for the list of failed ones, for tests.
-#[cfg(test)]
-pub(super) fn failed_one(error: &str) -> TaskInfo {
-    use hq_model::{Instance, TaskId, TaskState, WorkerId};
-    TaskInfo {
-        task: TaskId(7),
-        submit: 0,
-        state: TaskState::Failed,
-        instance: Instance(0),
-        crashes: 0,
-        worker: Some(WorkerId(1)),
-        started: Some(Timestamp(1_790_000_001_000_000)),
-        ended: Some(Timestamp(1_790_000_003_000_000)),
-        usage: None,
-        error: Some(error.into()),
-    }
-}
-
-#[cfg(test)]
-pub(super) fn json_of(report: &mut dyn Report) -> Value {
-    let mut out = Vec::new();
-    report.json(&mut out).expect("memory");
-    serde_json::from_slice(&out).unwrap_or_else(|_| json!(String::from_utf8_lossy(&out)))
-}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::{Output, Pin};
-use hq_model::worker::Manager;
 use hq_model::{
     Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
     duration, memory,
@@ -116,7 +115,7 @@ fn pool_short(pool: &ResourcePool) -> String {
     }
 }
 
-fn pool_long(pool: &ResourcePool) -> String {
+pub(crate) fn pool_long(pool: &ResourcePool) -> String {
     match &pool.kind {
         PoolKind::Sum(amount) if pool.name == MEM => format!("sum({})", memory::format(*amount)),
         other => other.to_string(),

@@ -82,10 +82,10 @@ fn state(w: &WorkerInfo) -> Cell {
     Cell::colored(state_word(w), color)
 }
 
-fn manager(w: &WorkerInfo) -> (&'static str, String) {
+fn manager(w: &WorkerInfo) -> (String, String) {
     match &w.config.allocation {
-        Some((manager, id)) => (text::manager(*manager), id.clone()),
-        None => (text::NONE, "N/A".into()),
+        Some((manager, id)) => (manager.to_string().to_ascii_uppercase(), id.clone()),
+        None => (text::NONE.into(), "N/A".into()),
     }
 }
 
