@@ -38,3 +38,9 @@ pub const BACKLOG_START: u64 = 64;
 pub const WORKER_GRACE: Duration = Duration::from_secs(30);
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
+/// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.
+pub const REPORT_TASKS_MAX: usize = 32_768;
+/// Queued batches in a row that do not fit before a worker stops looking for one that does.
+pub const SCAN_BLOCKED_MAX: usize = 64;
+/// Tasks of the null executor passed in one go before the worker looks for messages again.
+pub const NULL_TASKS_AT_ONCE: u32 = 8192;

@@ -1,1 +1,25 @@
-//! x
+//! Connections of Headquarters: who may join (access files and keys), mutual TLS with pinned keys,
+//! frames, and queues bounded by bytes.
+//!
+//! [`connect()`] and [`Listener::handshake`] end alike: with a [`FrameSender`] and a [`FrameReceiver`]
+//! between two peers that have proved their keys and speak a common version of the protocol.
+
+pub mod access;
+mod connect;
+mod frame;
+mod half_open;
+mod handshake;
+mod keys;
+pub mod limits;
+mod listen;
+pub mod queue;
+mod socket;
+mod tls;
+
+pub use access::{AccessError, AccessFile, Endpoint};
+pub use connect::{ConnectError, connect};
+pub use frame::{FrameReceiver, FrameSender, NetError};
+pub use handshake::Peer;
+pub use hq_proto::Role;
+pub use keys::{KeyError, Keys, PublicKey, SecretKey};
+pub use listen::{ANY_ADDRESS, HandshakeError, Incoming, ListenError, Listener};

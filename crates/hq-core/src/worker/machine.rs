@@ -1,23 +1,643 @@
-//! The machine.
-use super::{Effect, Input};
-use hq_model::Timestamp;
-use hq_model::worker::WorkerConfig;
+//! The worker machine: takes what it is handed, starts what fits, ends what must end, reports.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::{Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use rustc_hash::FxHashMap;
+
+use super::pools::{Needs, Pools};
+use super::reporting::Reporting;
+use super::{Allocation, Effect, Input, Outcome, Start};
+use crate::limits::{NULL_TASKS_AT_ONCE, REPORT_INTERVAL, SCAN_BLOCKED_MAX};
+use crate::record::{Failure, FailureKind};
+use crate::worker_messages::{
+    FromWorker, Held, RunBatch, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
+};
+
+const SIGTERM: u8 = 15;
+const SIGKILL: u8 = 9;
 
 /// The worker's state machine.
 #[derive(Debug)]
-pub struct Worker {}
+pub struct Worker {
+    config: WorkerConfig,
+    started: Timestamp,
+    id: Option<WorkerId>,
+    link: Link,
+    idle_timeout: Option<Duration>,
+    pools: Pools,
+    templates: BTreeMap<TemplateId, Known>,
+    // Larger priority first, then in order of arrival.
+    queue: BTreeMap<(Reverse<i32>, u64), Batch>,
+    arrivals: u64,
+    // Looked up by task, never iterated.
+    running: FxHashMap<TaskRef, Running>,
+    deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
+    reporting: Reporting,
+    next_report: Timestamp,
+    next_heartbeat: Timestamp,
+    idle_since: Option<Timestamp>,
+    leaving: Option<WorkerEnd>,
+    has_left: bool,
+    // Reused by the null executor.
+    scratch: Allocation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Link {
+    /// Not connected; since when.
+    Down(Timestamp),
+    /// Hello is said, the welcome is not there yet.
+    Greeting,
+    /// Welcome.
+    Up,
+}
+
+#[derive(Debug)]
+struct Known {
+    template: Arc<Template>,
+    // One a variant.
+    needs: Vec<Option<Needs>>,
+    mask: u64,
+}
+
+#[derive(Debug)]
+struct Batch {
+    template: TemplateId,
+    instance: Instance,
+    // As it came, for the entries.
+    all: IdSet,
+    left: IdSet,
+    entries: Entries,
+}
+
+#[derive(Debug)]
+struct Running {
+    instance: Instance,
+    template: TemplateId,
+    allocation: Allocation,
+    since: Timestamp,
+    ending: Option<Ending>,
+}
+
+/// Why a running task is being ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Timeout,
+    Canceled,
+    /// The worker stops.
+    Stopped,
+    /// A higher instance of the same task was handed over.
+    Superseded,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Deadline {
+    Warning,
+    TimeLimit,
+    Kill,
+}
 
 impl Worker {
     /// A worker that has not yet spoken; `started` is when its process began.
-    pub fn new(_config: WorkerConfig, _started: Timestamp) -> Self {
-        Worker {}
+    pub fn new(config: WorkerConfig, started: Timestamp) -> Self {
+        Worker {
+            pools: Pools::new(&config.resources),
+            config,
+            started,
+            id: None,
+            link: Link::Down(started),
+            idle_timeout: None,
+            templates: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            arrivals: 0,
+            running: FxHashMap::default(),
+            deadlines: BTreeSet::new(),
+            reporting: Reporting::default(),
+            next_report: started,
+            next_heartbeat: started,
+            idle_since: None,
+            leaving: None,
+            has_left: false,
+            scratch: Allocation::default(),
+        }
     }
+
+    /// Its id, once the server has given it one.
+    pub fn id(&self) -> Option<WorkerId> {
+        self.id
+    }
+
+    /// Number of tasks that run.
+    pub fn running_count(&self) -> usize {
+        self.running.len()
+    }
+
     /// Takes one input.
-    pub fn handle(&mut self, _now: Timestamp, _input: Input, _effects: &mut Vec<Effect>) {}
+    pub fn handle(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Server(message) => self.server_says(now, message, effects),
+            Input::ServerLost => self.server_lost(now, effects),
+            Input::ServerFound => self.greet(effects),
+            Input::Ended { task, outcome, usage } => self.task_ended(task, outcome, usage),
+            Input::Notify { task, text } => {
+                if self.link == Link::Up && self.running.contains_key(&task) {
+                    effects.push(Effect::Send(FromWorker::Notify { task, text }));
+                }
+            }
+            Input::Tick => {}
+            Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
+        }
+    }
+
     /// Acts after a batch of inputs: starts what fits, sends reports. To be called before the shell waits for more.
-    pub fn settle(&mut self, _now: Timestamp, _effects: &mut Vec<Effect>) {}
+    pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.check_deadlines(now, effects);
+        self.check_life(now, effects);
+        if self.leaving.is_none() && !self.reporting.is_stuck() {
+            self.start_what_fits(now, effects);
+        }
+        self.check_idle(now, effects);
+        self.speak(now, effects);
+    }
+
     /// When the machine wants [`Input::Tick`] even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        None
+        if self.has_left {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|deadline| deadline.0);
+        let up = self.link == Link::Up;
+        let report = (up && self.reporting.has_news()).then_some(self.next_report);
+        let heartbeat = up.then_some(self.next_heartbeat);
+        let idle = self.idle_since.zip(self.idle_timeout).map(|(since, timeout)| since.after(timeout));
+        let life = if self.leaving.is_none() { self.ends_at() } else { None };
+        let lost = match self.link {
+            Link::Down(since) if self.id.is_some() => Some(since.after(self.config.reconnect_timeout)),
+            _ => None,
+        };
+        let null = self.config.executor == Executor::Null && !self.queue.is_empty() && self.leaving.is_none();
+        let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
+        [deadline, report, heartbeat, idle, life, lost, more].into_iter().flatten().min()
+    }
+
+    fn ends_at(&self) -> Option<Timestamp> {
+        let limit = self.config.time_limit?;
+        Some(self.started.after(limit.saturating_sub(self.config.time_reserve)))
+    }
+
+    // --- the server ---
+
+    fn server_says(&mut self, now: Timestamp, message: ToWorker, effects: &mut Vec<Effect>) {
+        match message {
+            ToWorker::Welcome(welcome) => {
+                self.id = Some(welcome.worker);
+                self.idle_timeout = welcome.idle_timeout;
+                self.link = Link::Up;
+                self.next_heartbeat = now.after(self.config.heartbeat);
+                for report in self.reporting.unsaved() {
+                    effects.push(Effect::Send(FromWorker::Report(report.clone())));
+                }
+            }
+            ToWorker::Run(batches) => {
+                for batch in batches {
+                    self.take_batch(now, batch, effects);
+                }
+            }
+            ToWorker::Cancel { job, ids } => self.cancel(now, job, &ids, effects),
+            ToWorker::Retract { job, ids } => {
+                let taken = self.unqueue(job, &ids);
+                self.reporting.returned(job, &taken);
+            }
+            ToWorker::Saved { report } => self.reporting.saved(report),
+            ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
+        }
+    }
+
+    fn server_lost(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.link = Link::Down(now);
+        match self.config.on_server_lost {
+            OnServerLost::Reconnect => {}
+            OnServerLost::FinishRunning => self.leave(now, WorkerEnd::ConnectionLost, true, effects),
+            OnServerLost::Stop => self.leave(now, WorkerEnd::ConnectionLost, false, effects),
+        }
+    }
+
+    fn greet(&mut self, effects: &mut Vec<Effect>) {
+        // What happened so far becomes a report: those follow the hello, and say nothing of what it holds.
+        self.reporting.starts_are_known();
+        if self.reporting.has_news() {
+            self.make_report();
+        }
+        self.link = Link::Greeting;
+        let hello = WorkerHello {
+            config: self.config.clone(),
+            started: self.started,
+            known_as: self.id,
+            holds: self.holds(),
+            last_report: self.reporting.last_unsaved(),
+        };
+        effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));
+    }
+
+    fn holds(&self) -> Vec<Held> {
+        let mut holds: BTreeMap<(TemplateId, Instance), Held> = BTreeMap::new();
+        let held = |template: TemplateId, instance: Instance| Held {
+            template,
+            instance,
+            queued: IdSet::new(),
+            running: IdSet::new(),
+            started: Vec::new(),
+        };
+        for batch in self.queue.values() {
+            let key = (batch.template, batch.instance);
+            holds.entry(key).or_insert_with(|| held(key.0, key.1)).queued.union_with(&batch.left);
+        }
+        // Sorted, so that the order of the map does not show.
+        let mut running: Vec<(&TaskRef, &Running)> =
+            self.running.iter().filter(|(_, run)| run.ending != Some(Ending::Superseded)).collect();
+        running.sort_unstable_by_key(|entry| *entry.0);
+        for (task, run) in running {
+            let key = (run.template, run.instance);
+            let held = holds.entry(key).or_insert_with(|| held(key.0, key.1));
+            held.running.insert(task.task);
+            held.started.push(run.since);
+        }
+        holds.into_values().collect()
+    }
+
+    fn take_batch(&mut self, now: Timestamp, batch: RunBatch, effects: &mut Vec<Effect>) {
+        if let Some(content) = batch.content {
+            let needs: Vec<_> =
+                content.spec.requests.iter().map(|request| self.pools.needs(request)).collect();
+            let mask = needs.iter().flatten().fold(0, |mask, needs| mask | self.pools.mask(needs));
+            let template = Arc::new(content);
+            self.templates.insert(batch.template, Known { template, needs, mask });
+        }
+        let job = batch.template.job;
+        let Some(known) = self.templates.get(&batch.template) else {
+            // The server thought it was here: it sends it again with the tasks.
+            self.reporting.returned(job, &batch.ids);
+            return;
+        };
+        if self.leaving.is_some() || known.needs.iter().all(Option::is_none) {
+            self.reporting.returned(job, &batch.ids);
+            return;
+        }
+        let priority = known.template.spec.priority;
+        let mut ids = batch.ids.clone();
+        self.drop_other_attempts(now, job, batch.instance, &mut ids, effects);
+        if !ids.is_empty() {
+            self.arrivals += 1;
+            let queued = Batch {
+                template: batch.template,
+                instance: batch.instance,
+                all: batch.ids,
+                left: ids,
+                entries: batch.entries,
+            };
+            self.queue.insert((Reverse(priority), self.arrivals), queued);
+        }
+    }
+
+    // A task that is here already as this instance stays as it is; one of a lower instance is ended.
+    fn drop_other_attempts(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        instance: Instance,
+        ids: &mut IdSet,
+        effects: &mut Vec<Effect>,
+    ) {
+        for batch in self.queue.values_mut().filter(|batch| batch.template.job == job) {
+            if batch.instance == instance {
+                ids.subtract(&batch.left);
+            } else {
+                batch.left.subtract(ids);
+            }
+        }
+        self.queue.retain(|_, batch| !batch.left.is_empty());
+        if self.running.is_empty() || self.config.executor == Executor::Null {
+            return;
+        }
+        for task in self.running_of(job, ids) {
+            if self.running[&task].instance == instance {
+                ids.remove(task.task);
+            } else {
+                self.end(now, task, Ending::Superseded, effects);
+            }
+        }
+    }
+
+    // Running tasks of a job among `ids`, in order.
+    fn running_of(&self, job: JobId, ids: &IdSet) -> Vec<TaskRef> {
+        if ids.len() <= self.running.len() as u64 {
+            let tasks = ids.iter().map(|task| TaskRef::new(job, task));
+            return tasks.filter(|task| self.running.contains_key(task)).collect();
+        }
+        let mut tasks: Vec<TaskRef> =
+            self.running.keys().filter(|task| task.job == job && ids.contains(task.task)).copied().collect();
+        tasks.sort_unstable();
+        tasks
+    }
+
+    fn unqueue(&mut self, job: JobId, ids: &IdSet) -> IdSet {
+        let mut taken = IdSet::new();
+        for batch in self.queue.values_mut().filter(|batch| batch.template.job == job) {
+            taken.union_with(&batch.left.intersection(ids));
+            batch.left.subtract(ids);
+        }
+        self.queue.retain(|_, batch| !batch.left.is_empty());
+        taken
+    }
+
+    fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+        let taken = self.unqueue(job, ids);
+        self.reporting.canceled(job, &taken);
+        for task in self.running_of(job, ids) {
+            self.end(now, task, Ending::Canceled, effects);
+        }
+    }
+
+    // --- tasks ---
+
+    fn start_what_fits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut blocked: Vec<(Reverse<i32>, u64)> = Vec::new();
+        let mut misses = 0;
+        let mut null_left = NULL_TASKS_AT_ONCE;
+        let mut key = None;
+        while let Some(next) = self.next_batch(key) {
+            key = Some(next);
+            let template = self.queue[&next].template;
+            let known = &self.templates[&template];
+            // A task of higher priority that waits for one of these pools goes first.
+            let waits = blocked.iter().any(|(priority, mask)| *priority < next.0 && mask & known.mask != 0);
+            if !waits {
+                self.start_batch(now, next, &mut null_left, effects);
+            }
+            if self.queue.contains_key(&next) {
+                if null_left == 0 {
+                    return;
+                }
+                blocked.push((next.0, self.templates[&template].mask));
+                misses += 1;
+                if misses == SCAN_BLOCKED_MAX {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next_batch(&self, after: Option<(Reverse<i32>, u64)>) -> Option<(Reverse<i32>, u64)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = after.map_or(Unbounded, Excluded);
+        self.queue.range((from, Unbounded)).next().map(|entry| *entry.0)
+    }
+
+    // Starts tasks of a batch one by one as long as they fit; removes the batch when it is empty.
+    fn start_batch(
+        &mut self,
+        now: Timestamp,
+        key: (Reverse<i32>, u64),
+        null_left: &mut u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(batch) = self.queue.get_mut(&key) else { return };
+        let known = &self.templates[&batch.template];
+        if self.config.executor == Executor::Null {
+            let count = u64::from(*null_left).min(batch.left.len());
+            let ids = batch.left.take_first(count);
+            for task in ids.iter() {
+                // Each is admitted, started and ended by itself; it ends at once, so the next one fits.
+                let fits =
+                    known.needs.iter().flatten().any(|needs| self.pools.take(needs, &mut self.scratch));
+                assert!(fits, "a task that this worker can run fits when nothing runs");
+                self.pools.free(&self.scratch);
+                let task = TaskRef::new(batch.template.job, task);
+                self.reporting.finished(task, batch.instance, now, Usage::default());
+            }
+            *null_left -= count as u32;
+        } else {
+            while let Some(id) = batch.left.first() {
+                // An attempt that is being ended still has the task.
+                if self.running.contains_key(&TaskRef::new(batch.template.job, id)) {
+                    break;
+                }
+                let mut allocation = Allocation::default();
+                let variants = known.needs.iter().enumerate();
+                let chosen = variants
+                    .filter_map(|(variant, needs)| Some((variant, needs.as_ref()?)))
+                    .find(|(_, needs)| self.pools.take(needs, &mut allocation));
+                let Some((variant, _)) = chosen else { break };
+                batch.left.remove(id);
+                let task = TaskRef::new(batch.template.job, id);
+                let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
+                let entry = rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec);
+                if let Some(limit) = known.template.spec.time_limit {
+                    self.deadlines.insert((now.after(limit), task, Deadline::TimeLimit));
+                    if let Some(warning) = known.template.spec.warning {
+                        let at = now.after(limit.saturating_sub(warning.before));
+                        self.deadlines.insert((at, task, Deadline::Warning));
+                    }
+                }
+                effects.push(Effect::Start(Start {
+                    task,
+                    instance: batch.instance,
+                    template: known.template.clone(),
+                    entry,
+                    variant: variant as u32,
+                    allocation: allocation.clone(),
+                }));
+                let run = Running {
+                    instance: batch.instance,
+                    template: batch.template,
+                    allocation,
+                    since: now,
+                    ending: None,
+                };
+                let before = self.running.insert(task, run);
+                assert!(before.is_none(), "a task runs once at a time: {task}");
+                self.reporting.started(task);
+            }
+        }
+        if batch.left.is_empty() {
+            self.queue.remove(&key);
+        }
+    }
+
+    fn task_ended(&mut self, task: TaskRef, outcome: Outcome, usage: Usage) {
+        let Some(run) = self.running.remove(&task) else { return };
+        self.pools.free(&run.allocation);
+        if !self.deadlines.is_empty() {
+            let spec = &self.templates[&run.template].template.spec;
+            if spec.time_limit.is_some() || run.ending.is_some() {
+                self.deadlines.retain(|deadline| deadline.1 != task);
+            }
+        }
+        let single = IdSet::single(task.task);
+        let (kind, error) = match (run.ending, outcome) {
+            (Some(Ending::Superseded), _) => return,
+            (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
+            (Some(Ending::Stopped), Outcome::Failed(..)) => {
+                return self.reporting.interrupted(task.job, &single);
+            }
+            (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
+            (None | Some(Ending::Stopped), Outcome::Finished) => {
+                return self.reporting.finished(task, run.instance, run.since, usage);
+            }
+            (None, Outcome::Failed(kind, error)) => (kind, error),
+        };
+        let failure = Failure {
+            task: task.task,
+            instance: run.instance,
+            worker: None,
+            kind,
+            error,
+            started: Some(run.since),
+            usage,
+        };
+        self.reporting.failed(task.job, failure);
+    }
+
+    // Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
+    fn end(&mut self, now: Timestamp, task: TaskRef, ending: Ending, effects: &mut Vec<Effect>) {
+        let Some(run) = self.running.get_mut(&task) else { return };
+        if run.ending.is_some() {
+            return;
+        }
+        run.ending = Some(ending);
+        let grace = self.templates[&run.template].template.spec.kill_grace;
+        effects.push(Effect::Signal { task, signal: SIGTERM });
+        self.deadlines.insert((now.after(grace), task, Deadline::Kill));
+    }
+
+    fn check_deadlines(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        while let Some(&(at, task, deadline)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            let Some(run) = self.running.get(&task) else { continue };
+            match deadline {
+                Deadline::Warning => {
+                    let spec = &self.templates[&run.template].template.spec;
+                    if let (None, Some(warning)) = (run.ending, spec.warning) {
+                        effects.push(Effect::Signal { task, signal: warning.signal });
+                    }
+                }
+                Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
+                Deadline::Kill => effects.push(Effect::Signal { task, signal: SIGKILL }),
+            }
+        }
+    }
+
+    // --- leaving ---
+
+    fn check_life(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.ends_at().is_some_and(|end| end <= now) {
+            self.leave(now, WorkerEnd::TimeLimit, false, effects);
+        }
+        if let Link::Down(since) = self.link
+            && self.id.is_some()
+            && since.after(self.config.reconnect_timeout) <= now
+        {
+            self.leave(now, WorkerEnd::ConnectionLost, true, effects);
+        }
+    }
+
+    fn check_idle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let is_idle = self.link == Link::Up && self.running.is_empty() && self.queue.is_empty();
+        self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
+        if let (Some(since), Some(timeout)) = (self.idle_since, self.idle_timeout)
+            && since.after(timeout) <= now
+        {
+            self.leave(now, WorkerEnd::IdleTimeout, true, effects);
+        }
+    }
+
+    // Takes nothing new and gives back what has not started. A second call that does not drain ends
+    // what runs.
+    fn leave(&mut self, now: Timestamp, end: WorkerEnd, drain: bool, effects: &mut Vec<Effect>) {
+        self.leaving.get_or_insert(end);
+        for (_, batch) in std::mem::take(&mut self.queue) {
+            self.reporting.returned(batch.template.job, &batch.left);
+        }
+        if !drain {
+            let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();
+            tasks.sort_unstable();
+            for task in tasks {
+                self.end(now, task, Ending::Stopped, effects);
+            }
+        }
+    }
+
+    // --- speaking ---
+
+    fn make_report(&mut self) -> FromWorker {
+        let running = &self.running;
+        let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since));
+        let has_usage = self.config.executor != Executor::Null;
+        FromWorker::Report(self.reporting.make(has_usage, runs).clone())
+    }
+
+    fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.has_left {
+            return;
+        }
+        let is_done = self.leaving.is_some() && self.running.is_empty();
+        if self.link == Link::Up {
+            let is_due = now >= self.next_report || is_done || self.reporting.is_full();
+            if self.reporting.has_news() && is_due {
+                effects.push(Effect::Send(self.make_report()));
+                self.next_report = now.after(REPORT_INTERVAL);
+                self.next_heartbeat = now.after(self.config.heartbeat);
+            }
+            if now >= self.next_heartbeat {
+                effects.push(Effect::Send(FromWorker::Heartbeat));
+                self.next_heartbeat = now.after(self.config.heartbeat);
+            }
+        }
+        if let (true, Some(end)) = (is_done, self.leaving) {
+            if self.link == Link::Up {
+                effects.push(Effect::Send(FromWorker::Leaving { end }));
+            }
+            self.has_left = true;
+            effects.push(Effect::Exit(end));
+        }
+    }
+
+    /// Checks the machine's own bookkeeping, recounted from scratch: for the simulator and tests.
+    ///
+    /// # Errors
+    /// Says which rule is broken.
+    pub fn check(&self) -> Result<(), String> {
+        let mut indices = BTreeMap::new();
+        for (task, run) in &self.running {
+            for given in &run.allocation.resources {
+                for (index, units) in &given.indices {
+                    let taken = indices.entry((given.pool, *index)).or_insert(0u64);
+                    *taken += u64::from(*units);
+                    if *taken > hq_model::amount::UNITS {
+                        return Err(format!(
+                            "task {task}: index {index} of pool {} is taken twice",
+                            given.pool
+                        ));
+                    }
+                }
+            }
+            if !self.templates.contains_key(&run.template) {
+                return Err(format!("task {task} runs without a template"));
+            }
+        }
+        if self.running.is_empty() && !self.pools.is_free() {
+            return Err("nothing runs and something is taken".into());
+        }
+        if self.queue.values().any(|batch| batch.left.is_empty()) {
+            return Err("an empty batch is queued".into());
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,11 @@
 //! The worker's state machine: what the server and the processes say goes in, starts, signals and reports come out.
 
 mod machine;
+pub mod pools;
+mod reporting;
+
+#[cfg(test)]
+mod tests;
 
 pub use machine::Worker;
 

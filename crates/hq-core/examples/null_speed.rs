@@ -1,0 +1,76 @@
+//! How many tasks a second the worker machine alone passes with the null executor.
+#![allow(clippy::print_stdout, clippy::expect_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hq_core::worker::{Effect, Input, Worker};
+use hq_core::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, Welcome};
+use hq_model::resources::parse_pool;
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::*;
+
+fn main() {
+    let pool = parse_pool("cpus", "16").expect("a pool");
+    let config = WorkerConfig {
+        resources: WorkerResources::new(vec![pool], Vec::new()).expect("resources"),
+        hostname: "node".into(),
+        group: "default".into(),
+        work_dir: String::new(),
+        listen_address: String::new(),
+        heartbeat: Duration::from_secs(8),
+        idle_timeout: None,
+        time_limit: None,
+        time_reserve: Duration::ZERO,
+        overview_interval: None,
+        min_utilization: 0,
+        on_server_lost: OnServerLost::Reconnect,
+        reconnect_timeout: Duration::from_secs(600),
+        allocation: None,
+        executor: Executor::Null,
+        pid: 1,
+    };
+    let begin = Instant::now();
+    let now = || Timestamp(begin.elapsed().as_micros() as u64);
+    let mut worker = Worker::new(config, now());
+    let mut effects = Vec::new();
+    worker.handle(now(), Input::ServerFound, &mut effects);
+    let welcome =
+        Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: String::new(), idle_timeout: None };
+    worker.handle(now(), Input::Server(ToWorker::Welcome(welcome)), &mut effects);
+    let cpus = ResourceRequest {
+        name: "cpus".into(),
+        amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
+    };
+    let spec = TaskSpec {
+        args: vec![b"true".to_vec()],
+        requests: vec![Request { resources: vec![cpus], ..Request::default() }],
+        ..TaskSpec::default()
+    };
+    let template = TemplateId { job: JobId(1), submit: 0 };
+    let content = Template { id: template, spec: Arc::new(spec), submit_dir: Vec::new() };
+    const TASKS: u32 = 10_000_000;
+    let batch = RunBatch {
+        template,
+        content: Some(content),
+        ids: IdSet::range(0, TASKS - 1),
+        instance: Instance(0),
+        entries: Entries::default(),
+    };
+    worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
+    let mut done = 0;
+    while done < TASKS {
+        worker.settle(now(), &mut effects);
+        for effect in effects.drain(..) {
+            if let Effect::Send(FromWorker::Report(report)) = effect {
+                done += report.finished.iter().map(|span| span.measures.count()).sum::<u32>();
+                worker.handle(
+                    now(),
+                    Input::Server(ToWorker::Saved { report: report.number }),
+                    &mut Vec::new(),
+                );
+            }
+        }
+    }
+    println!("{:.0} tasks/s", f64::from(TASKS) / begin.elapsed().as_secs_f64());
+}

@@ -1,0 +1,163 @@
+//! What a worker has to tell the server, gathered, numbered and kept until the server has it on disk.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage};
+
+use crate::limits::{REPORT_TASKS_MAX, UNSAVED_REPORTS_MAX};
+use crate::measures::MeasuresWriter;
+use crate::record::{Failure, FinishedSpan};
+use crate::worker_messages::{Report, Started};
+
+/// What happened since the last report, and the reports that are not saved yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reporting {
+    finished: BTreeMap<(JobId, Instance), Vec<Finished>>,
+    finished_count: usize,
+    failed: Vec<(JobId, Failure)>,
+    canceled: BTreeMap<JobId, IdSet>,
+    returned: BTreeMap<JobId, IdSet>,
+    interrupted: BTreeMap<JobId, IdSet>,
+    started: Vec<TaskRef>,
+    unsaved: VecDeque<Report>,
+    last_number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Finished {
+    task: TaskId,
+    start: Timestamp,
+    usage: Usage,
+}
+
+impl Reporting {
+    pub(super) fn finished(&mut self, task: TaskRef, instance: Instance, start: Timestamp, usage: Usage) {
+        let finished = Finished { task: task.task, start, usage };
+        self.finished.entry((task.job, instance)).or_default().push(finished);
+        self.finished_count += 1;
+    }
+
+    pub(super) fn failed(&mut self, job: JobId, failure: Failure) {
+        self.failed.push((job, failure));
+    }
+
+    pub(super) fn canceled(&mut self, job: JobId, ids: &IdSet) {
+        add(&mut self.canceled, job, ids);
+    }
+
+    pub(super) fn returned(&mut self, job: JobId, ids: &IdSet) {
+        add(&mut self.returned, job, ids);
+    }
+
+    pub(super) fn interrupted(&mut self, job: JobId, ids: &IdSet) {
+        add(&mut self.interrupted, job, ids);
+    }
+
+    pub(super) fn started(&mut self, task: TaskRef) {
+        self.started.push(task);
+    }
+
+    /// Forgets starts: a hello has just said what runs.
+    pub(super) fn starts_are_known(&mut self) {
+        self.started.clear();
+    }
+
+    /// True when there is something to report.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_ends() || !self.started.is_empty()
+    }
+
+    fn has_ends(&self) -> bool {
+        self.finished_count > 0
+            || !self.failed.is_empty()
+            || !self.canceled.is_empty()
+            || !self.returned.is_empty()
+            || !self.interrupted.is_empty()
+    }
+
+    /// True when so much has ended that a report should not wait any longer.
+    pub(super) fn is_full(&self) -> bool {
+        self.finished_count >= REPORT_TASKS_MAX || self.failed.len() >= REPORT_TASKS_MAX / 64
+    }
+
+    /// True when no more may be started until the server has saved some.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.unsaved.len() >= UNSAVED_REPORTS_MAX
+    }
+
+    /// Number of the last report that is not saved; 0 when all are.
+    pub(super) fn last_unsaved(&self) -> u64 {
+        self.unsaved.back().map_or(0, |report| report.number)
+    }
+
+    /// The reports that are not saved, in order.
+    pub(super) fn unsaved(&self) -> impl Iterator<Item = &Report> {
+        self.unsaved.iter()
+    }
+
+    /// Reports up to `number` are on disk.
+    pub(super) fn saved(&mut self, number: u64) {
+        while self.unsaved.front().is_some_and(|report| report.number <= number) {
+            self.unsaved.pop_front();
+        }
+    }
+
+    /// Makes a report of what happened, keeps it, and returns it. `runs` says since when a task
+    /// runs, if it still does.
+    pub(super) fn make(
+        &mut self,
+        has_usage: bool,
+        runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp)>,
+    ) -> &Report {
+        self.last_number += 1;
+        let mut report = Report { number: self.last_number, ..Report::default() };
+        for task in std::mem::take(&mut self.started) {
+            if let Some((instance, at)) = runs(task) {
+                report.started.push(Started { job: task.job, task: task.task, instance, at });
+            }
+        }
+        for ((job, instance), mut tasks) in std::mem::take(&mut self.finished) {
+            tasks.sort_unstable_by_key(|finished| finished.task);
+            let mut measures = MeasuresWriter::new(has_usage);
+            for finished in &tasks {
+                measures.push(finished.start, &finished.usage);
+            }
+            let ids = ids_of(&tasks);
+            report.finished.push(FinishedSpan { job, instance, ids, measures: measures.finish() });
+        }
+        self.finished_count = 0;
+        report.failed = std::mem::take(&mut self.failed);
+        report.canceled = std::mem::take(&mut self.canceled).into_iter().collect();
+        report.returned = std::mem::take(&mut self.returned).into_iter().collect();
+        report.interrupted = std::mem::take(&mut self.interrupted).into_iter().collect();
+        self.unsaved.push_back(report);
+        self.unsaved.back().unwrap_or_else(|| unreachable!("it was pushed"))
+    }
+}
+
+fn add(map: &mut BTreeMap<JobId, IdSet>, job: JobId, ids: &IdSet) {
+    if !ids.is_empty() {
+        map.entry(job).or_default().union_with(ids);
+    }
+}
+
+// Sorted by id.
+fn ids_of(tasks: &[Finished]) -> IdSet {
+    let mut ids = IdSet::new();
+    let mut run: Option<(u32, u32)> = None;
+    for finished in tasks {
+        let id = finished.task.0;
+        run = match run {
+            Some((first, last)) if last + 1 == id => Some((first, id)),
+            Some((first, last)) => {
+                ids.insert_range(first, last);
+                Some((id, id))
+            }
+            None => Some((id, id)),
+        };
+    }
+    if let Some((first, last)) = run {
+        ids.insert_range(first, last);
+    }
+    ids
+}

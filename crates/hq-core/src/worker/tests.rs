@@ -1,0 +1,326 @@
+//! Scenarios of the worker machine alone, server and processes played by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::resources::parse_pool;
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::{
+    Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, Request, ResourceRequest, TaskId,
+    TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+};
+use proptest::prelude::*;
+
+use super::{Effect, Input, Outcome, Worker};
+use crate::record::FailureKind;
+use crate::worker_messages::{FromWorker, Report, RunBatch, Template, TemplateId, ToWorker, Welcome};
+
+struct World {
+    worker: Worker,
+    now: Timestamp,
+    // What the worker did, in words, since the last look.
+    done: Vec<String>,
+    ended: BTreeMap<TaskRef, Vec<&'static str>>,
+}
+
+fn config(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
+    let pool = parse_pool("cpus", "2").expect("a pool");
+    let mut config = WorkerConfig {
+        resources: WorkerResources::new(vec![pool], Vec::new()).expect("resources"),
+        hostname: "node".into(),
+        group: "default".into(),
+        work_dir: "/tmp".into(),
+        listen_address: String::new(),
+        heartbeat: Duration::from_secs(8),
+        idle_timeout: None,
+        time_limit: None,
+        time_reserve: Duration::ZERO,
+        overview_interval: None,
+        min_utilization: 0,
+        on_server_lost: OnServerLost::Reconnect,
+        reconnect_timeout: Duration::from_secs(600),
+        allocation: None,
+        executor: Executor::Process,
+        pid: 1,
+    };
+    change(&mut config);
+    config
+}
+
+impl World {
+    fn new(change: impl FnOnce(&mut WorkerConfig)) -> World {
+        let now = Timestamp(1_000_000_000);
+        let config = config(change);
+        let idle_timeout = config.idle_timeout;
+        let worker = Worker::new(config, now);
+        let mut world = World { worker, now, done: Vec::new(), ended: BTreeMap::new() };
+        world.step(Input::ServerFound);
+        world.welcome(idle_timeout);
+        world.done.clear();
+        world
+    }
+
+    fn welcome(&mut self, idle_timeout: Option<Duration>) {
+        let welcome =
+            Welcome { worker: WorkerId(1), epoch: Epoch(1), server_uid: "abc123".into(), idle_timeout };
+        self.step(Input::Server(ToWorker::Welcome(welcome)));
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.worker.handle(self.now, input, &mut effects);
+        self.worker.settle(self.now, &mut effects);
+        assert_eq!(self.worker.check(), Ok(()));
+        for effect in effects {
+            match effect {
+                Effect::Start(start) => self.done.push(format!("start {}/{}", start.task, start.instance)),
+                Effect::Signal { task, signal } => self.done.push(format!("signal {task} {signal}")),
+                Effect::Exit(end) => self.done.push(format!("exit {end:?}")),
+                Effect::Send(FromWorker::Report(report)) => self.note(&report),
+                Effect::Send(FromWorker::Hello(hello)) => {
+                    let holds = hello.holds.iter().map(|h| format!("{}+{}", h.running, h.queued));
+                    let holds: Vec<String> = holds.collect();
+                    self.done.push(format!("hello {} after {}", holds.join(" "), hello.last_report));
+                }
+                Effect::Send(_) => {}
+            }
+        }
+    }
+
+    fn note(&mut self, report: &Report) {
+        let mut note = |word: &'static str, job: JobId, ids: &IdSet| {
+            self.done.push(format!("{word} {job}:{ids}"));
+            for task in ids.iter() {
+                self.ended.entry(TaskRef::new(job, task)).or_default().push(word);
+            }
+        };
+        for span in &report.finished {
+            assert_eq!(u64::from(span.measures.count()), span.ids.len());
+            note("finished", span.job, &span.ids);
+        }
+        for (job, failure) in &report.failed {
+            let word = if failure.kind == FailureKind::Timeout { "timeout" } else { "failed" };
+            note(word, *job, &IdSet::single(failure.task));
+        }
+        for (word, list) in [
+            ("canceled", &report.canceled),
+            ("returned", &report.returned),
+            ("interrupted", &report.interrupted),
+        ] {
+            for (job, ids) in list {
+                note(word, *job, ids);
+            }
+        }
+    }
+
+    fn wait(&mut self, duration: Duration) {
+        self.now = self.now.after(duration);
+        self.step(Input::Tick);
+    }
+
+    fn run(&mut self, job: u32, ids: &str, instance: u32, change: impl FnOnce(&mut TaskSpec)) {
+        let cpus = ResourceRequest {
+            name: "cpus".into(),
+            amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
+        };
+        let request = Request { resources: vec![cpus], ..Request::default() };
+        let mut spec = TaskSpec {
+            args: vec![b"true".to_vec()],
+            requests: vec![request],
+            kill_grace: Duration::from_secs(5),
+            ..TaskSpec::default()
+        };
+        change(&mut spec);
+        let template = TemplateId { job: JobId(job), submit: 0 };
+        let content = Template { id: template, spec: Arc::new(spec), submit_dir: b"/".to_vec() };
+        let batch = RunBatch {
+            template,
+            content: Some(content),
+            ids: ids.parse().expect("ids"),
+            instance: Instance(instance),
+            entries: Entries::default(),
+        };
+        self.step(Input::Server(ToWorker::Run(vec![batch])));
+    }
+
+    fn end(&mut self, job: u32, task: u32, outcome: Outcome) {
+        let task = TaskRef::new(JobId(job), TaskId(task));
+        self.step(Input::Ended { task, outcome, usage: Usage::default() });
+        self.wait(Duration::from_millis(10));
+    }
+
+    fn did(&mut self) -> String {
+        std::mem::take(&mut self.done).join(", ")
+    }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed(FailureKind::Exit(1), "exit code 1".into())
+}
+
+#[test]
+fn tasks_start_when_they_fit_and_are_reported_once() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, |_| {});
+    assert_eq!(world.did(), "start 1@0/0, start 1@1/0");
+    world.end(1, 0, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@2/0, finished 1:0");
+    world.end(1, 1, failed());
+    assert_eq!(world.did(), "start 1@3/0, failed 1:1");
+}
+
+#[test]
+fn larger_priority_is_not_overtaken_for_the_same_pool() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(2, "0", 0, |spec| {
+        spec.priority = 5;
+        spec.requests[0].resources[0].amount = AmountRequest::Some(Amount::whole(2), Policy::Compact);
+    });
+    world.run(3, "0", 0, |_| {});
+    assert_eq!(world.did(), "start 1@0/0", "the free CPU waits for job 2");
+    world.end(1, 0, Outcome::Finished);
+    assert_eq!(world.did(), "start 2@0/0, finished 1:0");
+}
+
+#[test]
+fn a_time_limit_ends_a_task_that_ignores_sigterm() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |spec| spec.time_limit = Some(Duration::from_secs(10)));
+    world.wait(Duration::from_secs(10));
+    world.wait(Duration::from_secs(5));
+    world.end(1, 0, Outcome::Failed(FailureKind::Signal(9), "killed".into()));
+    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15, signal 1@0 9, timeout 1:0");
+}
+
+#[test]
+fn canceled_tasks_are_dropped_or_ended() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "1-2".parse().expect("ids") }));
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "signal 1@1 15, canceled 1:2");
+    world.end(1, 1, failed());
+    assert_eq!(world.did(), "start 1@3/0, canceled 1:1");
+}
+
+#[test]
+fn only_what_has_not_started_is_given_back() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-5", 0, |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Retract { job: JobId(1), ids: "1-4".parse().expect("ids") }));
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "returned 1:2-4");
+}
+
+#[test]
+fn draining_finishes_what_runs_and_gives_back_the_rest() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Stop { drain: true }));
+    world.end(1, 0, Outcome::Finished);
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(world.did(), "finished 1:0, returned 1:2-3, finished 1:1, exit Stopped");
+}
+
+#[test]
+fn stopping_ends_what_runs_and_it_is_run_again_elsewhere() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-1", 0, |_| {});
+    world.did();
+    world.step(Input::Interrupt);
+    world.end(1, 0, failed());
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(world.did(), "signal 1@0 15, signal 1@1 15, interrupted 1:0, finished 1:1, exit Interrupted");
+}
+
+#[test]
+fn an_idle_worker_leaves_after_its_timeout() {
+    let mut world = World::new(|config| config.idle_timeout = Some(Duration::from_secs(60)));
+    world.run(1, "0", 0, |_| {});
+    world.wait(Duration::from_secs(100));
+    world.end(1, 0, Outcome::Finished);
+    world.did();
+    world.wait(Duration::from_secs(59));
+    assert_eq!(world.did(), "");
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.did(), "exit IdleTimeout");
+}
+
+#[test]
+fn a_worker_ends_itself_before_its_time_is_over() {
+    let mut world = World::new(|config| {
+        config.time_limit = Some(Duration::from_secs(100));
+        config.time_reserve = Duration::from_secs(30);
+    });
+    world.run(1, "0", 0, |_| {});
+    world.did();
+    world.wait(Duration::from_secs(70));
+    world.end(1, 0, failed());
+    assert_eq!(world.did(), "signal 1@0 15, interrupted 1:0, exit TimeLimit");
+}
+
+#[test]
+fn a_lost_server_is_told_later_what_happened_meanwhile() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, |_| {});
+    world.did();
+    world.step(Input::ServerLost);
+    world.end(1, 0, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@2/0");
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello 1-2+3 after 2");
+    world.welcome(None);
+    assert_eq!(world.did(), "finished 1:0");
+    world.step(Input::Server(ToWorker::Saved { report: 2 }));
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello 1-2+3 after 0");
+}
+
+#[test]
+fn a_higher_instance_replaces_a_running_attempt() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(1, "0", 1, |_| {});
+    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15");
+    world.end(1, 0, failed());
+    assert_eq!(world.did(), "start 1@0/1");
+}
+
+proptest! {
+    #[test]
+    fn every_task_is_reported_exactly_once(steps in prop::collection::vec((0u32..6, 0u32..12, 0u32..4), 1..60)) {
+        let mut world = World::new(|_| {});
+        let mut handed = 0;
+        for (what, id, count) in steps {
+            match what {
+                0 | 1 => {
+                    let ids = format!("{handed}-{}", handed + count);
+                    handed += count + 1;
+                    world.run(1, &ids, 0, |spec| spec.time_limit = Some(Duration::from_secs(20)));
+                }
+                2 => world.end(1, id, Outcome::Finished),
+                3 => world.end(1, id, failed()),
+                4 => {
+                    let ids = IdSet::range(id, id + count);
+                    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids }));
+                }
+                _ => world.wait(Duration::from_secs(u64::from(id))),
+            }
+        }
+        world.step(Input::Interrupt);
+        for task in 0..handed {
+            world.end(1, task, failed());
+        }
+        prop_assert_eq!(world.ended.len(), handed as usize);
+        for (task, words) in &world.ended {
+            prop_assert_eq!(words.len(), 1, "{} {:?}", task, words);
+        }
+    }
+}

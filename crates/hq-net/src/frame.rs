@@ -1,0 +1,291 @@
+//! Frames: four bytes of length, little end first, and the payload.
+//!
+//! Memory grows with the bytes that arrive, never with a length that is only claimed. Frames to send
+//! are collected and leave together; many small ones that arrive together cost one read.
+
+use std::fmt;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsStream;
+
+use crate::handshake::Peer;
+use crate::limits::{HELLO_FRAME_MAX, READ_CHUNK_MAX, READ_CHUNK_MIN, WRITE_CHUNK};
+
+/// Bytes of the length.
+const HEADER: usize = 4;
+/// A buffer that was mostly empty in this many reads shrinks.
+const SPARSE_READS_MAX: u32 = 16;
+
+/// Why a connection is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// The other side vanished without saying goodbye.
+    #[error("the connection was cut")]
+    Cut,
+    /// A frame is longer than the role allows. Received: the connection must be closed. Sent: nothing of it left.
+    #[error("a frame of {length} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// Length of the frame.
+        length: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// An earlier frame left only in part, because its sending was given up.
+    #[error("an earlier frame was not sent to its end")]
+    Torn,
+    /// The operating system or TLS says no.
+    #[error("the connection broke: {0}")]
+    Io(#[source] io::Error),
+}
+
+/// Sends frames.
+pub struct FrameSender {
+    stream: Box<dyn AsyncWrite + Send + Unpin>,
+    // Whole frames that have not left; `left` bytes of them have.
+    buffer: Vec<u8>,
+    left: usize,
+    is_torn: bool,
+    limit: usize,
+}
+
+/// Receives frames.
+pub struct FrameReceiver {
+    stream: Box<dyn AsyncRead + Send + Unpin>,
+    buffer: Vec<u8>,
+    // What was read and not yet used is `buffer[start..end]`.
+    start: usize,
+    end: usize,
+    sparse_reads: u32,
+    partial: Option<Partial>,
+    limit: usize,
+    peer: Peer,
+}
+
+/// A frame that has arrived in part.
+struct Partial {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+/// Frames over an encrypted connection.
+pub(crate) fn over_tls(stream: TlsStream<TcpStream>) -> (FrameSender, FrameReceiver) {
+    let (read, write) = tokio::io::split(stream);
+    frames(Box::new(read), Box::new(write))
+}
+
+/// Frames over a plain connection.
+pub(crate) fn over_tcp(stream: TcpStream) -> (FrameSender, FrameReceiver) {
+    let (read, write) = stream.into_split();
+    frames(Box::new(read), Box::new(write))
+}
+
+// Nothing larger than a hello passes until the limits are raised.
+fn frames(
+    read: Box<dyn AsyncRead + Send + Unpin>,
+    write: Box<dyn AsyncWrite + Send + Unpin>,
+) -> (FrameSender, FrameReceiver) {
+    let sender =
+        FrameSender { stream: write, buffer: Vec::new(), left: 0, is_torn: false, limit: HELLO_FRAME_MAX };
+    let receiver = FrameReceiver {
+        stream: read,
+        buffer: vec![0; READ_CHUNK_MIN],
+        start: 0,
+        end: 0,
+        sparse_reads: 0,
+        partial: None,
+        limit: HELLO_FRAME_MAX,
+        peer: Peer::default(),
+    };
+    (sender, receiver)
+}
+
+impl FrameSender {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Adds a frame to those that leave next: with the next [`FrameSender::flush`], or now when many
+    /// bytes have come together. A large frame is written at once, without being copied.
+    ///
+    /// When the future is dropped before it is ready, the frame may have left, whole or in part; in
+    /// the latter case nothing more can be sent.
+    ///
+    /// # Errors
+    /// When the frame is over the limit (the connection stays usable) or the connection is broken.
+    pub async fn send(&mut self, payload: &[u8]) -> Result<(), NetError> {
+        if payload.len() > self.limit {
+            return Err(NetError::TooLarge { length: payload.len(), limit: self.limit });
+        }
+        self.check()?;
+        self.buffer.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        if payload.len() < WRITE_CHUNK {
+            self.buffer.extend_from_slice(payload);
+            if self.buffer.len() >= WRITE_CHUNK {
+                self.drain().await?;
+            }
+            return Ok(());
+        }
+        self.is_torn = true;
+        self.drain().await?;
+        self.stream.write_all(payload).await.map_err(broken)?;
+        self.is_torn = false;
+        Ok(())
+    }
+
+    /// Lets all frames leave. May be given up and called again.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn flush(&mut self) -> Result<(), NetError> {
+        self.check()?;
+        self.drain().await?;
+        self.stream.flush().await.map_err(broken)
+    }
+
+    /// Lets all frames leave and says goodbye: the other side's next frame is `None`.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn close(mut self) -> Result<(), NetError> {
+        self.flush().await?;
+        self.stream.shutdown().await.map_err(broken)
+    }
+
+    /// Bytes that wait for the next flush.
+    pub fn buffered(&self) -> usize {
+        self.buffer.len() - self.left
+    }
+
+    fn check(&self) -> Result<(), NetError> {
+        if self.is_torn { Err(NetError::Torn) } else { Ok(()) }
+    }
+
+    async fn drain(&mut self) -> Result<(), NetError> {
+        while self.left < self.buffer.len() {
+            let count = self.stream.write(&self.buffer[self.left..]).await.map_err(broken)?;
+            if count == 0 {
+                return Err(NetError::Cut);
+            }
+            self.left += count;
+        }
+        self.buffer.clear();
+        self.left = 0;
+        Ok(())
+    }
+}
+
+impl FrameReceiver {
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: Peer) {
+        self.peer = peer;
+    }
+
+    /// Who speaks.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The next frame; `None` when the other side said goodbye. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the connection is broken, or a frame over the limit is announced.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, NetError> {
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(Some(frame));
+            }
+            if self.fill().await? == 0 {
+                let is_between_frames = self.partial.is_none() && self.start == self.end;
+                return if is_between_frames { Ok(None) } else { Err(NetError::Cut) };
+            }
+        }
+    }
+
+    /// The next frame, if it has already been read.
+    ///
+    /// # Errors
+    /// When a frame over the limit is announced.
+    pub fn try_next(&mut self) -> Result<Option<Vec<u8>>, NetError> {
+        self.take()
+    }
+
+    // The next frame, if all of it is in the buffer.
+    fn take(&mut self) -> Result<Option<Vec<u8>>, NetError> {
+        if self.partial.is_none() {
+            let Some(header) = self.buffer[self.start..self.end].first_chunk::<HEADER>() else {
+                return Ok(None);
+            };
+            let length = u32::from_le_bytes(*header) as usize;
+            if length > self.limit {
+                return Err(NetError::TooLarge { length, limit: self.limit });
+            }
+            self.start += HEADER;
+            let bytes = Vec::with_capacity(length.min(READ_CHUNK_MAX));
+            self.partial = Some(Partial { bytes, length });
+        }
+        let Some(partial) = &mut self.partial else { return Ok(None) };
+        let missing = partial.length - partial.bytes.len();
+        let count = missing.min(self.end - self.start);
+        if partial.bytes.capacity() - partial.bytes.len() < count {
+            // Doubling, but never beyond the end of the frame.
+            partial.bytes.reserve_exact(missing.min(partial.bytes.len().max(count)));
+        }
+        partial.bytes.extend_from_slice(&self.buffer[self.start..self.start + count]);
+        self.start += count;
+        if count < missing {
+            return Ok(None);
+        }
+        Ok(self.partial.take().map(|partial| partial.bytes))
+    }
+
+    // Reads more; 0 at the end.
+    async fn fill(&mut self) -> Result<usize, NetError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let room = self.buffer.len() - self.end;
+        let count = self.stream.read(&mut self.buffer[self.end..]).await.map_err(broken)?;
+        self.end += count;
+        self.resize(count, room);
+        Ok(count)
+    }
+
+    // A busy connection deserves a large buffer, a thousand quiet ones do not.
+    fn resize(&mut self, count: usize, room: usize) {
+        let size = self.buffer.len();
+        self.sparse_reads = if count < size / 4 { self.sparse_reads + 1 } else { 0 };
+        if count == room && size < READ_CHUNK_MAX {
+            self.buffer.resize(2 * size, 0);
+        } else if self.sparse_reads > SPARSE_READS_MAX && self.end <= READ_CHUNK_MIN && size > READ_CHUNK_MIN
+        {
+            self.buffer.truncate(READ_CHUNK_MIN);
+            self.buffer.shrink_to_fit();
+        }
+    }
+}
+
+fn broken(error: io::Error) -> NetError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            NetError::Cut
+        }
+        _ => NetError::Io(error),
+    }
+}
+
+impl fmt::Debug for FrameSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameSender").field("buffered", &self.buffered()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FrameReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameReceiver").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}

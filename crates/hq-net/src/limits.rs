@@ -1,0 +1,49 @@
+//! Every limit of a connection, with its name and what happens when it is reached.
+
+use std::time::Duration;
+
+use hq_proto::Role;
+
+/// Largest frame between a client and the server; a larger one closes the connection.
+pub const CLIENT_FRAME_MAX: usize = 128 << 20;
+/// Largest frame between a worker and the server; a larger one closes the connection.
+pub const WORKER_FRAME_MAX: usize = 64 << 20;
+/// Largest frame before both sides have said their versions.
+pub const HELLO_FRAME_MAX: usize = 4 << 10;
+/// From the first byte to an understanding; then the connection is closed.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
+/// Most accepted connections of one listener that have not proved their key yet. When one more comes,
+/// it waits until one is through or the oldest has had [`HALF_OPEN_GRACE`] and is closed.
+pub const HALF_OPEN_MAX: usize = 64;
+/// Time for a handshake that nobody can cut short, however many others wait.
+pub const HALF_OPEN_GRACE: Duration = Duration::from_secs(1);
+/// Connections the kernel keeps for a listener until they are accepted; more are turned away.
+pub const BACKLOG: u32 = 1024;
+/// Pause after the process ran out of descriptors or memory for a new connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long and how much a listener reads from a peer that it turns away, so that the peer sees the reason.
+pub const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
+/// See [`LINGER_TIME_MAX`].
+pub const LINGER_BYTES_MAX: usize = 64 << 10;
+/// Read buffer of a quiet connection.
+pub const READ_CHUNK_MIN: usize = 4 << 10;
+/// Read buffer of a busy connection; also the memory a peer can claim by a length alone.
+pub const READ_CHUNK_MAX: usize = 64 << 10;
+/// Frames are collected up to this many bytes before they are written without being flushed.
+pub const WRITE_CHUNK: usize = 64 << 10;
+/// A silent connection is probed after this time …
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// … so often …
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// … and is broken after this many probes without an answer.
+pub const KEEPALIVE_PROBES: u32 = 3;
+/// Largest access file.
+pub const ACCESS_FILE_MAX: u64 = 64 << 10;
+
+/// Largest frame on a connection of this role, in both directions.
+pub fn frame_max(role: Role) -> usize {
+    match role {
+        Role::Client => CLIENT_FRAME_MAX,
+        Role::Worker => WORKER_FRAME_MAX,
+    }
+}

@@ -1,0 +1,316 @@
+//! Listening for clients or workers.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hq_proto::{Hello, ProtoError, Role, VersionError};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::access::Endpoint;
+use crate::connect::wrong_key;
+use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
+use crate::half_open::{HalfOpen, Permit};
+use crate::handshake::{Misunderstanding, greet};
+use crate::limits::{
+    ACCEPT_PAUSE, BACKLOG, HANDSHAKE_TIME_MAX, HELLO_FRAME_MAX, LINGER_BYTES_MAX, LINGER_TIME_MAX,
+};
+use crate::socket;
+use crate::tls::server_config;
+
+/// All interfaces, IPv6 and IPv4. Where there is no IPv6, all of IPv4.
+pub const ANY_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
+/// A port for clients or workers.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    port: u16,
+    role: Role,
+    tls: Option<Arc<ServerConfig>>,
+    half_open: Arc<HalfOpen>,
+    // Accepted, waiting for a place. Kept here so that giving up `accept` loses nothing.
+    next: Mutex<Option<(TcpStream, SocketAddr)>>,
+}
+
+/// A connection that has said nothing yet.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: TcpStream,
+    permit: Permit,
+}
+
+/// Why there is no listener.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The port cannot be had.
+    #[error("cannot listen for {role}s at port {port} of {address}: {source}")]
+    Port {
+        /// For whom.
+        role: Role,
+        /// The address.
+        address: IpAddr,
+        /// The port; 0 was any.
+        port: u16,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The access file is one for clients or workers.
+    #[error("the access file has no private key of the server for {role}s")]
+    NoServerKey {
+        /// Which key.
+        role: Role,
+    },
+}
+
+impl ListenError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            ListenError::Port { .. } => "choose another port, or let the server choose by giving none",
+            ListenError::NoServerKey { .. } => {
+                "start the server with the full file that `hq server generate-access` wrote"
+            }
+        }
+    }
+}
+
+/// Why a connection was turned away.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// It took too long.
+    #[error("no handshake within {} s", HANDSHAKE_TIME_MAX.as_secs())]
+    Timeout,
+    /// Others needed its place, and it had made no use of it.
+    #[error("too many connections that say nothing")]
+    CutShort,
+    /// It has no key, or another.
+    #[error("not the key of a {role}: {reason}")]
+    Key {
+        /// Whose key it should be.
+        role: Role,
+        /// What was compared.
+        reason: String,
+    },
+    /// It does not speak TLS as we do.
+    #[error("no TLS handshake: {0}")]
+    Tls(#[source] io::Error),
+    /// The connection broke, or a frame was too large.
+    #[error(transparent)]
+    Net(NetError),
+    /// It closed the connection.
+    #[error("closed before its hello")]
+    Closed,
+    /// Its first frame is no hello.
+    #[error(transparent)]
+    Hello(ProtoError),
+    /// It came to the port of the other role.
+    #[error("a {theirs} came to the port for a {ours}")]
+    Role {
+        /// Whom the port is for.
+        ours: Role,
+        /// Who came.
+        theirs: Role,
+    },
+    /// No protocol version in common.
+    #[error(transparent)]
+    Version(Box<VersionError>),
+}
+
+impl Listener {
+    /// Listens at `port` (0: any that is free) of `address`, for the holders of the endpoint's keys.
+    /// To be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When the port cannot be had or the endpoint lacks the server's private key.
+    pub fn bind(
+        address: IpAddr,
+        port: u16,
+        endpoint: &Endpoint,
+        role: Role,
+    ) -> Result<Listener, ListenError> {
+        let tls = match &endpoint.keys {
+            None => None,
+            Some(keys) => {
+                let secret = keys.server_secret.as_ref().ok_or(ListenError::NoServerKey { role })?;
+                Some(server_config(secret, keys.secret.public()))
+            }
+        };
+        let error = |source| ListenError::Port { role, address, port, source };
+        let socket = match listen(SocketAddr::new(address, port)) {
+            Err(e) if address == ANY_ADDRESS && is_no_ipv6(&e) => {
+                listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
+            }
+            result => result,
+        };
+        let socket = socket.map_err(error)?;
+        let port = socket.local_addr().map_err(error)?.port();
+        let half_open = Arc::default();
+        Ok(Listener { socket, port, role, tls, half_open, next: Mutex::new(None) })
+    }
+
+    /// The port it listens at.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next connection, for [`Listener::handshake`] in a task of its own. Waits while too many are
+    /// on their way through theirs, or while descriptors are short. Dropping the future loses nothing.
+    pub async fn accept(&self) -> (Incoming, SocketAddr) {
+        loop {
+            if self.next().is_none() {
+                let connection = self.accept_tcp().await;
+                *self.next() = Some(connection);
+            }
+            let permit = self.half_open.enter().await;
+            let connection = self.next().take();
+            if let Some((stream, address)) = connection {
+                return (Incoming { stream, permit }, address);
+            }
+        }
+    }
+
+    /// Lets the peer prove its key and agrees on a protocol version, within 15 s. Nothing the peer says
+    /// is looked at before it has proved its key.
+    ///
+    /// # Errors
+    /// When it cannot, does not in time, or the protocols differ. The connection is closed then.
+    pub async fn handshake(
+        &self,
+        incoming: Incoming,
+    ) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
+        let Incoming { stream, permit } = incoming;
+        tokio::select! {
+            result = timeout(HANDSHAKE_TIME_MAX, self.greet(stream)) => match result {
+                Ok(result) => result,
+                Err(_) => Err(HandshakeError::Timeout),
+            },
+            () = permit.cut_short() => Err(HandshakeError::CutShort),
+        }
+    }
+
+    async fn greet(&self, stream: TcpStream) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
+        socket::prepare(&stream).map_err(|e| HandshakeError::Net(NetError::Io(e)))?;
+        let (mut sender, mut receiver) = match &self.tls {
+            None => over_tcp(stream),
+            Some(config) => self.tls(config, stream).await?,
+        };
+        match greet(&mut sender, &mut receiver, &Hello::current(self.role)).await {
+            Ok(()) => Ok((sender, receiver)),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    async fn tls(
+        &self,
+        config: &Arc<ServerConfig>,
+        stream: TcpStream,
+    ) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
+        let accept = TlsAcceptor::from(config.clone()).accept(stream).into_fallible();
+        match accept.await {
+            Ok(stream) => Ok(over_tls(stream.into())),
+            Err((error, stream)) => {
+                linger(stream).await;
+                Err(self.explain_io(error))
+            }
+        }
+    }
+
+    fn explain(&self, error: Misunderstanding) -> HandshakeError {
+        match error {
+            Misunderstanding::Net(NetError::Io(error)) => self.explain_io(error),
+            Misunderstanding::Net(error) => HandshakeError::Net(error),
+            Misunderstanding::Silence => HandshakeError::Closed,
+            Misunderstanding::Hello(error) => HandshakeError::Hello(error),
+            Misunderstanding::Role { ours, theirs } => HandshakeError::Role { ours, theirs },
+            Misunderstanding::Version(error) => HandshakeError::Version(error),
+        }
+    }
+
+    fn explain_io(&self, error: io::Error) -> HandshakeError {
+        let role = self.role;
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(rustls::Error::InvalidCertificate(reason)) => {
+                let reason = match wrong_key(reason) {
+                    Some(wrong) => wrong.to_string(),
+                    None => format!("{reason:?}"),
+                };
+                HandshakeError::Key { role, reason }
+            }
+            Some(rustls::Error::NoCertificatesPresented) => {
+                HandshakeError::Key { role, reason: "it showed none".to_owned() }
+            }
+            _ if error.kind() == io::ErrorKind::UnexpectedEof => HandshakeError::Closed,
+            _ => HandshakeError::Tls(error),
+        }
+    }
+
+    async fn accept_tcp(&self) -> (TcpStream, SocketAddr) {
+        let mut warned = false;
+        loop {
+            match self.socket.accept().await {
+                Ok(connection) => return connection,
+                // The peer gave up before we came to it.
+                Err(error) if is_peers_fault(&error) => {}
+                Err(error) => {
+                    if !warned {
+                        tracing::warn!(role = %self.role, port = self.port, %error, "cannot accept connections");
+                        warned = true;
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> std::sync::MutexGuard<'_, Option<(TcpStream, SocketAddr)>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
+    socket.set_reuseaddr(true)?;
+    if address.is_ipv6() {
+        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn is_no_ipv6(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [rustix::io::Errno::AFNOSUPPORT, rustix::io::Errno::ADDRNOTAVAIL]
+        .iter()
+        .any(|e| code == Some(e.raw_os_error()))
+}
+
+fn is_peers_fault(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+// Closing with bytes unread would reset the connection, and the peer would never see the alert that
+// says why. So we stop speaking and listen for a moment.
+async fn linger(mut stream: TcpStream) {
+    let mut seen = 0;
+    let mut buffer = [0; HELLO_FRAME_MAX];
+    let drain = async {
+        stream.shutdown().await?;
+        while seen < LINGER_BYTES_MAX {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                count => seen += count,
+            }
+        }
+        io::Result::Ok(())
+    };
+    // However it ends, the connection is closed.
+    let _ = timeout(LINGER_TIME_MAX, drain).await;
+}
