@@ -157,6 +157,7 @@ impl Wire for WorkerHello {
             started_us: self.started.0,
             known_as: self.known_as.map(|worker| worker.0),
             holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
+            last_report: self.last_report,
         }
     }
 
@@ -168,6 +169,7 @@ impl Wire for WorkerHello {
             started,
             known_as: hello.known_as.map(WorkerId),
             holds: holds.collect::<Result<_, _>>()?,
+            last_report: hello.last_report,
         })
     }
 }

@@ -1269,6 +1269,9 @@ pub struct WorkerHello {
     pub known_as: ::core::option::Option<u32>,
     #[prost(message, repeated, tag = "4")]
     pub holds: ::prost::alloc::vec::Vec<Held>,
+    /// Number of the last unsaved report; 0 when there is none.
+    #[prost(uint64, tag = "5")]
+    pub last_report: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {
