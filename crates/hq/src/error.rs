@@ -5,6 +5,7 @@ use std::io;
 use hq_client::ClientError;
 use hq_client::error::{EXIT_FAILED, EXIT_USAGE};
 use hq_client::options::OptionsError;
+use hq_server::ServerError;
 
 /// An error to be shown.
 #[derive(Debug)]
@@ -55,6 +56,12 @@ impl From<OptionsError> for HqError {
         } else {
             HqError::failed("bad-input", error.to_string())
         }
+    }
+}
+
+impl From<ServerError> for HqError {
+    fn from(error: ServerError) -> HqError {
+        HqError::failed("server", error.to_string()).hint(error.hint())
     }
 }
 

@@ -43,9 +43,9 @@ pub(crate) struct StartArgs {
     /// With `none`, everything is forgotten when the server ends.
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
-    /// When a change counts as kept [default: machine]
+    /// When a change counts as kept [default: sync]
     #[arg(long, value_name = "WHAT")]
-    pub journal_durability: Option<Durability>,
+    pub journal_durability: Option<DurabilityArg>,
     /// Put the old journal aside and begin with job 1
     #[arg(long)]
     pub fresh: bool,
@@ -65,11 +65,11 @@ pub(crate) struct StartArgs {
 
 /// When a change counts as kept.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// When it survives the death of the machine (fdatasync)
-    Machine,
-    /// When it survives the death of the process
-    Process,
+pub(crate) enum DurabilityArg {
+    /// When it survives the death of the machine: it is on disk
+    Sync,
+    /// When it survives the death of the process: the system has it
+    Os,
 }
 
 /// Wait until the server answers.

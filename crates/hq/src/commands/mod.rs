@@ -11,7 +11,6 @@ mod submit;
 mod task;
 mod worker;
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::CommandFactory;
@@ -156,14 +155,4 @@ fn unexpected<T>() -> Result<T, HqError> {
 // The exit status of a wait.
 fn exit_of(waited: &Waited, allow_failures: bool) -> u8 {
     if allow_failures || waited.all_finished() { 0 } else { EXIT_FAILED }
-}
-
-// The name of this machine.
-fn hostname() -> Result<String, HqError> {
-    let name = rustix::system::uname();
-    let name = name.nodename().to_string_lossy().into_owned();
-    if name.is_empty() {
-        return Err(io::Error::other("this machine has no name; give one with --host").into());
-    }
-    Ok(name)
 }

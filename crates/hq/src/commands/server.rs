@@ -1,18 +1,71 @@
 //! `hq server …`.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::duration;
+use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
+use tracing::warn;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::{Context, Done, unexpected};
-use crate::cli::server::{GenerateAccessArgs, StartArgs, WaitArgs};
+use crate::cli::OutputMode;
+use crate::cli::server::{DurabilityArg, GenerateAccessArgs, StartArgs, WaitArgs};
 use crate::error::HqError;
+use crate::logging;
 use crate::report::{Nothing, Sentence, Server};
-use hq_model::duration;
 
-pub(super) fn start(_context: &Context, _args: StartArgs) -> Result<u8, HqError> {
-    Err(HqError::usage("not yet"))
+/// Runs a server until it ends; in the background, until it answers.
+pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
+    let mut options = options(context, &args);
+    if args.detach {
+        match hq_server::detach()? {
+            Detached::Started(_) => {
+                let mut report = report(context)?;
+                context.printer.print(&mut report)?;
+                return Ok(0);
+            }
+            Detached::Failed(reason) => return Err(HqError::failed("server", reason)),
+            Detached::Child(child) => options.detached = Some(child),
+        }
+    }
+    // What a script in quiet mode finds on standard error, it takes for a failure.
+    let level = match context.printer.mode {
+        OutputMode::Json | OutputMode::Quiet if !args.detach => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    };
+    logging::init(context.debug, Some(level));
+    let running = hq_server::start(options)?;
+    let mut report = Server { server_dir: context.server_dir.clone(), info: running.info().clone() };
+    if let Err(error) = context.printer.print(&mut report) {
+        warn!(error.text, "the description of the server could not be printed");
+    }
+    running.wait()?;
+    Ok(0)
+}
+
+fn options(context: &Context, args: &StartArgs) -> ServerOptions {
+    let mut options = ServerOptions::new(&context.server_dir);
+    options.host = args.host.clone();
+    options.client_port = args.client_port;
+    options.worker_port = args.worker_port;
+    options.access_file = args.access_file.clone();
+    options.journal = match &args.journal {
+        None => JournalPlace::Default,
+        Some(path) if path.as_os_str() == "none" => JournalPlace::None,
+        Some(path) => JournalPlace::Path(path.clone()),
+    };
+    options.durability = match args.journal_durability {
+        None | Some(DurabilityArg::Sync) => Durability::Sync,
+        Some(DurabilityArg::Os) => Durability::Os,
+    };
+    options.fresh = args.fresh;
+    options.idle_timeout = args.idle_timeout;
+    options.encrypt_clients = !args.disable_client_authentication_and_encryption;
+    options.encrypt_workers = !args.disable_worker_authentication_and_encryption;
+    options.version = env!("CARGO_PKG_VERSION").to_owned();
+    options
 }
 
 pub(super) fn stop(context: &Context) -> Result<Done, HqError> {
@@ -23,8 +76,12 @@ pub(super) fn stop(context: &Context) -> Result<Done, HqError> {
 }
 
 pub(super) fn info(context: &Context) -> Result<Done, HqError> {
+    Done::ok(report(context)?)
+}
+
+fn report(context: &Context) -> Result<Server, HqError> {
     match context.ask(ClientRequest::ServerInfo)? {
-        ClientResponse::ServerInfo(info) => Done::ok(Server { server_dir: context.server_dir.clone(), info }),
+        ClientResponse::ServerInfo(info) => Ok(Server { server_dir: context.server_dir.clone(), info }),
         _ => unexpected(),
     }
 }
@@ -55,7 +112,16 @@ fn may_come(error: &ClientError) -> bool {
     matches!(error, ClientError::Access(_) | ClientError::Connect(_))
 }
 
-pub(super) fn generate_access(_args: GenerateAccessArgs) -> Result<Done, HqError> {
-    let _ = Duration::ZERO;
-    Err(HqError::usage("not yet"))
+pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError> {
+    let GenerateAccessArgs { file, client_port, worker_port, host, client_host, worker_host, .. } = args;
+    let uid = hq_server::generate_access(&GenerateAccess {
+        file,
+        client_file: args.client_file,
+        worker_file: args.worker_file,
+        client_host: client_host.or_else(|| host.clone()),
+        worker_host: worker_host.or(host),
+        client_port,
+        worker_port,
+    })?;
+    Done::ok(Sentence(format!("Access files of server {uid} were written")))
 }
