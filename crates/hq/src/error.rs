@@ -33,7 +33,7 @@ impl HqError {
 
     /// With a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> HqError {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into()).filter(|hint| !hint.is_empty());
         self
     }
 }

@@ -26,7 +26,9 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
                 context.printer.print(&mut report)?;
                 return Ok(0);
             }
-            Detached::Failed(reason) => return Err(HqError::failed("server", reason)),
+            Detached::Failed { error, hint } => {
+                return Err(HqError::failed("server", error).hint(hint));
+            }
             Detached::Child(child) => options.detached = Some(child),
         }
     }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, SubmitInfo, TaskInfo};
+use hq_core::client_messages::{JobDetail, SubmitInfo};
 use hq_model::{JobId, JobState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
@@ -170,7 +170,6 @@ impl Serialize for Document<'_> {
         }
         map.serialize_entry("usage", &json::usage(&job.usage))?;
         map.serialize_entry("workers", &job.workers.iter().map(|w| w.0).collect::<Vec<_>>())?;
-        map.serialize_entry("schema_version", &SCHEMA_VERSION)?;
         map.end()
     }
 }

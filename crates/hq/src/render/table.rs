@@ -38,6 +38,7 @@ pub(crate) struct TableWriter<'a> {
     header: Vec<String>,
     widths: Vec<usize>,
     is_begun: bool,
+    has_rows: bool,
 }
 
 impl<'a> TableWriter<'a> {
@@ -45,12 +46,12 @@ impl<'a> TableWriter<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, style: Style, header: &[&str]) -> TableWriter<'a> {
         let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
         let widths = header.iter().map(|h| h.width()).collect();
-        TableWriter { out, style, header, widths, is_begun: false }
+        TableWriter { out, style, header, widths, is_begun: false, has_rows: false }
     }
 
     /// A table of names and values without column names.
     pub(crate) fn record(out: &'a mut dyn Write, style: Style) -> TableWriter<'a> {
-        TableWriter { out, style, header: Vec::new(), widths: vec![0, 0], is_begun: false }
+        TableWriter { out, style, header: Vec::new(), widths: vec![0, 0], is_begun: false, has_rows: false }
     }
 
     /// Writes the next rows. Each has a cell for each column.
@@ -67,6 +68,12 @@ impl<'a> TableWriter<'a> {
         }
         self.fit();
         self.begin()?;
+        if !self.has_rows && !rows.is_empty() {
+            self.has_rows = true;
+            if !self.header.is_empty() {
+                self.rule(1)?;
+            }
+        }
         for row in rows {
             let wrapped: Vec<_> = row
                 .into_iter()
@@ -95,8 +102,7 @@ impl<'a> TableWriter<'a> {
         }
         let header: Vec<_> =
             self.header.iter().map(|name| (vec![name.clone()], Some(Color::Bold))).collect();
-        self.row(&header)?;
-        if self.header.is_empty() { Ok(()) } else { self.rule(1) }
+        self.row(&header)
     }
 
     fn row(&mut self, cells: &[(Vec<String>, Option<Color>)]) -> io::Result<()> {

@@ -378,7 +378,8 @@ fn help_texts() {
 
 fn help(command: &mut clap::Command, all: &mut String) {
     if !command.is_hide_set() && command.get_name() != "help" {
-        all.push_str(&format!("=== {}\n{}\n", command.get_bin_name().unwrap_or("hq"), command.render_help()));
+        let text = command.render_help();
+        all.push_str(&format!("=== {}\n{text}\n", command.get_bin_name().unwrap_or("hq")));
     }
     for sub in command.get_subcommands_mut() {
         help(sub, all);
