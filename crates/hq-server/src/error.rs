@@ -41,12 +41,12 @@ pub enum ServerError {
         journal: String,
     },
     /// The journal cannot be opened or read.
-    #[error("the journal {} cannot be used: {reason}", path.display())]
+    #[error("{reason}")]
     Journal {
-        /// Its path.
-        path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with which file.
         reason: String,
+        /// What the user can do about it.
+        hint: &'static str,
     },
     /// Changes could not be written before the end. None of them was acknowledged.
     #[error(
@@ -82,9 +82,7 @@ impl ServerError {
             ServerError::Access(error) => error.hint(),
             ServerError::Listen(error) => error.hint(),
             ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
-            ServerError::Journal { .. } => {
-                "name the right journal with --journal, or put this one aside with --fresh"
-            }
+            ServerError::Journal { hint, .. } => hint,
             ServerError::Unsaved { .. } => "free space where the journal is",
             ServerError::System { .. } => "see `ulimit -a` and the free memory of this node",
             ServerError::Broken(_) => {

@@ -20,6 +20,8 @@ pub const JOURNAL_RETRY: (Duration, Duration) = (Duration::from_millis(10), Dura
 pub const JOURNAL_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Records that no answer waits for are on disk after this time at the latest.
 pub const JOURNAL_SYNC_DELAY: Duration = Duration::from_secs(1);
+/// Bytes of records that are not synced, when records need not survive the death of the machine.
+pub const OS_UNSYNCED_BYTES_MAX: usize = 8 << 20;
 /// How long a server that was asked to end tries to write its journal before it gives up on what
 /// it has not acknowledged.
 pub const JOURNAL_STOP_TIME: Duration = Duration::from_secs(5);

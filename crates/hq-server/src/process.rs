@@ -124,7 +124,8 @@ impl Running {
         self.runtime.shutdown_background();
         decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         match saved {
-            None | Some(Ok(Ok(_))) => {}
+            None => {}
+            Some(Ok(Ok(saving))) => saving.close(),
             Some(Ok(Err(Unsaved { records }))) => return Err(ServerError::Unsaved { records }),
             Some(Err(panic)) => return Err(ServerError::Broken(text_of(&panic))),
         }

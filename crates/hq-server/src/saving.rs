@@ -1,21 +1,23 @@
 //! The journal as the server uses it: read once at the start, then written by the journal thread.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use hq_core::record::Record;
 use hq_core::server::Server;
-use hq_journal::{DirDisk, Journal, JournalOptions};
+use hq_journal::{Journal, JournalId, OpenError, Options, RealDisk};
 use hq_model::Timestamp;
 use hq_proto::ProtoError;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::commit::Log;
 use crate::error::ServerError;
+use crate::limits::OS_UNSYNCED_BYTES_MAX;
 use crate::options::Durability;
 
 /// A journal in a directory.
 pub(crate) struct Saving {
-    journal: Journal,
+    journal: Journal<RealDisk>,
     durability: Durability,
 }
 
@@ -35,6 +37,9 @@ impl Saving {
         durability: Durability,
         machine: &mut Server,
     ) -> Result<(Saving, Told), ServerError> {
+        let directory_error =
+            |source| ServerError::Directory { what: "the journal directory", path: path.to_owned(), source };
+        let disk = RealDisk::create(path).map_err(directory_error)?;
         let mut told = Told::default();
         let mut restore = |seq: u64, bytes: &[u8]| {
             told.records += 1;
@@ -50,9 +55,29 @@ impl Saving {
             }
             Ok(())
         };
-        let journal = Journal::open(DirDisk(path.to_owned()), JournalOptions::default(), &mut restore)
-            .map_err(|error| ServerError::Journal { path: PathBuf::from(path), reason: error.to_string() })?;
+        let options = Options { create: Some(new_id()?), ..Options::default() };
+        let (journal, replay) = Journal::open(disk, &options, &mut restore).map_err(|error| {
+            let reason = error.to_string();
+            match error {
+                OpenError::Journal(error) => ServerError::Journal { reason, hint: error.hint() },
+                OpenError::Refused { .. } => ServerError::Journal {
+                    reason: format!("{}: {reason}", path.display()),
+                    hint: "use the release that wrote it, or a later one, or put it aside with --fresh",
+                },
+            }
+        })?;
+        if let Some(tail) = &replay.torn {
+            let (file, offset, bytes) = (&tail.file, tail.offset, tail.bytes);
+            info!(file, offset, bytes, "the server before died in a write, which does not count");
+        }
         Ok((Saving { journal, durability }, told))
+    }
+
+    /// Marks the journal as ended well.
+    pub(crate) fn close(self) {
+        if let Err(error) = self.journal.close() {
+            warn!(%error, "the journal was saved, but not marked as ended well");
+        }
     }
 }
 
@@ -66,9 +91,20 @@ impl Log for Saving {
     }
 
     fn sync(&mut self) -> Result<(), String> {
-        match self.durability {
-            Durability::Sync => self.journal.sync().map_err(|error| error.to_string()),
-            Durability::Os => Ok(()),
-        }
+        // The journal keeps in memory what is not on disk.
+        let is_due = match self.durability {
+            Durability::Sync => true,
+            Durability::Os => self.journal.pending_bytes() > OS_UNSYNCED_BYTES_MAX,
+        };
+        if is_due { self.journal.sync().map_err(|error| error.to_string()) } else { Ok(()) }
     }
+}
+
+fn new_id() -> Result<JournalId, ServerError> {
+    let mut id = JournalId([0; 16]);
+    getrandom::fill(&mut id.0).map_err(|e| ServerError::System {
+        what: "no random bytes",
+        source: io::Error::other(e.to_string()),
+    })?;
+    Ok(id)
 }
