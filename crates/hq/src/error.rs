@@ -3,9 +3,10 @@
 use std::io;
 
 use hq_client::ClientError;
-use hq_client::error::{EXIT_FAILED, EXIT_USAGE};
+use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
 use hq_client::options::OptionsError;
 use hq_server::ServerError;
+use hq_worker::WorkerError;
 
 /// An error to be shown.
 #[derive(Debug)]
@@ -62,6 +63,16 @@ impl From<OptionsError> for HqError {
 impl From<ServerError> for HqError {
     fn from(error: ServerError) -> HqError {
         HqError::failed("server", error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<WorkerError> for HqError {
+    fn from(error: WorkerError) -> HqError {
+        let exit = match &error {
+            WorkerError::Access(_) | WorkerError::Connect { .. } => EXIT_NO_SERVER,
+            _ => EXIT_FAILED,
+        };
+        HqError { exit, ..HqError::failed("worker", error.to_string()).hint(error.hint()) }
     }
 }
 

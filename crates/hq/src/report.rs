@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::worker_messages::WorkerEnd;
 use hq_model::paths::PathTemplates;
 use hq_model::{IdSet, JobId, JobState, WorkerId, WorkerResources};
 
@@ -188,6 +189,9 @@ pub(crate) struct WorkersStopped {
     /// They finish what runs first.
     pub drain: bool,
 }
+
+/// A worker of this process has ended.
+pub(crate) struct WorkerEnded(pub WorkerEnd);
 
 /// What a worker would find on this machine.
 pub(crate) struct Hardware(pub WorkerResources);

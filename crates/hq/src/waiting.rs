@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::future::Future;
 use std::os::unix::ffi::OsStringExt;
-use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -68,19 +66,18 @@ impl NotifyCommand {
 /// # Errors
 /// When the server refuses or is lost.
 pub(crate) fn follow(session: &mut Session, follow: Follow) -> Result<Waited, HqError> {
-    let never = std::pin::pin!(std::future::pending::<()>());
-    follow_or(session, follow, never, |_, ()| Ok(()))
+    follow_or(session, follow, async || std::future::pending::<()>().await, |_, ()| Ok(()))
 }
 
-/// Follows jobs until all have ended. When `other` is done, `act` is called with its output, once.
+/// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output.
 ///
 /// # Errors
 /// When the server refuses or is lost, or `act` says so.
-pub(crate) fn follow_or<F: Future>(
+pub(crate) fn follow_or<T>(
     session: &mut Session,
     follow: Follow,
-    mut other: Pin<&mut F>,
-    mut act: impl FnMut(&mut Watch<'_>, F::Output) -> Result<(), HqError>,
+    mut other: impl AsyncFnMut() -> T,
+    mut act: impl FnMut(&mut Watch<'_>, T) -> Result<(), HqError>,
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
     let Follow { jobs, until_closed, on_notify, progress } = follow;
@@ -88,18 +85,12 @@ pub(crate) fn follow_or<F: Future>(
         ClientRequest::WatchJobs { jobs, until_closed, notifications: on_notify.is_some() };
     let mut watch = session.watch(request)?;
     let mut known: BTreeMap<JobId, JobSummary> = BTreeMap::new();
-    let mut acted = false;
     loop {
-        let response = if acted {
-            watch.next_response()?
-        } else {
-            match watch.next_or(other.as_mut())? {
-                Next::Response(response) => response,
-                Next::Other(output) => {
-                    acted = true;
-                    act(&mut watch, output)?;
-                    continue;
-                }
+        let response = match watch.next_or(std::pin::pin!(other()))? {
+            Next::Response(response) => response,
+            Next::Other(output) => {
+                act(&mut watch, output)?;
+                continue;
             }
         };
         match response {

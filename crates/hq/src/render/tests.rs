@@ -321,6 +321,7 @@ snapshots! {
     worker_info: WorkerDetails(vec![worker(1), lost_worker(2)]);
     worker_stop: WorkersStopped { workers: vec![WorkerId(1)], drain: false };
     worker_drain: WorkersStopped { workers: vec![WorkerId(1)], drain: true };
+    worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(pools());
 }
 

@@ -5,12 +5,12 @@ use std::io::Write;
 use hq_core::client_messages::WorkerInfo;
 use serde_json::{Value, json};
 
-use super::json;
+use super::json::{self, SCHEMA_VERSION};
 use super::style::{Color, Style};
 use super::table::{self, Cell};
 use super::{Report, text};
 use crate::error::HqError;
-use crate::report::{WorkerDetails, Workers, WorkersStopped};
+use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 use hq_model::duration;
 
 impl Report for Workers {
@@ -70,6 +70,17 @@ impl Report for WorkersStopped {
             writeln!(out, "Worker {worker} {how}")?;
         }
         Ok(())
+    }
+}
+
+impl Report for WorkerEnded {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(writeln!(out, "The worker has ended: {}", text::worker_state(Some(self.0)))?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let reason = text::worker_state(Some(self.0));
+        Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
     }
 }
 
