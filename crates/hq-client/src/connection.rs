@@ -22,11 +22,13 @@ impl Connection {
         Ok(Connection { sender, receiver, early: VecDeque::new(), last_request: 0 })
     }
 
-    /// Sends a request and gives its number. The error says how the connection was lost.
-    pub(crate) async fn send(&mut self, request: &ClientRequest) -> Result<u64, String> {
-        self.last_request += 1;
-        let frame = hq_proto::encode_client_request(self.last_request, request);
-        self.sender.send(&frame).await.map_err(|e| e.to_string())?;
+    /// Sends requests in one go and gives the number of the last. The error says how the connection was lost.
+    pub(crate) async fn send(&mut self, requests: &[&ClientRequest]) -> Result<u64, String> {
+        for request in requests {
+            self.last_request += 1;
+            let frame = hq_proto::encode_client_request(self.last_request, request);
+            self.sender.send(&frame).await.map_err(|e| e.to_string())?;
+        }
         self.sender.flush().await.map_err(|e| e.to_string())?;
         Ok(self.last_request)
     }

@@ -36,7 +36,9 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(#[from] RequestError),
     /// An answer that does not belong to the request.
-    #[error("The server answered with something else than was asked for; client and server may be of different releases")]
+    #[error(
+        "The server answered with something else than was asked for; client and server may be of different releases"
+    )]
     Unexpected,
     /// No runtime, no randomness.
     #[error("The client cannot start: {0}")]

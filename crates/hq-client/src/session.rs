@@ -10,6 +10,9 @@ use std::time::Instant;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::record::RequestKey;
+use hq_model::job::Target;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId};
 use hq_net::{AccessFile, Role};
 use tokio::runtime::Runtime;
 
@@ -108,9 +111,61 @@ impl Session {
     /// # Errors
     /// When the server is lost.
     pub fn watch(&mut self, request: ClientRequest) -> Result<Watch<'_>, ClientError> {
-        let mut watch = Watch { session: self, request, number: None, repeats_left: limits::REPEATS_MAX };
+        let mut watch = Watch::new(self, request);
         watch.begin()?;
         Ok(watch)
+    }
+
+    /// Submits, and follows the job from the moment it exists: what its tasks say at once is not missed.
+    /// The answer to the submit is given beside the watch.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn submit_and_watch(
+        &mut self,
+        submit: ClientRequest,
+        notifications: bool,
+    ) -> Result<(ClientResponse, Watch<'_>), ClientError> {
+        let of = |jobs| ClientRequest::WatchJobs { jobs, until_closed: false, notifications };
+        let only = |job: JobId| Selector::Ids(IdSet::single(TaskId(job.0)));
+        // A new job is the last one when the server reads the second request, unless another client's
+        // submit comes in between; then it is followed over a connection of its own.
+        let guess = match &submit {
+            ClientRequest::Submit { submit, .. } => match submit.target {
+                Target::Open(job) => only(job),
+                Target::New(_) => Selector::Last,
+            },
+            _ => return Err(ClientError::Unexpected),
+        };
+        let Session { runtime, connection, .. } = self;
+        let early = runtime.block_on(async {
+            let number = connection.send(&[&submit, &of(guess)]).await.ok()?;
+            let submitted = connection.answer(number - 1).await.ok()?;
+            if matches!(submitted, ClientResponse::Error(_)) {
+                return Some((submitted, None));
+            }
+            let first = connection.answer(number).await.ok();
+            Some((submitted, first.map(|first| (number, first))))
+        });
+        let (response, first) = match early {
+            Some((ClientResponse::Error(error), _)) => return Err(error.into()),
+            Some(early) => early,
+            // Lost: the key makes a repeated submit harmless.
+            None => (self.request(submit)?, None),
+        };
+        let ClientResponse::Submitted { job, .. } = response else {
+            return Err(ClientError::Unexpected);
+        };
+        let is_it = |first: &ClientResponse| matches!(first, ClientResponse::Progress(jobs) if matches!(jobs.as_slice(), [one] if one.job == job));
+        let mut watch = Watch::new(self, of(only(job)));
+        match first {
+            Some((number, first)) if is_it(&first) => {
+                watch.number = Some(number);
+                watch.first = Some(first);
+            }
+            _ => watch.renew()?,
+        }
+        Ok((response, watch))
     }
 
     /// Runs a future on this session's runtime: to make signal streams that [`Watch::next_or`] waits for.
@@ -121,12 +176,16 @@ impl Session {
 }
 
 async fn ask(connection: &mut Connection, request: &ClientRequest) -> Result<ClientResponse, String> {
-    let number = connection.send(request).await?;
+    let number = connection.send(&[request]).await?;
     connection.answer(number).await
 }
 
 // Tries for a while to reach the same server again. `lost` says how it was lost.
-async fn reconnect(source: &Source, access: &mut AccessFile, lost: String) -> Result<Connection, ClientError> {
+async fn reconnect(
+    source: &Source,
+    access: &mut AccessFile,
+    lost: String,
+) -> Result<Connection, ClientError> {
     let begin = Instant::now();
     let mut delay = limits::RECONNECT_DELAY;
     loop {
@@ -180,6 +239,8 @@ pub struct Watch<'a> {
     request: ClientRequest,
     // None when the connection it was sent over is gone.
     number: Option<u64>,
+    // An answer that was read before.
+    first: Option<ClientResponse>,
     // Counts losses since the last answer.
     repeats_left: u32,
 }
@@ -193,6 +254,17 @@ pub enum Next<T> {
 }
 
 impl Watch<'_> {
+    fn new(session: &mut Session, request: ClientRequest) -> Watch<'_> {
+        Watch { session, request, number: None, first: None, repeats_left: limits::REPEATS_MAX }
+    }
+
+    // Begins over a new connection, where nobody answers older requests.
+    fn renew(&mut self) -> Result<(), ClientError> {
+        let Session { runtime, source, access, connection } = &mut *self.session;
+        *connection = runtime.block_on(reconnect(source, access, "the connection broke".into()))?;
+        self.begin()
+    }
+
     fn begin(&mut self) -> Result<(), ClientError> {
         let Watch { session, request, number, .. } = self;
         let Session { runtime, source, access, connection } = &mut **session;
@@ -216,7 +288,10 @@ impl Watch<'_> {
     /// # Errors
     /// When the server refuses or is lost.
     pub fn next_or<F: Future>(&mut self, mut other: Pin<&mut F>) -> Result<Next<F::Output>, ClientError> {
-        let Watch { session, request, number, repeats_left } = self;
+        if let Some(first) = self.first.take() {
+            return Ok(Next::Response(first));
+        }
+        let Watch { session, request, number, repeats_left, .. } = self;
         let Session { runtime, source, access, connection } = &mut **session;
         runtime.block_on(async {
             loop {
@@ -271,7 +346,7 @@ async fn begin(
 ) -> Result<u64, ClientError> {
     let mut repeats_left = limits::REPEATS_MAX;
     loop {
-        match connection.send(request).await {
+        match connection.send(&[request]).await {
             Ok(number) => return Ok(number),
             Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
             Err(lost) => *connection = reconnect(source, access, lost).await?,

@@ -105,11 +105,8 @@ fn argument(out: &mut String, arg: &Arg) {
     for paragraph in paragraphs {
         push(out, format_args!("\n\n  {}", paragraph.replace('\n', "\n  ")));
     }
-    let choices: Vec<_> = arg
-        .get_possible_values()
-        .into_iter()
-        .filter(|choice| takes_value && !choice.is_hide_set())
-        .collect();
+    let choices: Vec<_> =
+        arg.get_possible_values().into_iter().filter(|choice| takes_value && !choice.is_hide_set()).collect();
     if !choices.is_empty() {
         push(out, format_args!("\n"));
         for choice in &choices {

@@ -71,9 +71,9 @@ impl Waited {
         })
     }
 
-    /// Jobs in that state.
+    /// Jobs that ended like that. One that is still open counts by its tasks.
     pub(crate) fn count(&self, state: JobState) -> u64 {
-        self.jobs.iter().filter(|job| job.state() == state).count() as u64
+        self.jobs.iter().filter(|job| job.counters.state(false) == state).count() as u64
     }
 }
 

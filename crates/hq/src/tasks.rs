@@ -35,7 +35,14 @@ impl ServerPages {
         states: Vec<TaskState>,
     ) -> ServerPages {
         let ids: IdSet = jobs.iter().map(|job| TaskId(job.0)).collect();
-        ServerPages { session, jobs: Selector::Ids(ids), tasks, states, after: None, is_done: jobs.is_empty() }
+        ServerPages {
+            session,
+            jobs: Selector::Ids(ids),
+            tasks,
+            states,
+            after: None,
+            is_done: jobs.is_empty(),
+        }
     }
 }
 

@@ -6,9 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use hq_client::{ClientError, Next, Session, Watch};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
-use hq_model::selector::Selector;
+use hq_client::{ClientError, Next, Watch};
+use hq_core::client_messages::{ClientResponse, JobSummary};
 use hq_model::{ByteString, JobId, TaskRef, WorkerId};
 use tracing::warn;
 
@@ -18,10 +17,6 @@ use crate::report::Waited;
 
 /// How to follow jobs.
 pub(crate) struct Follow {
-    /// Which.
-    pub jobs: Selector,
-    /// Open jobs end only when they are closed.
-    pub until_closed: bool,
     /// Run for each notification.
     pub on_notify: Option<NotifyCommand>,
     /// Where it is shown.
@@ -65,8 +60,8 @@ impl NotifyCommand {
 ///
 /// # Errors
 /// When the server refuses or is lost.
-pub(crate) fn follow(session: &mut Session, follow: Follow) -> Result<Waited, HqError> {
-    follow_or(session, follow, async || std::future::pending::<()>().await, |_, ()| Ok(()))
+pub(crate) fn follow(watch: &mut Watch<'_>, follow: Follow) -> Result<Waited, HqError> {
+    follow_or(watch, follow, async || std::future::pending::<()>().await, |_, ()| Ok(()))
 }
 
 /// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output.
@@ -74,22 +69,19 @@ pub(crate) fn follow(session: &mut Session, follow: Follow) -> Result<Waited, Hq
 /// # Errors
 /// When the server refuses or is lost, or `act` says so.
 pub(crate) fn follow_or<T>(
-    session: &mut Session,
+    watch: &mut Watch<'_>,
     follow: Follow,
     mut other: impl AsyncFnMut() -> T,
     mut act: impl FnMut(&mut Watch<'_>, T) -> Result<(), HqError>,
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
-    let Follow { jobs, until_closed, on_notify, progress } = follow;
-    let request =
-        ClientRequest::WatchJobs { jobs, until_closed, notifications: on_notify.is_some() };
-    let mut watch = session.watch(request)?;
+    let Follow { on_notify, progress } = follow;
     let mut known: BTreeMap<JobId, JobSummary> = BTreeMap::new();
     loop {
         let response = match watch.next_or(std::pin::pin!(other()))? {
             Next::Response(response) => response,
             Next::Other(output) => {
-                act(&mut watch, output)?;
+                act(watch, output)?;
                 continue;
             }
         };

@@ -84,15 +84,23 @@ fn interpreter(content: &[u8]) -> Vec<OsString> {
         Some(at) => (&line[..at], line[at..].trim_ascii()),
         None => (line, &[][..]),
     };
-    [program, argument].into_iter().filter(|w| !w.is_empty()).map(|w| OsString::from_vec(w.to_vec())).collect()
+    [program, argument]
+        .into_iter()
+        .filter(|w| !w.is_empty())
+        .map(|w| OsString::from_vec(w.to_vec()))
+        .collect()
 }
 
 // The first paragraph of clap's text, without its own prefix, usage and hints about --help.
 fn message(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let lines: Vec<_> =
-        text.lines().map(str::trim).take_while(|l| !l.starts_with("Usage:")).filter(|l| !l.is_empty()).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|l| !l.starts_with("Usage:"))
+        .filter(|l| !l.is_empty())
+        .collect();
     let lines: Vec<_> = lines.into_iter().filter(|l| !l.starts_with("For more information")).collect();
     lines.join("; ")
 }

@@ -101,10 +101,8 @@ fn choose(
         return Err(OptionsError::NothingChosen { ids, path: path.into(), unit, count: entries.len() });
     }
     let chosen = Entries::new(ids.iter().map(|id| entries[id.0 as usize]));
-    let chosen = chosen.ok_or_else(|| OptionsError::TooLarge {
-        what: path.display().to_string(),
-        max: ENTRIES_BYTES_MAX,
-    })?;
+    let chosen = chosen
+        .ok_or_else(|| OptionsError::TooLarge { what: path.display().to_string(), max: ENTRIES_BYTES_MAX })?;
     Ok((ids, chosen))
 }
 
@@ -135,7 +133,9 @@ mod tests {
         assert_eq!(lines(b"a\r\n\nb", None), ok(&[0, 1, 2], &["a", "", "b"]));
         assert_eq!(lines(b"a\nb\nc\n", Some(IdSet::range(1, 900))), ok(&[1, 2], &["b", "c"]));
         assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to make a task of");
-        assert!(lines(b"a\n", Some(IdSet::range(5, 9))).unwrap_err().contains("f has 1 lines, counted from 0"));
+        assert!(
+            lines(b"a\n", Some(IdSet::range(5, 9))).unwrap_err().contains("f has 1 lines, counted from 0")
+        );
     }
 
     #[test]
@@ -156,9 +156,13 @@ mod tests {
 
     #[test]
     fn what_is_no_array_is_named() {
-        for (content, what) in
-            [("{}", "an object"), ("\"x\"", "a string"), ("3", "a number"), ("null", "null"), ("true", "a truth value")]
-        {
+        for (content, what) in [
+            ("{}", "an object"),
+            ("\"x\"", "a string"),
+            ("3", "a number"),
+            ("null", "null"),
+            ("true", "a truth value"),
+        ] {
             let error = json(content, None).unwrap_err();
             assert!(error.starts_with(&format!("f holds {what}, not an array")), "{error}");
         }

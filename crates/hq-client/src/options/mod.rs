@@ -16,9 +16,7 @@ pub use error::OptionsError;
 pub use job::{ArrayOptions, JobOptions, WaitOptions};
 pub use prepare::{Prepared, Surroundings, prepare};
 pub use submit::{CommandOptions, CommonOptions, DirectivesArg, RunOptions, SubmitOptions};
-pub use task::{
-    ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions,
-};
+pub use task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 
 #[cfg(test)]
 mod tests;

@@ -295,7 +295,8 @@ fn spec(args: Vec<ByteString>, stdin: ByteString, task: TaskOptions) -> Result<T
     }
     let OutputOptions { stdout, stderr, stream: _ } = outputs;
     let (priority, pin) = (resources.priority, resources.pin);
-    let FailureOptions { time_limit, signal, kill_grace, retry, retry_delay, retry_on, crash_limit } = failures;
+    let FailureOptions { time_limit, signal, kill_grace, retry, retry_delay, retry_on, crash_limit } =
+        failures;
     Ok(TaskSpec {
         args,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
@@ -395,7 +396,8 @@ fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
     });
     for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
         for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
-            warnings.push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
+            warnings
+                .push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
         }
     }
     for (option, path) in paths.clone() {

@@ -147,7 +147,10 @@ fn cpus_are_one_unless_something_is_said() {
     assert_eq!(cpus("cmd"), AmountRequest::Some(Amount::whole(1), Policy::Compact));
     assert_eq!(cpus("--cpus all cmd"), AmountRequest::All);
     assert_eq!(cpus("--resource cpus=3 cmd"), AmountRequest::Some(Amount::whole(3), Policy::Compact));
-    assert_eq!(place.error("--cpus 1 --resource cpus=3 cmd"), "cpus is requested twice; give one amount for it");
+    assert_eq!(
+        place.error("--cpus 1 --resource cpus=3 cmd"),
+        "cpus is requested twice; give one amount for it"
+    );
     assert!(place.error("--resource x=1 --resource x=2 cmd").contains("x is requested twice"));
     assert!(place.error("--cpus 0 cmd").contains("Zero resources cannot be requested"));
 }
@@ -178,9 +181,18 @@ fn bad_input_is_named() {
             "--from-json object cmd",
             "object holds an object, not an array: --from-json makes a task of each element of an array",
         ),
-        ("--each-line short --array 5-6 cmd", "--array 5-6 chooses nothing: short has 1 lines, counted from 0"),
-        ("--stdin=none cmd", "cannot read the tasks' standard input none: No such file or directory (os error 2)"),
-        ("--stdin --each-line - cmd", "standard input can be read once only: both --stdin and --each-line - want it"),
+        (
+            "--each-line short --array 5-6 cmd",
+            "--array 5-6 chooses nothing: short has 1 lines, counted from 0",
+        ),
+        (
+            "--stdin=none cmd",
+            "cannot read the tasks' standard input none: No such file or directory (os error 2)",
+        ),
+        (
+            "--stdin --each-line - cmd",
+            "standard input can be read once only: both --stdin and --each-line - want it",
+        ),
         ("--cwd '%{CWD}/x' cmd", "%{CWD} cannot be used in --cwd: it is what --cwd sets"),
         (
             "--signal USR1@1m cmd",
@@ -198,7 +210,10 @@ fn bad_input_is_named() {
             "--stream is not there in this release: outputs are not collected in streams yet; use --stdout \
              and --stderr with paths, or none",
         ),
-        ("--directives file none", "cannot read the script DIR/none for #HQ lines: No such file or directory (os error 2)"),
+        (
+            "--directives file none",
+            "cannot read the script DIR/none for #HQ lines: No such file or directory (os error 2)",
+        ),
     ] {
         assert_eq!(place.error(line), expected, "{line}");
     }
@@ -230,8 +245,12 @@ fn what_is_too_long_for_linux_is_refused_with_sizes() {
     let one = place.try_submit(["cmd", &"x".repeat(131_071)]).map(|_| ());
     assert_eq!(one, Ok(()), "the longest argument");
     let error = place.try_submit(["cmd", &"x".repeat(131_072)]).expect_err("too long");
-    assert!(error.contains("argument 1 of the command has 131072 bytes; Linux passes at most 131071"), "{error}");
-    let error = place.try_submit(["--env", &format!("A={}", "x".repeat(131_070)), "cmd"]).expect_err("too long");
+    assert!(
+        error.contains("argument 1 of the command has 131072 bytes; Linux passes at most 131071"),
+        "{error}"
+    );
+    let error =
+        place.try_submit(["--env", &format!("A={}", "x".repeat(131_070)), "cmd"]).expect_err("too long");
     assert!(error.contains("the variable A has 131072 bytes"), "{error}");
     let error = place.error("--each-line lines cmd");
     assert!(error.contains("entry 1 has 131081 bytes"), "{error}");

@@ -80,7 +80,9 @@ pub(crate) struct InfoArgs {
 ///
 /// Running tasks get SIGTERM and, when their time to end is over, SIGKILL.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20")]
+#[command(
+    after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20"
+)]
 pub(crate) struct CancelArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
@@ -125,7 +127,9 @@ fn ended_state(text: &str) -> Result<JobState, String> {
 
 /// Print what tasks wrote, read from their output files.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq job cat last stdout\n  hq job cat 3 --tasks 1-5 --print-task-header stderr")]
+#[command(
+    after_help = "Examples:\n  hq job cat last stdout\n  hq job cat 3 --tasks 1-5 --print-task-header stderr"
+)]
 pub(crate) struct CatArgs {
     /// Ids such as `1,3-5`, or `last`
     #[arg(value_name = "JOBS", value_parser = selector_some)]
@@ -184,7 +188,9 @@ pub(crate) struct ProgressArgs {
 
 /// Print the ids of tasks as --array takes them.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'")]
+#[command(
+    after_help = "Examples:\n  hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'"
+)]
 pub(crate) struct TaskIdsArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
@@ -200,7 +206,9 @@ pub(crate) struct TaskIdsArgs {
 ///
 /// It takes submits until it is closed, and ends only then.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1")]
+#[command(
+    after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1"
+)]
 pub(crate) struct OpenArgs {
     /// Name and limits.
     #[command(flatten)]

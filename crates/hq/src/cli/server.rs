@@ -24,7 +24,9 @@ pub(crate) enum ServerCommand {
 /// It keeps jobs in a journal inside the server directory, and continues where the last server of that
 /// directory ended. SIGTERM and SIGINT stop it cleanly; a second one ends it at once.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none")]
+#[command(
+    after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none"
+)]
 pub(crate) struct StartArgs {
     /// Name by which clients and workers reach it [default: the name of this machine]
     #[arg(long, value_name = "HOST")]

@@ -18,7 +18,9 @@ use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
-        return Err(HqError::usage("hq job cat prints files as they are and has no JSON form; use another --output-mode"));
+        return Err(HqError::usage(
+            "hq job cat prints files as they are and has no JSON form; use another --output-mode",
+        ));
     }
     let mut session = context.connect()?;
     let details = job::details(&mut session, args.jobs)?;
@@ -100,7 +102,8 @@ impl Failures {
         let Some(first) = self.first else {
             return Ok(());
         };
-        let more = if self.count > 1 { format!(" (and {} files more)", self.count - 1) } else { String::new() };
+        let more =
+            if self.count > 1 { format!(" (and {} files more)", self.count - 1) } else { String::new() };
         Err(HqError::failed("no-output", format!("cannot read the output {first}{more}"))
             .hint("outputs are read from the file system, which this machine must share with the workers"))
     }

@@ -125,8 +125,12 @@ mod tests {
     fn host_files() {
         let host = |name: &str, port| Host { name: name.into(), port };
         let good = "node1\n\n# comment\nme@node2:2222\n[fe80::1]:22\nfe80::2\n";
-        let expected =
-            vec![host("node1", None), host("me@node2", Some(2222)), host("fe80::1", Some(22)), host("fe80::2", None)];
+        let expected = vec![
+            host("node1", None),
+            host("me@node2", Some(2222)),
+            host("fe80::1", Some(22)),
+            host("fe80::2", None),
+        ];
         assert_eq!(hosts(good), Ok(expected));
         for (bad, line) in [("a\nb:x", 2), ("-oProxyCommand=x", 1), ("a b", 1), (":22", 1), ("a:0", 1)] {
             assert_eq!(hosts(bad).map_err(|(line, _)| line), Err(line), "{bad}");

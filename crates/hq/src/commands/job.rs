@@ -64,10 +64,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 }
 
 /// All about jobs.
-pub(super) fn details(
-    session: &mut hq_client::Session,
-    jobs: Selector,
-) -> Result<Vec<JobDetail>, HqError> {
+pub(super) fn details(session: &mut hq_client::Session, jobs: Selector) -> Result<Vec<JobDetail>, HqError> {
     match session.request(ClientRequest::JobInfo { jobs })? {
         ClientResponse::JobDetails(jobs) => Ok(jobs),
         _ => unexpected(),
@@ -75,10 +72,7 @@ pub(super) fn details(
 }
 
 /// The first failed tasks of a job.
-pub(super) fn some_failed(
-    session: &mut hq_client::Session,
-    job: JobId,
-) -> Result<Vec<TaskInfo>, HqError> {
+pub(super) fn some_failed(session: &mut hq_client::Session, job: JobId) -> Result<Vec<TaskInfo>, HqError> {
     let request = ClientRequest::ListTasks {
         jobs: Selector::Ids(IdSet::single(TaskId(job.0))),
         tasks: None,
@@ -108,15 +102,7 @@ pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqErro
 }
 
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
-    let follow_ = Follow {
-        jobs: args.jobs,
-        until_closed: !args.without_close,
-        on_notify: None,
-        progress: Progress::hidden(),
-    };
-    let waited = follow(&mut context.connect()?, follow_)?;
-    let exit = exit_of(&waited, args.allow_failures);
-    Ok(Done::ok(waited)?.exit(exit))
+    wait_for(context, args.jobs, !args.without_close, args.allow_failures, Progress::hidden())
 }
 
 pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, HqError> {
@@ -124,9 +110,20 @@ pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, Hq
         OutputMode::Cli => Progress::shown(),
         OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
     };
-    let follow_ = Follow { jobs: args.jobs, until_closed: true, on_notify: None, progress };
-    let waited = follow(&mut context.connect()?, follow_)?;
-    let exit = exit_of(&waited, args.allow_failures);
+    wait_for(context, args.jobs, true, args.allow_failures, progress)
+}
+
+fn wait_for(
+    context: &Context,
+    jobs: Selector,
+    until_closed: bool,
+    allow_failures: bool,
+    progress: Progress,
+) -> Result<Done, HqError> {
+    let mut session = context.connect()?;
+    let request = ClientRequest::WatchJobs { jobs, until_closed, notifications: false };
+    let waited = follow(&mut session.watch(request)?, Follow { on_notify: None, progress })?;
+    let exit = exit_of(&waited, allow_failures);
     Ok(Done::ok(waited)?.exit(exit))
 }
 

@@ -113,9 +113,9 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Doc { topic } => doc::doc(topic),
         Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
         // Handled before, since they run for long.
-        Command::Run(_) | Command::Server(ServerCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)) => {
-            Err(HqError::usage("this command cannot be run here"))
-        }
+        Command::Run(_)
+        | Command::Server(ServerCommand::Start(_))
+        | Command::Worker(WorkerCommand::Start(_)) => Err(HqError::usage("this command cannot be run here")),
     }
 }
 

@@ -11,11 +11,10 @@ use hq_client::options::{Prepared, RunOptions};
 use hq_client::{Session, Watch};
 use hq_core::client_messages::ClientRequest;
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::job::TaskIds;
 use hq_model::request::GPUS;
 use hq_model::task::Output;
-use hq_model::{
-    Amount, AmountRequest, ByteString, JobId, Request, Submit, WorkerResources, pattern,
-};
+use hq_model::{Amount, AmountRequest, ByteString, JobId, Request, Submit, TaskId, WorkerResources, pattern};
 use hq_server::{Embedded, EmbeddedOptions};
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerError, WorkerOptions};
@@ -69,7 +68,11 @@ struct WorkerThread {
 }
 
 impl WorkerThread {
-    fn start(options: WorkerOptions, launcher: Launcher, stop: mpsc::UnboundedSender<()>) -> std::io::Result<Self> {
+    fn start(
+        options: WorkerOptions,
+        launcher: Launcher,
+        stop: mpsc::UnboundedSender<()>,
+    ) -> std::io::Result<Self> {
         let (tell_end, ended) = oneshot::channel();
         let thread = std::thread::Builder::new().name("hq-worker".into()).spawn(move || {
             let end = hq_worker::run(options, launcher);
@@ -146,12 +149,12 @@ impl Cluster {
         let mut signals = session.enter(Signals::catch)?;
         held.release()?;
         let shown = Shown::new(&submit, session.server_uid());
-        let submitted = submit::send(context, &mut session, submit, warnings)?;
+        let (submitted, mut watch) =
+            submit::send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
         let progress = match context.printer.mode {
             OutputMode::Cli => Progress::shown(),
             OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
         };
-        let follow = Follow { jobs: submit::only(submitted.job), until_closed: false, on_notify, progress };
         let worker_ended = &mut self.worker.ended;
         let mut first = None;
         let next = async || {
@@ -160,17 +163,21 @@ impl Cluster {
                 _ = &mut *worker_ended => Event::WorkerEnded,
             }
         };
-        let waited = follow_or(&mut session, follow, next, |watch, event| match event {
-            Event::Signal(signal) if first.is_none() => {
-                first = Some(signal);
-                cancel(watch, submitted.job)
-            }
-            Event::Signal(signal) => Err(HqError {
-                exit: 128 + signal,
-                ..HqError::failed("interrupted", "Interrupted twice: the tasks were ended without waiting for them")
-            }),
-            Event::WorkerEnded => Err(HqError::failed("worker", "The worker of this run has ended")),
-        });
+        let waited =
+            follow_or(&mut watch, Follow { on_notify, progress }, next, |watch, event| match event {
+                Event::Signal(signal) if first.is_none() => {
+                    first = Some(signal);
+                    cancel(watch, submitted.job)
+                }
+                Event::Signal(signal) => Err(HqError {
+                    exit: 128 + signal,
+                    ..HqError::failed(
+                        "interrupted",
+                        "Interrupted twice: the tasks were ended without waiting for them",
+                    )
+                }),
+                Event::WorkerEnded => Err(HqError::failed("worker", "The worker of this run has ended")),
+            });
         let waited = match waited {
             Ok(waited) => waited,
             Err(error) => return Err(self.reason(error)),
@@ -233,7 +240,8 @@ fn check_fits(offered: &WorkerResources, requests: &[Request]) -> Result<(), HqE
 }
 
 fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Option<String> {
-    let of_any_vendor = |pool: &str| name == GPUS && pool.strip_prefix(GPUS).is_some_and(|rest| rest.starts_with('/'));
+    let of_any_vendor =
+        |pool: &str| name == GPUS && pool.strip_prefix(GPUS).is_some_and(|rest| rest.starts_with('/'));
     let most = offered
         .pools
         .iter()
@@ -251,6 +259,8 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
 // Where outputs go, with placeholders only for what differs between tasks.
 struct Shown {
     outputs: Vec<(&'static str, ByteString, bool)>,
+    // Set when there is only one.
+    task: Option<TaskId>,
     cwd: ByteString,
     submit_dir: ByteString,
     server_uid: String,
@@ -263,11 +273,19 @@ impl Shown {
             .into_iter()
             .filter_map(|(channel, output)| match output {
                 Output::None => None,
-                Output::File { path, remove_if_finished } => Some((channel, path.clone(), *remove_if_finished)),
+                Output::File { path, remove_if_finished } => {
+                    Some((channel, path.clone(), *remove_if_finished))
+                }
             })
             .collect();
+        let task = match &submit.ids {
+            TaskIds::Given(ids) if ids.len() == 1 => ids.first(),
+            TaskIds::Next(1) => Some(TaskId(0)),
+            TaskIds::Given(_) | TaskIds::Next(_) => None,
+        };
         Shown {
             outputs,
+            task,
             cwd: spec.cwd.clone(),
             submit_dir: submit.submit_dir.clone(),
             server_uid: server_uid.to_owned(),
@@ -280,7 +298,7 @@ impl Shown {
             "JOB_ID" => Some(job.to_string().into_bytes()),
             "SUBMIT_DIR" => Some(self.submit_dir.clone()),
             "SERVER_UID" => Some(self.server_uid.clone().into_bytes()),
-            // A job of one task has task 0 unless it was given ids.
+            "TASK_ID" => self.task.map(|task| task.to_string().into_bytes()),
             _ => None,
         };
         let cwd = join(&self.submit_dir, pattern::expand(&self.cwd, &known));
@@ -375,7 +393,10 @@ mod tests {
         };
         assert_eq!(ask("cpus", 4), None);
         assert_eq!(ask("gpus", 1), None);
-        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 of cpus, and each task asks for 5 compact"));
+        assert_eq!(
+            ask("cpus", 5).as_deref(),
+            Some("This machine has 4 of cpus, and each task asks for 5 compact")
+        );
         assert!(ask("gpus", 2).is_some() && ask("x", 1).is_some());
         assert!(missing(&offered, "mem", &AmountRequest::All).is_none());
     }

@@ -1,10 +1,10 @@
 //! `hq submit`.
 
-use hq_client::options::{Prepared, SubmitOptions, Surroundings, WaitOptions, prepare};
-use hq_client::{Session, request_key};
+use hq_client::options::{Prepared, SubmitOptions, Surroundings, prepare};
+use hq_client::{Session, Watch, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId};
+use hq_model::{IdSet, JobId, Submit, TaskId};
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
@@ -18,11 +18,18 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
     let mut session = context.connect()?;
-    let submitted = send(context, &mut session, submit, warnings)?;
     if !wait.waits() {
-        return Done::ok(submitted);
+        let response = session.request(request(submit)?)?;
+        return Done::ok(submitted(context, response, warnings)?);
     }
-    wait_for(context, &mut session, submitted, wait, on_notify)
+    let (mut submitted, mut watch) =
+        send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
+    context.printer.announce(&mut submitted)?;
+    let shows = wait.progress && context.printer.mode == OutputMode::Cli;
+    let progress = if shows { Progress::shown() } else { Progress::hidden() };
+    let waited = follow(&mut watch, Follow { on_notify, progress })?;
+    let exit = exit_of(&waited, wait.allow_failures);
+    Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
 }
 
 /// A submit of what the user said, in the present directory.
@@ -32,15 +39,29 @@ pub(super) fn prepared(options: SubmitOptions) -> Result<Prepared, HqError> {
     Ok(prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin })?)
 }
 
-/// Sends a submit, and shows what the server warns of.
-pub(super) fn send(
+/// Sends a submit and follows its tasks, from before the first of them can say something.
+pub(super) fn send_and_watch<'a>(
     context: &Context,
-    session: &mut Session,
-    submit: hq_model::Submit,
+    session: &'a mut Session,
+    submit: Submit,
+    warnings: Vec<String>,
+    notifications: bool,
+) -> Result<(Submitted, Watch<'a>), HqError> {
+    let (response, watch) = session.submit_and_watch(request(submit)?, notifications)?;
+    Ok((submitted(context, response, warnings)?, watch))
+}
+
+fn request(submit: Submit) -> Result<ClientRequest, HqError> {
+    Ok(ClientRequest::Submit { key: request_key()?, submit: Box::new(submit) })
+}
+
+// Shows what the server warns of.
+fn submitted(
+    context: &Context,
+    response: ClientResponse,
     mut warnings: Vec<String>,
 ) -> Result<Submitted, HqError> {
-    let request = ClientRequest::Submit { key: request_key()?, submit: Box::new(submit) };
-    match session.request(request)? {
+    match response {
         ClientResponse::Submitted { job, warnings: more, .. } => {
             context.printer.warn(&more);
             warnings.extend(more);
@@ -53,21 +74,4 @@ pub(super) fn send(
 /// The selector of one job.
 pub(super) fn only(job: JobId) -> Selector {
     Selector::Ids(IdSet::single(TaskId(job.0)))
-}
-
-fn wait_for(
-    context: &Context,
-    session: &mut Session,
-    mut submitted: Submitted,
-    wait: WaitOptions,
-    on_notify: Option<NotifyCommand>,
-) -> Result<Done, HqError> {
-    context.printer.announce(&mut submitted)?;
-    let shows = wait.progress && context.printer.mode == OutputMode::Cli;
-    let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    // Whoever submits to an open job waits for its tasks; others may add more later.
-    let follow_ = Follow { jobs: only(submitted.job), until_closed: false, on_notify, progress };
-    let waited = follow(session, follow_)?;
-    let exit = exit_of(&waited, wait.allow_failures);
-    Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
 }

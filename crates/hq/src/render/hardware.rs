@@ -22,8 +22,7 @@ impl Report for Hardware {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let pools: Vec<_> = self.0.pools.iter().map(json::pool).collect();
         let coupling: Vec<_> = self.0.coupling.iter().map(ToString::to_string).collect();
-        let document =
-            json!({ "resources": pools, "coupling": coupling, "schema_version": SCHEMA_VERSION });
+        let document = json!({ "resources": pools, "coupling": coupling, "schema_version": SCHEMA_VERSION });
         Ok(json::write(out, &document)?)
     }
 

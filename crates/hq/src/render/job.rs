@@ -166,7 +166,10 @@ impl Serialize for Document<'_> {
         let mut stream = self.stream.borrow_mut();
         if let Some(stream) = stream.as_deref_mut() {
             let stream = RefCell::new(stream);
-            map.serialize_entry("tasks", &TaskArray { files: &self.files, stream: &stream, error: self.error })?;
+            map.serialize_entry(
+                "tasks",
+                &TaskArray { files: &self.files, stream: &stream, error: self.error },
+            )?;
         }
         map.serialize_entry("usage", &json::usage(&job.usage))?;
         map.serialize_entry("workers", &job.workers.iter().map(|w| w.0).collect::<Vec<_>>())?;
@@ -264,8 +267,11 @@ fn retries(retry: &hq_model::task::Retry) -> String {
     if retry.max == 0 {
         return text::NONE.into();
     }
-    let delay =
-        if retry.delay.is_zero() { String::new() } else { format!(" after {}", duration::format(retry.delay)) };
+    let delay = if retry.delay.is_zero() {
+        String::new()
+    } else {
+        format!(" after {}", duration::format(retry.delay))
+    };
     format!("{}{delay}", retry.max)
 }
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::json::SCHEMA_VERSION;
-use super::{Report, json};
 use super::style::Style;
+use super::{Report, json};
 use crate::error::HqError;
 use crate::report::{Answer, Nothing, Plain, Sentence};
 

@@ -5,8 +5,8 @@
 
 pub(crate) mod error;
 mod hardware;
-pub(crate) mod json;
 mod job;
+pub(crate) mod json;
 mod misc;
 mod server;
 pub(crate) mod style;

@@ -14,7 +14,8 @@ impl Report for Server {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let info = &self.info;
         let journal = info.journal.as_deref().map_or(text::NONE.into(), text::bytes);
-        let limits: Vec<String> = info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let limits: Vec<String> =
+            info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let rows = vec![
             ("Server directory", self.server_dir.display().to_string().into()),
             ("Server UID", info.uid.as_str().into()),

@@ -56,10 +56,8 @@ impl<'a> TableWriter<'a> {
 
     /// Writes the next rows. Each has a cell for each column.
     pub(crate) fn rows(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
-        let rows: Vec<Vec<(Vec<String>, Option<Color>)>> = rows
-            .iter()
-            .map(|row| row.iter().map(|cell| (lines(&cell.text), cell.color)).collect())
-            .collect();
+        let rows: Vec<Vec<(Vec<String>, Option<Color>)>> =
+            rows.iter().map(|row| row.iter().map(|cell| (lines(&cell.text), cell.color)).collect()).collect();
         for row in &rows {
             for (column, (lines, _)) in row.iter().enumerate() {
                 let width = lines.iter().map(|l| l.width()).max().unwrap_or(0);
@@ -100,8 +98,7 @@ impl<'a> TableWriter<'a> {
         if self.header.is_empty() {
             return Ok(());
         }
-        let header: Vec<_> =
-            self.header.iter().map(|name| (vec![name.clone()], Some(Color::Bold))).collect();
+        let header: Vec<_> = self.header.iter().map(|name| (vec![name.clone()], Some(Color::Bold))).collect();
         self.row(&header)
     }
 

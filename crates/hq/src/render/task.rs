@@ -119,8 +119,7 @@ fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<
         let used = task.usage.as_ref();
         let paths = files.of(task);
         let file = |path: Option<Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(&p));
-        let (cwd, stdout, stderr) =
-            paths.map_or((None, None, None), |p| (Some(p.cwd), p.stdout, p.stderr));
+        let (cwd, stdout, stderr) = paths.map_or((None, None, None), |p| (Some(p.cwd), p.stdout, p.stderr));
         row.extend([
             task.instance.to_string().into(),
             used.map_or(String::new(), |u| text::measured(u.cpu())).into(),

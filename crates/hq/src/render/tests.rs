@@ -75,7 +75,10 @@ fn spec() -> TaskSpec {
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],
         stdin: b"input".to_vec(),
         cwd: b"%{SUBMIT_DIR}".to_vec(),
-        stdout: Output::File { path: b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout".to_vec(), remove_if_finished: false },
+        stdout: Output::File {
+            path: b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout".to_vec(),
+            remove_if_finished: false,
+        },
         stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
         requests: vec![Request {
             nodes: 0,
@@ -330,7 +333,11 @@ fn several_submits_show_what_differs() {
     let mut job = detail();
     let mut other = spec();
     other.priority = 1;
-    job.submits.push(SubmitInfo { ids: IdSet::range(10, 12), spec: Arc::new(other), ..job.submits[0].clone() });
+    job.submits.push(SubmitInfo {
+        ids: IdSet::range(10, 12),
+        spec: Arc::new(other),
+        ..job.submits[0].clone()
+    });
     let mut report = JobDetails { jobs: vec![job], failed: Vec::new(), ..details(None) };
     let shown = show(&mut report);
     assert!(shown.contains("| Priority               | 1-3: -5"), "{shown}");

@@ -6,8 +6,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::{Output, Pin};
 use hq_model::{
-    Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
-    duration, memory,
+    Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources, duration,
+    memory,
 };
 
 use super::style::Color;

@@ -59,12 +59,16 @@ impl Report for RunEnded {
         }
         for job in &self.waited.jobs {
             let c = &job.counters;
-            let parts: Vec<String> =
-                [(c.finished, "finished"), (c.failed, "failed"), (c.aborted, "aborted"), (c.canceled, "canceled")]
-                    .iter()
-                    .filter(|(count, word)| *count > 0 || *word == "finished")
-                    .map(|(count, word)| format!("{count} {word}"))
-                    .collect();
+            let parts: Vec<String> = [
+                (c.finished, "finished"),
+                (c.failed, "failed"),
+                (c.aborted, "aborted"),
+                (c.canceled, "canceled"),
+            ]
+            .iter()
+            .filter(|(count, word)| *count > 0 || *word == "finished")
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
             let total = text::count(c.total(), "task");
             writeln!(out, "{total} in {}: {}", text::measured(self.waited.duration), parts.join(", "))?;
         }
