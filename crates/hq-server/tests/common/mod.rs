@@ -207,7 +207,7 @@ impl Worker {
     }
 }
 
-fn finished(batch: &RunBatch) -> FinishedSpan {
+pub(crate) fn finished(batch: &RunBatch) -> FinishedSpan {
     let mut measures = MeasuresWriter::new(false);
     for _ in batch.ids.iter() {
         measures.push(Timestamp(1), &Usage::default());
