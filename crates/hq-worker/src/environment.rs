@@ -8,11 +8,10 @@ use hq_model::request::{CPUS, GPUS};
 use hq_model::task::Pin;
 use hq_model::{ByteString, PoolKind, TaskSpec, WorkerResources};
 
+use crate::discovery::{AMD, NVIDIA};
 use crate::notify::AccessKeys;
 use crate::prepare::{Text, Values, put_number};
 
-const NVIDIA: &str = "gpus/nvidia";
-const AMD: &str = "gpus/amd";
 /// Where programs are looked for when nobody says.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
@@ -188,6 +187,10 @@ impl VariantEnvironment {
             (spec.task_dir, "HQ_ERROR_FILENAME"),
             (sets_cuda, "CUDA_VISIBLE_DEVICES"),
             (sets_rocr, "ROCR_VISIBLE_DEVICES"),
+            // Those of the worker would be applied to what is left by the one above.
+            (sets_rocr && is_free("HIP_VISIBLE_DEVICES"), "HIP_VISIBLE_DEVICES"),
+            (sets_rocr && is_free("GPU_DEVICE_ORDINAL"), "GPU_DEVICE_ORDINAL"),
+            (sets_rocr && is_free("CUDA_VISIBLE_DEVICES"), "CUDA_VISIBLE_DEVICES"),
             (sets_omp_threads, "OMP_NUM_THREADS"),
             (sets_omp_places, "OMP_PLACES"),
         ] {

@@ -1,8 +1,9 @@
 //! The worker process: the shell around [`hq_core::worker`].
 //!
-//! It executes programs through a small process of its own ([`launcher`]), talks to the server, and lets the
-//! machine decide.
+//! It finds out what the node offers ([`discovery`]), executes programs through a small process of its own
+//! ([`launcher`]), talks to the server, and lets the machine decide.
 
+pub mod discovery;
 mod environment;
 pub mod launcher;
 pub mod limits;

@@ -49,3 +49,7 @@ pub const SEND_QUEUE_MAX: usize = 64 << 20;
 pub const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 /// Longest path of a socket that every Unix system takes, in bytes.
 pub const SOCKET_PATH_MAX: usize = 100;
+/// How long a program that is asked about the node or the allocation may take; then it has no answer.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Most bytes of such an answer; the rest is not read.
+pub const ANSWER_MAX: u64 = 1 << 20;

@@ -4,8 +4,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A test and its name.
+pub(crate) type Test<S> = (&'static str, fn(&mut S));
+
 /// Runs the tests that the command line asks for, one after the other, and ends the process.
-pub(crate) fn main<S>(state: &mut S, tests: &[(&str, fn(&mut S))]) -> ! {
+pub(crate) fn main<S>(state: &mut S, tests: &[Test<S>]) -> ! {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     let mut has = |flag: &str| {
         let before = words.len();
