@@ -1,7 +1,103 @@
-//! Chores of the workspace.
-mod r#gen;
+//! The chores of the workspace: `cargo xtask demo|test|sim|bench|gen|tidy|docs`.
+//!
+//! Everything a person or a machine does to this repository beyond `cargo build` is here, so that it
+//! runs the same way everywhere and needs no further tool.
 
-fn main() -> std::io::Result<()> {
-    let check = std::env::args().any(|arg| arg == "--check");
-    r#gen::run(std::path::Path::new("."), check).map(drop)
+// A chore talks to the person who started it.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod bench;
+mod console;
+mod demo;
+mod docs;
+mod examples;
+mod exec;
+mod r#gen;
+mod generated;
+mod imports;
+mod interrupt;
+mod leftovers;
+mod licences;
+mod links;
+mod packages;
+mod page;
+mod place;
+mod sim;
+mod steps;
+mod test;
+mod tidy;
+mod wildcard;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::place::Place;
+
+/// The chores of this workspace
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Build the program and run a small real job with it, everything on this machine
+    Demo,
+    /// Install what the tests need (as root), then run all of them
+    Test(test::Options),
+    /// Run the simulator for as long as asked; arguments go to it
+    Sim {
+        /// Arguments of the simulator
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure speed and memory against peers and the limits of this machine
+    Bench {
+        /// Arguments of the benchmarks: names, `--json FILE`, `--list`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Write the files that are generated from others
+    Gen {
+        /// Only tell which of them are stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check the form of the sources, which crate imports which, and the licences of dependencies
+    Tidy,
+    /// Execute the console blocks of the documentation, and follow its links
+    Docs(docs::Options),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    interrupt::watch();
+    let place = match Place::prepare() {
+        Ok(place) => place,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = match cli.chore {
+        Chore::Demo => demo::run(&place),
+        Chore::Test(options) => test::run(&place, &options),
+        Chore::Sim { arguments } => sim::run(&place, &arguments),
+        Chore::Bench { arguments } => bench::run(&place, &arguments),
+        Chore::Gen { check } => generated::run(&place, check),
+        Chore::Tidy => tidy::run(&place),
+        Chore::Docs(options) => docs::run(&place, &options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_empty() {
+                eprintln!("error: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
 }

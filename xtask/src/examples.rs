@@ -1,0 +1,41 @@
+//! Runs the examples that work on real input; each checks its own result.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::place::Place;
+use crate::steps::{Outcome, StepResult};
+use crate::{demo, exec, packages};
+
+/// How long an example may take.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Reads of the lambda phage, aligned in chunks and as a whole.
+///
+/// # Errors
+/// When the two differ.
+pub(crate) fn bowtie2(place: &Place, log: &Path) -> StepResult {
+    for program in ["bowtie2", "python3"] {
+        if !packages::is_there(program) {
+            return Ok(Outcome::LeftOut(format!("{program} is not installed")));
+        }
+    }
+    let data = match packages::bowtie2_data(place, log) {
+        Ok(data) => data,
+        Err(why) => return Ok(Outcome::LeftOut(why)),
+    };
+    let mut command = demo::example(place, "examples/bowtie2/run.sh");
+    command.env("BOWTIE2_EXAMPLES", data);
+    let ended = exec::demand(&mut command, LIMIT, log, &place.mark)?;
+    let last = ended.text.lines().last().unwrap_or_default().to_owned();
+    Ok(Outcome::Passed(1, last))
+}
+
+/// The example behind `cargo xtask demo`.
+///
+/// # Errors
+/// When its result is not the known one.
+pub(crate) fn motif(place: &Place, log: &Path) -> StepResult {
+    demo::check(place, LIMIT, log)?;
+    Ok(Outcome::passed())
+}

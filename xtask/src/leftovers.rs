@@ -1,0 +1,84 @@
+//! What a run leaves behind: processes it started, files in its private directories, changes to the
+//! tree of the workspace. A run that passes leaves nothing.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::place::{MARK, Place};
+
+/// How long processes that were told to end may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A process that carries the mark of a run.
+pub(crate) struct Process {
+    pid: i32,
+    /// Its command line.
+    pub command: String,
+}
+
+impl Process {
+    /// Ends it at once.
+    pub(crate) fn kill(&self) {
+        // SAFETY: sends a signal; no memory is involved.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+}
+
+/// The processes that carry `mark` in their environment, this one excepted.
+pub(crate) fn processes(mark: &str) -> Vec<Process> {
+    let wanted = format!("{MARK}={mark}");
+    let own = std::process::id() as i32;
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mut found: Vec<_> = pids
+        .filter(|&pid| pid != own)
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+        })
+        .map(|pid| {
+            let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned();
+            Process { pid, command }
+        })
+        .collect();
+    found.sort_by_key(|process| process.pid);
+    found
+}
+
+/// What is left of a run, as sentences. Processes are given a moment, then they are killed.
+pub(crate) fn check(place: &Place) -> Vec<String> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE && !processes(&place.mark).is_empty() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let mut found = Vec::new();
+    for process in processes(&place.mark) {
+        found.push(format!("process {} still runs: {}", process.pid, process.command));
+        process.kill();
+    }
+    for directory in [&place.tmp, &place.home] {
+        found.extend(files(directory));
+    }
+    found
+}
+
+// The entries of a directory that should be empty; they are removed.
+fn files(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut found = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        found.push(format!("{} was left", path.display()));
+        let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+    }
+    found.sort();
+    found
+}
+
+/// What git says has changed in the tree; `None` where there is no git.
+pub(crate) fn changes(place: &Place) -> Option<String> {
+    let output = place.command("git").args(["status", "--porcelain"]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}

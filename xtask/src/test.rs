@@ -1,0 +1,217 @@
+//! `cargo xtask test`: everything that must hold, in the order in which it is cheapest to know.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::place::Place;
+use crate::steps::{Failure, Outcome, StepResult, Steps};
+use crate::{docs, examples, exec, generated, leftovers, packages, sim, tidy};
+
+/// How long building or testing everything may take.
+const CARGO_LIMIT: Duration = Duration::from_secs(1800);
+/// cargo-deny is built only if the run is younger than this: it takes up to four minutes.
+const INSTALL_DENY_BEFORE: Duration = Duration::from_secs(12 * 60);
+/// The release of cargo-deny that is built.
+const DENY_VERSION: &str = "0.19";
+
+/// Options of the chore.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Leave out what takes minutes: the simulator's exploration and the building of cargo-deny
+    #[arg(long)]
+    quick: bool,
+    /// Only the steps whose names contain one of these
+    steps: Vec<String>,
+}
+
+/// Runs all steps and prints a summary; its last line is `N passed, N failed`.
+///
+/// # Errors
+/// When a step fails.
+pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
+    let changes_before = leftovers::changes(place);
+    let mut steps = Steps::new(place);
+    let wanted = |name: &str| options.steps.is_empty() || options.steps.iter().any(|part| name.contains(part));
+    for (name, work) in STEPS {
+        let is_slow = matches!(name, "simulator" | "cargo-deny");
+        if wanted(name) && !(options.quick && is_slow) {
+            let log = steps.log(name);
+            steps.step(name, |steps| work(place, &log, steps));
+        }
+    }
+    steps.step("nothing left behind", |_| nothing_left(place, changes_before.as_deref()));
+    steps.finish()
+}
+
+type Step = fn(&Place, &Path, &Steps) -> StepResult;
+
+const STEPS: [(&str, Step); 13] = [
+    ("packages", |place, log, _| Ok(packages::install(place, log)?)),
+    ("format", |place, log, _| cargo(place, log, "fmt", &["--all", "--check"])),
+    ("tidy", tidy_step),
+    ("build", |place, log, _| cargo(place, log, "build", &["--workspace", "--locked"])),
+    ("clippy", |place, log, _| {
+        cargo(place, log, "clippy", &["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    }),
+    ("tests", tests),
+    ("rustdoc", rustdoc),
+    ("generated files", generated_files),
+    ("documentation", documentation),
+    ("example motif", |place, log, _| examples::motif(place, log)),
+    ("example bowtie2", |place, log, _| examples::bowtie2(place, log)),
+    ("cargo-deny", cargo_deny),
+    ("simulator", |place, log, _| sim::explore(place, log)),
+];
+
+fn cargo(place: &Place, log: &Path, subcommand: &str, arguments: &[&str]) -> StepResult {
+    exec::demand(place.cargo(subcommand).args(arguments), CARGO_LIMIT, log, &place.mark)?;
+    Ok(Outcome::passed())
+}
+
+fn tidy_step(place: &Place, _: &Path, _: &Steps) -> StepResult {
+    let findings = tidy::check(place)?;
+    sum_up(findings.passed, findings.errors, &format!("{} warnings", findings.warnings.len()))
+}
+
+fn documentation(place: &Place, _: &Path, _: &Steps) -> StepResult {
+    let findings = docs::check_all(place)?;
+    sum_up(findings.passed, findings.errors, "")
+}
+
+fn sum_up(passed: u32, errors: Vec<String>, remark: &str) -> StepResult {
+    if errors.is_empty() {
+        return Ok(Outcome::Passed(passed, remark.to_owned()));
+    }
+    let failed = u32::try_from(errors.len()).unwrap_or(u32::MAX);
+    Err(Failure { passed, failed, text: errors.join("\n") })
+}
+
+// Unit tests, integration tests, documentation tests and the replay of the fuzzing corpora.
+fn tests(place: &Place, log: &Path, _: &Steps) -> StepResult {
+    let mut command = place.cargo("test");
+    command.args(["--workspace", "--locked", "--no-fail-fast"]).env("INSTA_UPDATE", "no").env("CI", "1");
+    // Random inputs are the same for the same commit.
+    let seed = u64::from_str_radix(&sim::commit(place)[..12], 16).unwrap_or_default();
+    command.env("PROPTEST_RNG_SEED", seed.to_string());
+    let ended = exec::run(&mut command, CARGO_LIMIT, log, &place.mark)?;
+    let (passed, failed) = counts(&ended.text);
+    if ended.is_ok() {
+        return Ok(Outcome::Passed(passed, format!("seed {seed}")));
+    }
+    let tail = exec::tail(&failures(&ended.text));
+    Err(Failure { passed, failed: failed.max(1), text: format!("{tail}\nThe whole output is in {}", log.display()) })
+}
+
+// Sums the lines `test result: ok. 3 passed; 0 failed; …`. Tests with a `main` of their own print the
+// same line.
+fn counts(text: &str) -> (u32, u32) {
+    let mut sums = (0, 0);
+    for line in text.lines().filter_map(|line| line.strip_prefix("test result: ")) {
+        let number = |what: &str| {
+            let part = line.split([';', '.']).find(|part| part.trim_end().ends_with(what));
+            part.and_then(|part| part.split_whitespace().next()?.parse::<u32>().ok()).unwrap_or(0)
+        };
+        sums.0 += number(" passed");
+        sums.1 += number(" failed");
+    }
+    sums
+}
+
+// What cargo says of failures, without the tests that passed.
+fn failures(text: &str) -> String {
+    let lines = text.lines().filter(|line| {
+        let is_noise = line.starts_with("test ") && line.ends_with("... ok")
+            || line.trim_start().starts_with("Compiling ")
+            || line.starts_with("running ")
+            || line.starts_with("test result: ok")
+            || line.trim_start().starts_with("Running ");
+        !is_noise && !line.is_empty()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn rustdoc(place: &Place, log: &Path, _: &Steps) -> StepResult {
+    let mut command = place.cargo("doc");
+    command.args(["--workspace", "--no-deps", "--locked", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    exec::demand(&mut command, CARGO_LIMIT, log, &place.mark)?;
+    Ok(Outcome::passed())
+}
+
+fn generated_files(place: &Place, _: &Path, _: &Steps) -> StepResult {
+    let stale = generated::make(place, true)?;
+    if stale.is_empty() {
+        return Ok(Outcome::passed());
+    }
+    let names: Vec<_> = stale.iter().map(|path| path.display().to_string()).collect();
+    Err(Failure::from(format!("stale: {}; run `cargo xtask gen`", names.join(", "))))
+}
+
+// Advisories, and all that `tidy` already knows of deny.toml. The tool is built once per build
+// directory; its database of advisories may be out of reach.
+fn cargo_deny(place: &Place, log: &Path, steps: &Steps) -> StepResult {
+    let Some(program) = deny_program(place, log, steps)? else {
+        let limit = INSTALL_DENY_BEFORE.as_secs() / 60;
+        return Ok(Outcome::LeftOut(format!(
+            "not installed, and not built in a run older than {limit} min; `tidy` has checked licences, bans and sources"
+        )));
+    };
+    let deny = |what: &[&str]| {
+        let mut command = place.command(&program);
+        command.args(["--all-features", "check"]).args(what);
+        command
+    };
+    exec::demand(&mut deny(&["licenses", "bans", "sources"]), CARGO_LIMIT, log, &place.mark)?;
+    let advisories = exec::run(&mut deny(&["advisories"]), Duration::from_secs(120), log, &place.mark)?;
+    if advisories.is_ok() {
+        return Ok(Outcome::Passed(2, String::new()));
+    }
+    if advisories.text.contains("failed to fetch advisory database") || advisories.text.contains("failed to load") {
+        return Ok(Outcome::Passed(1, "without advisories: their database is out of reach".to_owned()));
+    }
+    Err(Failure::from(advisories.text))
+}
+
+fn deny_program(place: &Place, log: &Path, steps: &Steps) -> Result<Option<PathBuf>, String> {
+    if packages::is_there("cargo-deny") {
+        return Ok(Some(PathBuf::from("cargo-deny")));
+    }
+    let tools = place.target.join("xtask-tools");
+    let program = tools.join("bin/cargo-deny");
+    if program.exists() {
+        return Ok(Some(program));
+    }
+    if steps.elapsed() > INSTALL_DENY_BEFORE {
+        return Ok(None);
+    }
+    let mut install: Command = place.cargo("install");
+    install.args(["--quiet", "--locked", "--debug", "--version", DENY_VERSION, "cargo-deny", "--root"]).arg(&tools);
+    install.env("CARGO_TARGET_DIR", tools.join("build"));
+    exec::demand(&mut install, CARGO_LIMIT, log, &place.mark)?;
+    Ok(Some(program))
+}
+
+fn nothing_left(place: &Place, changes_before: Option<&str>) -> StepResult {
+    let after = leftovers::changes(place);
+    match (changes_before, after) {
+        (Some(before), Some(after)) if before != after => {
+            Err(Failure::from(format!("the tree was\n{before}and is now\n{after}")))
+        }
+        (Some(_), Some(_)) => Ok(Outcome::passed()),
+        _ => Ok(Outcome::LeftOut("without git nobody can say which files changed".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_summed() {
+        let text = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\nx\n\
+                    test result: FAILED. 3 passed; 2 failed; 0 ignored; finished in 1.2s\n";
+        assert_eq!(counts(text), (15, 2));
+    }
+}
