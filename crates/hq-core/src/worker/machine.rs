@@ -132,6 +132,15 @@ impl Worker {
         self.id
     }
 
+    /// True when it offers so many CPUs and no time of its own ends it: for the simulator.
+    pub fn is_lasting(&self, cpus: u64) -> bool {
+        let pool = self.config.resources.pool(hq_model::request::CPUS);
+        pool.is_some_and(|pool| pool.kind.total().wholes() >= cpus)
+            && self.config.idle_timeout.is_none()
+            && self.config.time_limit.is_none()
+            && self.config.on_server_lost == OnServerLost::Reconnect
+    }
+
     /// Number of tasks that run.
     pub fn running_count(&self) -> usize {
         self.running.len()
