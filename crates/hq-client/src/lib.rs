@@ -1,1 +1,10 @@
-//! x
+//! The client library: sessions with a server, and the one definition of every user option.
+
+mod connection;
+pub mod error;
+pub mod limits;
+pub mod options;
+pub mod session;
+
+pub use error::ClientError;
+pub use session::{Next, Session, Watch, access_path, request_key};

@@ -39,6 +39,11 @@ impl Entries {
         self.inner.ends.is_empty()
     }
 
+    /// Length of all entries together, in bytes.
+    pub fn bytes_len(&self) -> usize {
+        self.inner.bytes.len()
+    }
+
     /// Entry number `index`, counted from 0.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.inner.ends.get(index)? as usize;

@@ -1,1 +1,62 @@
-//! x
+//! The server process: a shell of threads, sockets and files around the pure server machine.
+//!
+//! | thread | does |
+//! |---|---|
+//! | `hq-io` (one or two) | accepts, encrypts, decodes, encodes |
+//! | `hq-core` | decides: feeds the machine, sends its effects where they belong |
+//! | `hq-journal` | writes and syncs records in groups, lets out what waited for them |
+//!
+//! A message passes one bounded queue to the deciding thread, one to the journal if it
+//! must wait for the disk, and one to its peer. When a queue is full, whoever fills it waits, except the
+//! deciding thread: a peer that does not read is disconnected instead.
+
+mod access;
+mod clock;
+mod commit;
+mod decide;
+mod descriptors;
+mod detach;
+pub mod directory;
+mod door;
+mod embedded;
+mod error;
+mod identity;
+mod inbox;
+pub mod limits;
+mod options;
+mod outbox;
+mod process;
+mod saving;
+mod sendable;
+mod signals;
+mod throttle;
+mod weight;
+
+pub use access::{GenerateAccess, generate_access};
+pub use detach::{Child, Detached, detach};
+pub use embedded::{Embedded, EmbeddedOptions};
+pub use error::ServerError;
+pub use identity::new_uid;
+pub use options::{Durability, JournalPlace, ServerOptions};
+pub use process::Running;
+
+use process::Surroundings;
+
+/// Starts a server of its own, on all interfaces and with the signals of this process. It answers when
+/// this returns.
+///
+/// # Errors
+/// When the directory has a living server, or something cannot be had.
+pub fn start(options: ServerOptions) -> Result<Running, ServerError> {
+    let around =
+        Surroundings { address: hq_net::ANY_ADDRESS, default_host: identity::node_name, has_signals: true };
+    Running::start(options, around)
+}
+
+/// Starts a server and waits for its end.
+///
+/// # Errors
+/// When it does not start, or does not end well.
+pub fn run(options: ServerOptions) -> Result<(), ServerError> {
+    start(options)?.wait()
+}

@@ -1,1 +1,20 @@
-//! x
+//! The worker process: the shell around [`hq_core::worker`].
+//!
+//! It finds out what the node offers ([`discovery`]), executes programs through a small process of its own
+//! ([`launcher`]), talks to the server, and lets the machine decide.
+
+pub mod discovery;
+mod environment;
+pub mod launcher;
+pub mod limits;
+mod link;
+pub mod notify;
+pub mod options;
+mod outputs;
+mod prepare;
+mod run;
+mod supervise;
+mod workdir;
+
+pub use options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
+pub use run::run;

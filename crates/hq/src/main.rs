@@ -1,1 +1,70 @@
-fn main() {}
+//! The `hq` program: reads the command line, runs one command, prints its report.
+
+mod cli;
+mod commands;
+mod error;
+mod logging;
+mod progress;
+mod reference;
+mod render;
+mod report;
+mod tasks;
+mod waiting;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use hq_client::error::EXIT_USAGE;
+
+use crate::cli::{Cli, Colors, OutputMode};
+use crate::error::HqError;
+use crate::render::Printer;
+
+// The allocator of musl is slow with many threads and many small pieces.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return bad_arguments(&error),
+    };
+    let printer = Printer::new(cli.global.output_mode, cli.global.colors);
+    match commands::run(cli, printer) {
+        Ok(exit) => ExitCode::from(exit),
+        Err(error) => {
+            printer.error(&error);
+            ExitCode::from(error.exit)
+        }
+    }
+}
+
+// Help and version are answers; everything else is an error, as JSON if that was asked for.
+fn bad_arguments(error: &clap::Error) -> ExitCode {
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_answer || !wants_json() {
+        let _ = error.print();
+        if is_answer && !error.render().to_string().ends_with('\n') {
+            let _ = writeln!(std::io::stdout());
+        }
+        return ExitCode::from(if is_answer { 0 } else { EXIT_USAGE });
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    Printer::new(OutputMode::Json, Colors::Never).error(&HqError::usage(text));
+    ExitCode::from(EXIT_USAGE)
+}
+
+// The mode as far as it can be seen when the command line is not understood.
+fn wants_json() -> bool {
+    let args: Vec<_> = std::env::args_os().take_while(|arg| arg != "--").collect();
+    let at = args.iter().rposition(|arg| arg.to_string_lossy().starts_with("--output-mode"));
+    match at {
+        Some(at) if args[at] == "--output-mode" => args.get(at + 1).is_some_and(|mode| mode == "json"),
+        Some(at) => args[at] == "--output-mode=json",
+        None => std::env::var_os("HQ_OUTPUT_MODE").is_some_and(|mode| mode == "json"),
+    }
+}

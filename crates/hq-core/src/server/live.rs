@@ -37,6 +37,9 @@ pub(super) struct LiveWorker {
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
     /// Number of held tasks that are reported as running.
     pub(super) running: u64,
+    // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
+    // it has run dry of them: that is when the next ones are wanted most.
+    walls_us: BTreeMap<TemplateId, f64>,
     // Requests of classes resolved against this worker; `None` for those it can never run.
     needs: BTreeMap<ClassId, Option<Needs>>,
 }
@@ -48,8 +51,6 @@ pub(super) struct Held {
     pub(super) ids: IdSet,
     /// Those asked back, until they are reported as returned, started or ended.
     pub(super) retracting: IdSet,
-    // Wall time of its tasks here, µs, averaged with the weight on the latest report.
-    wall_us: Option<f64>,
 }
 
 impl LiveWorker {
@@ -73,6 +74,7 @@ impl LiveWorker {
             reconcile_at: None,
             last_task: None,
             running: 0,
+            walls_us: BTreeMap::new(),
             needs: BTreeMap::new(),
         };
         worker.heard(config.heartbeat, now);
@@ -103,9 +105,10 @@ impl LiveWorker {
     /// Hands tasks of a class to it.
     pub(super) fn hold(&mut self, template: TemplateId, class: ClassId, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
+        let before = held.ids.len();
         held.ids.union_with(ids);
         if let Some(Some(needs)) = self.needs.get(&class) {
-            self.capacity.promise(needs, ids.len());
+            self.capacity.promise(needs, held.ids.len() - before);
         }
     }
 
@@ -126,17 +129,14 @@ impl LiveWorker {
 
     /// How many tasks of a template it should have beyond those that fit.
     pub(super) fn backlog_target(&self, template: TemplateId, slots: u64) -> u64 {
-        let known = self.held.get(&template).and_then(|held| held.wall_us);
-        let Some(wall_us) = known else { return slots.min(BACKLOG_START) };
+        let Some(wall_us) = self.walls_us.get(&template) else { return slots.min(BACKLOG_START) };
         let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
     }
-}
 
-impl Held {
     /// Learns from ended tasks how long those of this template take here.
-    pub(super) fn learn_wall(&mut self, count: u32, wall_us: u64) {
+    pub(super) fn learn_wall(&mut self, template: TemplateId, count: u32, wall_us: u64) {
         let mean = wall_us as f64 / f64::from(count.max(1));
-        self.wall_us = Some(self.wall_us.map_or(mean, |known| (known + mean) / 2.0));
+        self.walls_us.entry(template).and_modify(|known| *known = (*known + mean) / 2.0).or_insert(mean);
     }
 }

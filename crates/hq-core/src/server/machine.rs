@@ -104,6 +104,12 @@ impl Server {
         &self.state
     }
 
+    /// What `server info` shows of hosts, ports and paths, when they were not known before the journal
+    /// was read. To be called before [`Server::start`].
+    pub fn set_info(&mut self, info: ServerInfo) {
+        self.options.info = info;
+    }
+
     /// Name of this server once it has started; empty when there was nothing to restore before.
     pub fn uid(&self) -> &str {
         &self.state.uid

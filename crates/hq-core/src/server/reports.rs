@@ -117,9 +117,8 @@ impl Server {
     fn learn_wall(&mut self, worker: WorkerId, job: JobId, ids: &IdSet, count: u32, wall_us: u64) {
         let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task));
         let Some(submit) = submit else { return };
-        let live = self.live.get_mut(&worker);
-        if let Some(held) = live.and_then(|live| live.held.get_mut(&TemplateId { job, submit })) {
-            held.learn_wall(count, wall_us);
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.learn_wall(TemplateId { job, submit }, count, wall_us);
         }
     }
 

@@ -1,0 +1,83 @@
+//! What can go wrong between a client and its server, with the exit code it leads to.
+
+use std::io;
+
+use hq_core::client_messages::RequestError;
+use hq_net::{AccessError, ConnectError};
+
+/// Exit code when the request failed or a waited job has tasks that did not finish.
+pub const EXIT_FAILED: u8 = 1;
+/// Exit code for bad arguments.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code when the server could not be reached, or was lost.
+pub const EXIT_NO_SERVER: u8 = 3;
+
+/// Why a request has no answer that helps.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// There is no access file for clients.
+    #[error("No server can be found: {0}")]
+    Access(#[from] AccessError),
+    /// Nobody answers, or not as it should be.
+    #[error("Could not connect to the server: {0}")]
+    Connect(#[from] ConnectError),
+    /// The connection broke, and could not be made again in time.
+    #[error("The server was lost: {0}")]
+    Lost(String),
+    /// Another server is there now.
+    #[error("The server was lost: another one ({found}) runs now in place of {expected}")]
+    Replaced {
+        /// The server's name before.
+        expected: String,
+        /// The name now.
+        found: String,
+    },
+    /// The server refuses.
+    #[error("{0}")]
+    Refused(#[from] RequestError),
+    /// An answer that does not belong to the request.
+    #[error(
+        "The server answered with something else than was asked for; client and server may be of different releases"
+    )]
+    Unexpected,
+    /// No runtime, no randomness.
+    #[error("The client cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+impl ClientError {
+    /// The exit code of a command that ends with this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ClientError::Access(_)
+            | ClientError::Connect(_)
+            | ClientError::Lost(_)
+            | ClientError::Replaced { .. } => EXIT_NO_SERVER,
+            ClientError::Refused(_) | ClientError::Unexpected | ClientError::System(_) => EXIT_FAILED,
+        }
+    }
+
+    /// A short word that never changes, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ClientError::Access(_) => "no-access",
+            ClientError::Connect(_) => "not-connected",
+            ClientError::Lost(_) | ClientError::Replaced { .. } => "server-lost",
+            ClientError::Refused(error) => error.code(),
+            ClientError::Unexpected => "unexpected-answer",
+            ClientError::System(_) => "system",
+        }
+    }
+
+    /// What the user can do about it, if that can be said.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            ClientError::Access(source) => Some(source.hint()),
+            ClientError::Connect(source) => Some(source.hint()),
+            ClientError::Lost(_) => {
+                Some("what was acknowledged is safe; `hq server start` in the same directory continues")
+            }
+            _ => None,
+        }
+    }
+}

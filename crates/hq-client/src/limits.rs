@@ -1,0 +1,33 @@
+//! Every limit and default time of the client, with its name and what happens when it is reached.
+
+use std::time::Duration;
+
+/// How much of a script is searched for `#HQ` lines; what comes later is not looked at.
+pub const DIRECTIVES_BYTES_MAX: usize = 32 * 1024;
+/// Longest single argument or variable that Linux passes to a program, with its end mark
+/// (`MAX_ARG_STRLEN`: 32 pages of 4 KiB); a longer one is refused at submit.
+pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// Smallest limit of Linux on all arguments and variables of a program together, for a stack of 8 MiB;
+/// more is refused at submit.
+pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What each argument costs of [`ARGUMENTS_BYTES_MAX`] beside its bytes: end mark and pointer.
+pub const ARGUMENT_COST: usize = 9;
+/// Largest standard input that a submit carries; more is refused.
+pub const STDIN_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Largest file of entries; more is refused. With standard input it fits into one frame of the wire.
+pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
+/// More output files than this are worth a warning.
+pub const OUTPUT_FILES_QUIET: u64 = 999;
+/// How long a client tries to reach a server again that it lost within a request.
+pub const RECONNECT_TIME: Duration = Duration::from_secs(5);
+/// First wait between two such trials; doubled up to [`RECONNECT_DELAY_MAX`].
+pub const RECONNECT_DELAY: Duration = Duration::from_millis(20);
+/// Longest wait between two trials to reach a server.
+pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
+/// How often one request is sent again because the connection broke before its answer; then it has failed.
+pub const REPEATS_MAX: u32 = 3;
+/// Responses that arrived for another request of the same connection and wait to be asked for; more
+/// end the connection.
+pub const EARLY_RESPONSES_MAX: usize = 100_000;
+/// Tasks asked for in one page of a list.
+pub const TASK_PAGE: u32 = 5_000;

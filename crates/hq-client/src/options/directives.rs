@@ -1,0 +1,106 @@
+//! `#HQ` lines of a script: options that travel with it.
+//!
+//! Only blank lines and comments may come before and between them, and only the first 32 KiB are
+//! looked at. All lines are joined and split as a shell would split them.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use clap::Parser;
+
+use super::error::OptionsError;
+use super::job::WaitOptions;
+use super::submit::CommonOptions;
+use crate::limits::DIRECTIVES_BYTES_MAX;
+
+/// What a script says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directives {
+    /// Its options.
+    pub common: CommonOptions,
+    /// How its submitter waits.
+    pub wait: WaitOptions,
+    /// The interpreter of its first line, and that one's argument if there is one.
+    pub interpreter: Vec<OsString>,
+}
+
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true, disable_version_flag = true)]
+struct Lines {
+    #[command(flatten)]
+    common: CommonOptions,
+    #[command(flatten)]
+    wait: WaitOptions,
+}
+
+/// Reads the directives of a script. `script` is its name, for errors; `content` may be longer than what is
+/// looked at.
+///
+/// # Errors
+/// When `#HQ` lines cannot be split into words or are no options of a submit.
+pub fn parse(script: &str, content: &[u8]) -> Result<Directives, OptionsError> {
+    let content = &content[..content.len().min(DIRECTIVES_BYTES_MAX)];
+    let mut words = Vec::new();
+    for line in content.split(|b| *b == b'\n').map(<[u8]>::trim_ascii) {
+        if line.is_empty() {
+            continue;
+        }
+        if !line.starts_with(b"#") {
+            break;
+        }
+        if let Some(options) = directive(line) {
+            words.extend_from_slice(options);
+            words.push(b' ');
+        }
+    }
+    let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
+    let lines = Lines::try_parse_from(args)
+        .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
+    Ok(Directives { common: lines.common, wait: lines.wait, interpreter: interpreter(content) })
+}
+
+fn directive(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"#HQ")?;
+    match rest.first() {
+        None | Some(b' ' | b'\t') => Some(rest),
+        // `#HQX` is some comment.
+        Some(_) => None,
+    }
+}
+
+fn split(words: &[u8]) -> Option<Vec<OsString>> {
+    let mut shell = shlex::bytes::Shlex::new(words);
+    let args: Vec<_> = shell.by_ref().map(OsString::from_vec).collect();
+    (!shell.had_error).then_some(args)
+}
+
+fn interpreter(content: &[u8]) -> Vec<OsString> {
+    let Some(rest) = content.strip_prefix(b"#!") else {
+        return Vec::new();
+    };
+    let line = rest.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
+    // The kernel passes everything after the interpreter as one argument.
+    let (program, argument) = match line.iter().position(u8::is_ascii_whitespace) {
+        Some(at) => (&line[..at], line[at..].trim_ascii()),
+        None => (line, &[][..]),
+    };
+    [program, argument]
+        .into_iter()
+        .filter(|w| !w.is_empty())
+        .map(|w| OsString::from_vec(w.to_vec()))
+        .collect()
+}
+
+// The first paragraph of clap's text, without its own prefix, usage and hints about --help.
+fn message(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|l| !l.starts_with("Usage:"))
+        .filter(|l| !l.is_empty())
+        .collect();
+    let lines: Vec<_> = lines.into_iter().filter(|l| !l.starts_with("For more information")).collect();
+    lines.join("; ")
+}

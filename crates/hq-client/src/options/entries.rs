@@ -1,0 +1,173 @@
+//! Entries of a submit: the lines of a file, or the elements of a JSON array.
+
+use std::path::Path;
+
+use hq_model::{Entries, IdSet};
+use serde_json::value::RawValue;
+
+use super::error::OptionsError;
+use crate::limits::ENTRIES_BYTES_MAX;
+
+/// The lines of a file, without their ends; those numbered in `subset`, counted from 0, or all. Beside them
+/// their numbers.
+///
+/// # Errors
+/// When there is no line, or the subset chooses none.
+pub fn each_line(
+    path: &Path,
+    content: &[u8],
+    subset: Option<&IdSet>,
+) -> Result<(IdSet, Entries), OptionsError> {
+    let content = content.strip_suffix(b"\n").unwrap_or(content);
+    if content.is_empty() {
+        return Err(OptionsError::NoEntries { path: path.into(), unit: "line" });
+    }
+    let lines: Vec<&[u8]> =
+        content.split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l)).collect();
+    choose(path, &lines, subset, "line")
+}
+
+/// The elements of a JSON array as JSON without blanks; those numbered in `subset`, counted from 0, or all.
+/// Beside them their numbers.
+///
+/// # Errors
+/// When the file is no JSON, no array or an empty one, or the subset chooses nothing.
+pub fn from_json(
+    path: &Path,
+    content: &[u8],
+    subset: Option<&IdSet>,
+) -> Result<(IdSet, Entries), OptionsError> {
+    if content.trim_ascii().is_empty() {
+        return Err(OptionsError::NoEntries { path: path.into(), unit: "element" });
+    }
+    let bad = |message: String| OptionsError::Json { path: path.into(), message };
+    let text = std::str::from_utf8(content)
+        .map_err(|e| bad(format!("byte {} is no UTF-8 text", e.valid_up_to())))?;
+    let whole: &RawValue = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+    let found = match whole.get().as_bytes().first() {
+        Some(b'[') => None,
+        Some(b'{') => Some("an object"),
+        Some(b'"') => Some("a string"),
+        Some(b't' | b'f') => Some("a truth value"),
+        Some(b'n') => Some("null"),
+        _ => Some("a number"),
+    };
+    if let Some(found) = found {
+        return Err(OptionsError::JsonNoArray { path: path.into(), found });
+    }
+    let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+    if elements.is_empty() {
+        return Err(OptionsError::NoEntries { path: path.into(), unit: "element" });
+    }
+    let elements: Vec<Vec<u8>> = elements.iter().map(|e| without_blanks(e.get())).collect();
+    let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
+    choose(path, &elements, subset, "element")
+}
+
+// The text of a JSON value without blanks outside strings: numbers stay as they were written.
+fn without_blanks(json: &str) -> Vec<u8> {
+    let (mut in_string, mut is_escaped) = (false, false);
+    json.bytes()
+        .filter(|b| {
+            if in_string {
+                in_string = is_escaped || *b != b'"';
+                is_escaped = !is_escaped && *b == b'\\';
+                return true;
+            }
+            in_string = *b == b'"';
+            !b.is_ascii_whitespace()
+        })
+        .collect()
+}
+
+fn choose(
+    path: &Path,
+    entries: &[&[u8]],
+    subset: Option<&IdSet>,
+    unit: &'static str,
+) -> Result<(IdSet, Entries), OptionsError> {
+    let count = u32::try_from(entries.len())
+        .map_err(|_| OptionsError::TooManyTasks { count: entries.len() as u64 })?;
+    let mut ids = IdSet::range(0, count - 1);
+    if let Some(subset) = subset {
+        let mut chosen = IdSet::new();
+        for range in subset.ranges().take_while(|r| *r.start() < count) {
+            chosen.insert_range(*range.start(), (*range.end()).min(count - 1));
+        }
+        ids = chosen;
+    }
+    if ids.is_empty() {
+        let ids = subset.map(ToString::to_string).unwrap_or_default();
+        return Err(OptionsError::NothingChosen { ids, path: path.into(), unit, count: entries.len() });
+    }
+    let chosen = Entries::new(ids.iter().map(|id| entries[id.0 as usize]));
+    let chosen = chosen
+        .ok_or_else(|| OptionsError::TooLarge { what: path.display().to_string(), max: ENTRIES_BYTES_MAX })?;
+    Ok((ids, chosen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts((ids, entries): (IdSet, Entries)) -> (Vec<u32>, Vec<String>) {
+        let texts = entries.iter().map(|e| String::from_utf8_lossy(e).into_owned()).collect();
+        (ids.iter().map(|i| i.0).collect(), texts)
+    }
+
+    fn lines(content: &[u8], subset: Option<IdSet>) -> Result<(Vec<u32>, Vec<String>), String> {
+        each_line(Path::new("f"), content, subset.as_ref()).map(texts).map_err(|e| e.to_string())
+    }
+
+    fn json(content: &str, subset: Option<IdSet>) -> Result<(Vec<u32>, Vec<String>), String> {
+        from_json(Path::new("f"), content.as_bytes(), subset.as_ref()).map(texts).map_err(|e| e.to_string())
+    }
+
+    fn ok(ids: &[u32], texts: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
+        Ok((ids.to_vec(), texts.iter().map(|t| (*t).to_owned()).collect()))
+    }
+
+    #[test]
+    fn lines_keep_their_numbers() {
+        assert_eq!(lines(b"a\nb\n", None), ok(&[0, 1], &["a", "b"]));
+        assert_eq!(lines(b"a\r\n\nb", None), ok(&[0, 1, 2], &["a", "", "b"]));
+        assert_eq!(lines(b"a\nb\nc\n", Some(IdSet::range(1, 900))), ok(&[1, 2], &["b", "c"]));
+        assert_eq!(lines(b"", None).unwrap_err(), "f is empty: there is no line to make a task of");
+        assert!(
+            lines(b"a\n", Some(IdSet::range(5, 9))).unwrap_err().contains("f has 1 lines, counted from 0")
+        );
+    }
+
+    #[test]
+    fn lines_need_not_be_text() {
+        let (_, entries) = each_line(Path::new("f"), b"\xff\xfe\n\x80", None).expect("bytes");
+        assert_eq!(entries.iter().collect::<Vec<_>>(), [&b"\xff\xfe"[..], b"\x80"]);
+    }
+
+    #[test]
+    fn elements_are_compact_and_exact() {
+        let content = r#" [1.50, {"a b": [ 1, "x \" y" ]}, "s  t" , 1e400] "#;
+        assert_eq!(
+            json(content, None),
+            ok(&[0, 1, 2, 3], &["1.50", r#"{"a b":[1,"x \" y"]}"#, "\"s  t\"", "1e400"])
+        );
+        assert_eq!(json("[1,2,3]", Some(IdSet::single(hq_model::TaskId(1)))), ok(&[1], &["2"]));
+    }
+
+    #[test]
+    fn what_is_no_array_is_named() {
+        for (content, what) in [
+            ("{}", "an object"),
+            ("\"x\"", "a string"),
+            ("3", "a number"),
+            ("null", "null"),
+            ("true", "a truth value"),
+        ] {
+            let error = json(content, None).unwrap_err();
+            assert!(error.starts_with(&format!("f holds {what}, not an array")), "{error}");
+        }
+        assert!(json("[1,\n 2", None).unwrap_err().contains("line 2"));
+        assert!(json("[]", None).unwrap_err().contains("no element"));
+        assert!(json(" \n", None).unwrap_err().contains("no element"));
+    }
+}

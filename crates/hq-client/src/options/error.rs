@@ -1,0 +1,171 @@
+//! What can be wrong with the options of a submit beyond the form of a single value.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why options make no submit.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// Nothing to run.
+    #[error("no command was given; write it after the options, for example: hq submit -- ./score.sh")]
+    NoCommand,
+    /// Two options that contradict each other.
+    #[error("{0} cannot be used together with {1}")]
+    Conflict(&'static str, &'static str),
+    /// An option that needs another one.
+    #[error("{0} works only together with {1}")]
+    Needs(&'static str, &'static str),
+    /// Something this release does not have.
+    #[error("{option} is not there in this release: {why}")]
+    NotYet {
+        /// The option.
+        option: &'static str,
+        /// What is missing, and what to do instead.
+        why: &'static str,
+    },
+    /// A resource was asked for twice.
+    #[error("{0} is requested twice; give one amount for it")]
+    ResourceTwice(String),
+    /// A placeholder where it cannot be.
+    #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
+    CwdInCwd,
+    /// A signal that would come before the task.
+    #[error("--signal needs --time-limit: it says how long before that limit the signal comes")]
+    SignalWithoutLimit,
+    /// A retry rule for no retry.
+    #[error("{0} needs --retry: without it nothing is retried")]
+    RetryWithoutCount(&'static str),
+    /// `#HQ` lines that cannot be split into words.
+    #[error("the #HQ lines of {script} have a quote that is never closed")]
+    DirectiveQuotes {
+        /// The script.
+        script: String,
+    },
+    /// `#HQ` lines with something wrong in them.
+    #[error("the #HQ lines of {script} are wrong: {message}")]
+    Directive {
+        /// The script.
+        script: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The script cannot be read.
+    #[error("cannot read the script {} for #HQ lines: {source}", path.display())]
+    Script {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {what} {}: {source}", path.display())]
+    Read {
+        /// What it is for.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Two readers of one standard input.
+    #[error("standard input can be read once only: both {0} and {1} want it")]
+    StdinTwice(&'static str, &'static str),
+    /// Too much.
+    #[error("{what} has more than {max} bytes, which is the most a submit carries")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// The limit.
+        max: u64,
+    },
+    /// A file without entries.
+    #[error("{} is empty: there is no {unit} to make a task of", path.display())]
+    NoEntries {
+        /// The file.
+        path: PathBuf,
+        /// What an entry is.
+        unit: &'static str,
+    },
+    /// A subset that chooses nothing.
+    #[error("--array {ids} chooses nothing: {} has {count} {unit}s, counted from 0", path.display())]
+    NothingChosen {
+        /// The subset.
+        ids: String,
+        /// The file.
+        path: PathBuf,
+        /// What an entry is.
+        unit: &'static str,
+        /// How many there are.
+        count: usize,
+    },
+    /// A JSON file that holds something else than an array.
+    #[error("{} holds {found}, not an array: --from-json makes a task of each element of an array", path.display())]
+    JsonNoArray {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: &'static str,
+    },
+    /// A file that is no JSON.
+    #[error("{} is not valid JSON: {message}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        message: String,
+    },
+    /// More tasks than ids.
+    #[error("{count} tasks are more than a job can have ({})", u32::MAX)]
+    TooManyTasks {
+        /// How many.
+        count: u64,
+    },
+    /// An argument that no system takes.
+    #[error(
+        "{what} has {bytes} bytes; Linux passes at most {max} in one argument or variable. \
+         Put it into a file, or feed it with --stdin"
+    )]
+    ArgumentTooLong {
+        /// Which.
+        what: String,
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// More arguments than any system takes.
+    #[error(
+        "the command's arguments and variables have {bytes} bytes together; Linux passes at most about {max} \
+         to a program. Put them into a file, or feed them with --stdin"
+    )]
+    ArgumentsTooLong {
+        /// Their length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// An argument with a NUL byte.
+    #[error("{what} holds a NUL byte, which no program can be given")]
+    Nul {
+        /// Which.
+        what: String,
+    },
+    /// The present directory is gone.
+    #[error("the present directory cannot be named: {0}")]
+    NoDirectory(io::Error),
+}
+
+impl OptionsError {
+    /// True when the arguments themselves are wrong, false when a file they name is.
+    pub fn is_usage(&self) -> bool {
+        !matches!(
+            self,
+            OptionsError::Script { .. }
+                | OptionsError::Read { .. }
+                | OptionsError::NoEntries { .. }
+                | OptionsError::JsonNoArray { .. }
+                | OptionsError::Json { .. }
+                | OptionsError::NoDirectory(_)
+        )
+    }
+}

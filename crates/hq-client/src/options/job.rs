@@ -1,0 +1,124 @@
+//! The options that say what a job is, which tasks it has, and how its submitter waits for it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hq_model::{IdSet, JobSpec};
+
+use super::values;
+
+const JOB: &str = "Job";
+const TASKS: &str = "Tasks";
+const WAITING: &str = "Waiting";
+
+/// Name and limits of a job.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = JOB)]
+pub struct JobOptions {
+    /// Name of the job, shown in lists [default: the name of the command]
+    #[arg(long, value_name = "NAME", value_parser = values::name)]
+    pub name: Option<String>,
+
+    /// Abort the rest of the job when more than N tasks have failed [default: never]
+    ///
+    /// Example: `--max-fails 0` gives up at the first failure.
+    #[arg(long, value_name = "N")]
+    pub max_fails: Option<u64>,
+}
+
+impl JobOptions {
+    pub(super) fn over(self, script: JobOptions) -> JobOptions {
+        JobOptions { name: self.name.or(script.name), max_fails: self.max_fails.or(script.max_fails) }
+    }
+
+    /// The job described, with a name for one that has none.
+    pub fn spec(&self, default_name: &str) -> JobSpec {
+        JobSpec {
+            name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
+            max_fails: self.max_fails,
+        }
+    }
+}
+
+/// Which tasks a submit makes.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = TASKS)]
+pub struct ArrayOptions {
+    /// One task for each of these ids
+    ///
+    /// A comma list of numbers, ranges and ranges with a step. The id is in HQ_TASK_ID and replaces
+    /// %{TASK_ID} in arguments and paths. With --each-line or --from-json it chooses lines or elements,
+    /// counted from 0.
+    ///
+    /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
+    #[arg(long, value_name = "IDS", value_parser = values::ids_some)]
+    pub array: Option<IdSet>,
+
+    /// One task for each line of FILE
+    ///
+    /// The line is in HQ_ENTRY. `-` reads standard input.
+    ///
+    /// Example: `hq submit --each-line ligands.smi -- ./dock.sh`.
+    #[arg(long, value_name = "FILE", conflicts_with = "from_json")]
+    pub each_line: Option<PathBuf>,
+
+    /// One task for each element of the JSON array in FILE
+    ///
+    /// The element, as JSON without blanks, is in HQ_ENTRY. `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    pub from_json: Option<PathBuf>,
+}
+
+impl ArrayOptions {
+    pub(super) fn over(self, script: ArrayOptions) -> ArrayOptions {
+        // A file of entries named here replaces the script's, of whatever kind that is.
+        let (each_line, from_json) = if self.each_line.is_some() || self.from_json.is_some() {
+            (self.each_line, self.from_json)
+        } else {
+            (script.each_line, script.from_json)
+        };
+        ArrayOptions { array: self.array.or(script.array), each_line, from_json }
+    }
+}
+
+/// How the submitter waits.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = WAITING)]
+pub struct WaitOptions {
+    /// Wait until the job has ended; exit with 1 unless all tasks finished
+    #[arg(long, conflicts_with = "progress")]
+    pub wait: bool,
+
+    /// As --wait, with a progress bar
+    #[arg(long)]
+    pub progress: bool,
+
+    /// Exit with 0 although tasks failed, when waiting
+    #[arg(long)]
+    pub allow_failures: bool,
+
+    /// Run a command here for each `hq task notify` of the tasks, when waiting
+    ///
+    /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
+    ///
+    /// Example: `--wait --on-notify 'notify-send -u low'`.
+    #[arg(long, value_name = "COMMAND")]
+    pub on_notify: Option<String>,
+}
+
+impl WaitOptions {
+    /// True when the submitter waits at all.
+    pub fn waits(&self) -> bool {
+        self.wait || self.progress
+    }
+
+    pub(super) fn over(self, script: WaitOptions) -> WaitOptions {
+        let own = self.waits();
+        WaitOptions {
+            wait: if own { self.wait } else { script.wait },
+            progress: if own { self.progress } else { script.progress },
+            allow_failures: self.allow_failures || script.allow_failures,
+            on_notify: self.on_notify.or(script.on_notify),
+        }
+    }
+}

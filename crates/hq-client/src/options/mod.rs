@@ -1,0 +1,22 @@
+//! The one definition of every option of a submit: read from flags and from `#HQ` lines alike, and
+//! turned into the model's [`Submit`](hq_model::Submit) in one place.
+
+mod directives;
+mod entries;
+mod error;
+mod job;
+mod prepare;
+mod submit;
+mod task;
+pub mod values;
+
+pub use directives::{Directives, parse as parse_directives};
+pub use entries::{each_line, from_json};
+pub use error::OptionsError;
+pub use job::{ArrayOptions, JobOptions, WaitOptions};
+pub use prepare::{Prepared, Surroundings, prepare};
+pub use submit::{CommandOptions, CommonOptions, DirectivesArg, RunOptions, SubmitOptions};
+pub use task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,436 @@
+//! From options to a submit: reads the script, the entries and standard input, checks what can be checked
+//! here, and collects what the user should be warned of.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::request::{CPUS, WEIGHT_NEUTRAL};
+use hq_model::task::{Output, Pin, Retry};
+use hq_model::{
+    Amount, AmountRequest, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit, TaskSpec,
+    pattern,
+};
+
+use super::directives::{self, Directives};
+use super::entries;
+use super::error::OptionsError;
+use super::job::WaitOptions;
+use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
+use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
+use super::values::{OutputArg, StdinArg};
+use crate::limits;
+
+/// Time between SIGTERM and SIGKILL of tasks that say nothing of it.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+const CWD_DEFAULT: &[u8] = b"%{SUBMIT_DIR}";
+const STDOUT_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout";
+const STDERR_DEFAULT: &[u8] = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr";
+
+/// Where a submit is made.
+pub struct Surroundings<'a> {
+    /// The present directory, absolute.
+    pub submit_dir: PathBuf,
+    /// Standard input.
+    pub stdin: &'a mut dyn Read,
+}
+
+/// A submit that is ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// What is sent.
+    pub submit: Submit,
+    /// How the submitter waits.
+    pub wait: WaitOptions,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Turns options into a submit.
+///
+/// # Errors
+/// When options contradict each other, or a file they name is not what it has to be.
+pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prepared, OptionsError> {
+    let mode = options.command.directives.unwrap_or_default();
+    check_stdin(&options, mode)?;
+    let script = Script::read(&options.command.command, mode, around)?;
+    let common = options.common.over(script.directives.common.clone());
+    let wait = options.wait.over(script.directives.wait.clone());
+    check(&common, &wait)?;
+
+    let CommonOptions { job, array, task } = common;
+    let (ids, entries) = task_ids(&array, around)?;
+    let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
+    let args = command(options.command.command, &script, &task.execution, around)?;
+    let stdin = match (&task.execution.stdin, script.stdin) {
+        (_, Some(content)) => content,
+        (Some(stdin), None) => read_stdin(stdin, around)?,
+        (None, None) => Vec::new(),
+    };
+    let spec = spec(args, stdin, task)?;
+    check_lengths(&spec, &entries)?;
+    let warnings = warnings(&spec, task_count(&ids));
+    let target = match options.job {
+        Some(id) => Target::Open(id),
+        None => Target::New(job.spec(&name)),
+    };
+    let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
+    let submit = Submit { target, ids, entries, spec: Arc::new(spec), submit_dir };
+    Ok(Prepared { submit, wait, warnings })
+}
+
+fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Result<(), OptionsError> {
+    let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let array = &options.common.array;
+    let readers = [
+        (mode == DirectivesArg::Stdin, "--directives=stdin"),
+        (
+            mode != DirectivesArg::Stdin && options.common.task.execution.stdin == Some(StdinArg::Inherited),
+            "--stdin",
+        ),
+        (dash(&array.each_line), "--each-line -"),
+        (dash(&array.from_json), "--from-json -"),
+    ];
+    let mut names = readers.iter().filter(|(reads, _)| *reads).map(|(_, name)| *name);
+    match (names.next(), names.next()) {
+        (Some(first), Some(second)) => Err(OptionsError::StdinTwice(first, second)),
+        _ => Ok(()),
+    }
+}
+
+fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
+    let TaskOptions { resources, outputs, failures, .. } = &common.task;
+    if resources.nodes.is_some_and(|n| n > 0) {
+        return Err(OptionsError::NotYet {
+            option: "--nodes",
+            why: "a task runs within one worker; leave the option out, or start the job's own launcher in one task",
+        });
+    }
+    if outputs.stream.is_some() {
+        return Err(OptionsError::NotYet {
+            option: "--stream",
+            why: "outputs are not collected in streams yet; use --stdout and --stderr with paths, or none",
+        });
+    }
+    if failures.signal.is_some() && failures.time_limit.is_none() {
+        return Err(OptionsError::SignalWithoutLimit);
+    }
+    if failures.retry.is_none() {
+        if failures.retry_on.is_some() {
+            return Err(OptionsError::RetryWithoutCount("--retry-on"));
+        }
+        if failures.retry_delay.is_some() {
+            return Err(OptionsError::RetryWithoutCount("--retry-delay"));
+        }
+    }
+    if !wait.waits() {
+        if wait.on_notify.is_some() {
+            return Err(OptionsError::Needs("--on-notify", "--wait or --progress"));
+        }
+        if wait.allow_failures {
+            return Err(OptionsError::Needs("--allow-failures", "--wait or --progress"));
+        }
+    }
+    Ok(())
+}
+
+// What is known of the script before options are merged.
+#[derive(Default)]
+struct Script {
+    directives: Directives,
+    // Its path when it is the command.
+    is_command: bool,
+    // Its content when it came from standard input.
+    stdin: Option<ByteString>,
+}
+
+impl Script {
+    fn read(
+        command: &[OsString],
+        mode: DirectivesArg,
+        around: &mut Surroundings,
+    ) -> Result<Script, OptionsError> {
+        match mode {
+            DirectivesArg::Off => Ok(Script::default()),
+            DirectivesArg::Auto => match command.first() {
+                Some(path) if path.as_bytes().ends_with(b".sh") => Script::from_file(path, true, around),
+                _ => Ok(Script::default()),
+            },
+            DirectivesArg::File => {
+                Script::from_file(command.first().ok_or(OptionsError::NoCommand)?, false, around)
+            }
+            DirectivesArg::Stdin => {
+                let content = read_stdin(&StdinArg::Inherited, around)?;
+                let directives = directives::parse("standard input", &content)?;
+                Ok(Script { directives, is_command: false, stdin: Some(content) })
+            }
+        }
+    }
+
+    fn from_file(path: &OsString, may_miss: bool, around: &Surroundings) -> Result<Script, OptionsError> {
+        let full = around.submit_dir.join(path);
+        let mut head = Vec::new();
+        let read = File::open(&full)
+            .and_then(|file| file.take(limits::DIRECTIVES_BYTES_MAX as u64).read_to_end(&mut head));
+        match read {
+            Ok(_) => {
+                let directives = directives::parse(&path.to_string_lossy(), &head)?;
+                Ok(Script { directives, is_command: true, stdin: None })
+            }
+            // The worker may find it by its own PATH or in another directory.
+            Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => Ok(Script::default()),
+            Err(source) => Err(OptionsError::Script { path: full, source }),
+        }
+    }
+}
+
+fn command(
+    command: Vec<OsString>,
+    script: &Script,
+    execution: &ExecutionOptions,
+    around: &Surroundings,
+) -> Result<Vec<ByteString>, OptionsError> {
+    let interpreter = &script.directives.interpreter;
+    let mut args = Vec::with_capacity(interpreter.len() + command.len());
+    let mut rest = command.into_iter();
+    if script.is_command && !interpreter.is_empty() {
+        args.extend(interpreter.iter().cloned());
+        let path = rest.next().ok_or(OptionsError::NoCommand)?;
+        // The interpreter looks for the script from the task's working directory.
+        let moves = execution.cwd.is_some();
+        args.push(if moves { around.submit_dir.join(path).into_os_string() } else { path });
+    }
+    args.extend(rest);
+    if args.is_empty() && script.stdin.is_some() {
+        args.extend(interpreter.iter().cloned());
+    }
+    if args.is_empty() {
+        return Err(OptionsError::NoCommand);
+    }
+    Ok(args.into_iter().map(OsString::into_vec).collect())
+}
+
+fn job_name(command: Option<&OsString>) -> String {
+    let name = command.map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    name.to_string_lossy().replace(['\n', '\t', '\r'], " ")
+}
+
+fn task_ids(
+    array: &super::job::ArrayOptions,
+    around: &mut Surroundings,
+) -> Result<(TaskIds, Entries), OptionsError> {
+    let subset = array.array.as_ref();
+    let (ids, entries) = if let Some(path) = &array.each_line {
+        let content = read_entries(path, around)?;
+        entries::each_line(path, &content, subset)?
+    } else if let Some(path) = &array.from_json {
+        let content = read_entries(path, around)?;
+        entries::from_json(path, &content, subset)?
+    } else {
+        let ids = match &array.array {
+            Some(ids) => TaskIds::Given(ids.clone()),
+            None => TaskIds::Next(1),
+        };
+        return Ok((ids, Entries::default()));
+    };
+    if subset.is_some() {
+        return Ok((TaskIds::Given(ids), entries));
+    }
+    let count = ids.len();
+    let next = u32::try_from(count).map_err(|_| OptionsError::TooManyTasks { count })?;
+    Ok((TaskIds::Next(next), entries))
+}
+
+fn task_count(ids: &TaskIds) -> u64 {
+    match ids {
+        TaskIds::Given(ids) => IdSet::len(ids),
+        TaskIds::Next(count) => u64::from(*count),
+    }
+}
+
+fn read_entries(path: &Path, around: &mut Surroundings) -> Result<Vec<u8>, OptionsError> {
+    let is_stdin = path == Path::new("-");
+    read(is_stdin, path, "the entries in", limits::ENTRIES_BYTES_MAX, around)
+}
+
+fn read_stdin(stdin: &StdinArg, around: &mut Surroundings) -> Result<Vec<u8>, OptionsError> {
+    let (is_stdin, path) = match stdin {
+        StdinArg::Inherited => (true, Path::new("-")),
+        StdinArg::File(path) => (false, path.as_path()),
+    };
+    read(is_stdin, path, "the tasks' standard input", limits::STDIN_BYTES_MAX, around)
+}
+
+fn read(
+    is_stdin: bool,
+    path: &Path,
+    what: &'static str,
+    max: u64,
+    around: &mut Surroundings,
+) -> Result<Vec<u8>, OptionsError> {
+    let mut content = Vec::new();
+    let result = if is_stdin {
+        (&mut *around.stdin).take(max + 1).read_to_end(&mut content)
+    } else {
+        File::open(around.submit_dir.join(path)).and_then(|f| f.take(max + 1).read_to_end(&mut content))
+    };
+    result.map_err(|source| OptionsError::Read { what, path: path.into(), source })?;
+    if content.len() as u64 > max {
+        let what = if is_stdin { "standard input".into() } else { path.display().to_string() };
+        return Err(OptionsError::TooLarge { what, max });
+    }
+    Ok(content)
+}
+
+fn spec(args: Vec<ByteString>, stdin: ByteString, task: TaskOptions) -> Result<TaskSpec, OptionsError> {
+    let TaskOptions { resources, execution, outputs, failures } = task;
+    let cwd = execution.cwd.map_or(CWD_DEFAULT.to_vec(), OsString::into_vec);
+    if pattern::names(&cwd).iter().any(|name| name == "CWD") {
+        return Err(OptionsError::CwdInCwd);
+    }
+    let OutputOptions { stdout, stderr, stream: _ } = outputs;
+    let (priority, pin) = (resources.priority, resources.pin);
+    let FailureOptions { time_limit, signal, kill_grace, retry, retry_delay, retry_on, crash_limit } =
+        failures;
+    Ok(TaskSpec {
+        args,
+        env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
+        stdin,
+        cwd,
+        stdout: output(stdout, STDOUT_DEFAULT),
+        stderr: output(stderr, STDERR_DEFAULT),
+        requests: vec![request(resources)?],
+        pin: pin.map_or(Pin::None, Pin::from),
+        priority: priority.unwrap_or(0),
+        time_limit,
+        kill_grace: kill_grace.unwrap_or(KILL_GRACE),
+        warning: signal,
+        crash_limit: crash_limit.unwrap_or_default(),
+        retry: Retry {
+            max: retry.unwrap_or(0),
+            delay: retry_delay.unwrap_or_default(),
+            on: retry_on.unwrap_or_default(),
+        },
+        task_dir: execution.task_dir,
+    })
+}
+
+fn output(arg: Option<OutputArg>, default: &[u8]) -> Output {
+    match arg {
+        Some(OutputArg::None) => Output::None,
+        Some(OutputArg::File { path, remove_if_finished }) => {
+            Output::File { path: path.unwrap_or_else(|| default.to_vec()), remove_if_finished }
+        }
+        None => Output::File { path: default.to_vec(), remove_if_finished: false },
+    }
+}
+
+fn request(options: ResourceOptions) -> Result<Request, OptionsError> {
+    let mut resources = options.resources;
+    let has_cpus = resources.iter().any(|r| r.name == CPUS);
+    let cpus = match options.cpus {
+        Some(amount) => Some(amount),
+        None if has_cpus => None,
+        None => Some(AmountRequest::Some(Amount::whole(1), Policy::default())),
+    };
+    if let Some(amount) = cpus {
+        resources.push(ResourceRequest { name: CPUS.into(), amount });
+    }
+    resources.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = resources.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(OptionsError::ResourceTwice(pair[0].name.clone()));
+    }
+    Ok(Request {
+        nodes: 0,
+        resources,
+        time_request: options.time_request.unwrap_or_default(),
+        weight: options.weight.unwrap_or(WEIGHT_NEUTRAL),
+    })
+}
+
+fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
+    // The end mark counts.
+    let max = limits::ARGUMENT_BYTES_MAX - 1;
+    let check = |what: &dyn Fn() -> String, bytes: usize| {
+        if bytes > max { Err(OptionsError::ArgumentTooLong { what: what(), bytes, max }) } else { Ok(()) }
+    };
+    let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
+        if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
+    };
+    let mut total = 0;
+    for (i, arg) in spec.args.iter().enumerate() {
+        let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
+        check(&what, arg.len())?;
+        total += arg.len() + limits::ARGUMENT_COST;
+    }
+    for (key, value) in &spec.env {
+        let what = || format!("the variable {}", String::from_utf8_lossy(key));
+        check(&what, key.len() + 1 + value.len())?;
+        total += key.len() + 1 + value.len() + limits::ARGUMENT_COST;
+    }
+    let mut longest = 0;
+    for (i, entry) in entries.iter().enumerate() {
+        let what = || format!("entry {i}");
+        check(&what, b"HQ_ENTRY=".len() + entry.len())?;
+        check_nul(&what, entry)?;
+        longest = longest.max(entry.len());
+    }
+    total += longest;
+    if total > limits::ARGUMENTS_BYTES_MAX {
+        return Err(OptionsError::ArgumentsTooLong { bytes: total, max: limits::ARGUMENTS_BYTES_MAX });
+    }
+    Ok(())
+}
+
+fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
+    let paths = outputs.iter().filter_map(|(option, output)| match output {
+        Output::File { path, .. } => Some((*option, path)),
+        Output::None => None,
+    });
+    for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
+        for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
+            warnings
+                .push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
+        }
+    }
+    for (option, path) in paths.clone() {
+        if tasks > 1 && !differs_by_task(path, &spec.cwd) {
+            let shown = String::from_utf8_lossy(path);
+            warnings.push(format!(
+                "all {tasks} tasks write to the same file, {option} {shown}: put %{{TASK_ID}} into the path"
+            ));
+        }
+    }
+    let files = tasks.saturating_mul(paths.count() as u64);
+    if files > limits::OUTPUT_FILES_QUIET {
+        warnings.push(format!(
+            "the job makes {files} output files, which is hard on shared file systems: \
+             consider --stdout none, --stderr none or :rm-if-finished"
+        ));
+    }
+    for (i, (key, _)) in spec.env.iter().enumerate() {
+        let before = spec.env[..i].iter().filter(|(other, _)| other == key).count();
+        if before == 1 {
+            let key = String::from_utf8_lossy(key);
+            warnings.push(format!("the variable {key} is set more than once; the last value is used"));
+        }
+    }
+    warnings
+}
+
+fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {
+    let names = pattern::names(path);
+    let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
+    if has(&names, "TASK_ID") {
+        return true;
+    }
+    let is_absolute = path.starts_with(b"/") || path.starts_with(b"%{SUBMIT_DIR}");
+    (!is_absolute || has(&names, "CWD")) && has(&pattern::names(cwd), "TASK_ID")
+}

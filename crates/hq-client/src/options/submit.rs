@@ -1,0 +1,122 @@
+//! The options of a submit as a whole, as flags and as `#HQ` lines.
+
+use std::ffi::OsString;
+
+use clap::builder::OsStringValueParser;
+use clap::{Args, ValueEnum};
+use hq_model::JobId;
+
+use super::job::{ArrayOptions, JobOptions, WaitOptions};
+use super::task::TaskOptions;
+
+/// What may stand on `#HQ` lines as well as on the command line.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct CommonOptions {
+    /// The job.
+    #[command(flatten)]
+    pub job: JobOptions,
+    /// Which tasks.
+    #[command(flatten)]
+    pub array: ArrayOptions,
+    /// What each task is.
+    #[command(flatten)]
+    pub task: TaskOptions,
+}
+
+impl CommonOptions {
+    pub(super) fn over(self, script: CommonOptions) -> CommonOptions {
+        CommonOptions {
+            job: self.job.over(script.job),
+            array: self.array.over(script.array),
+            task: self.task.over(script.task),
+        }
+    }
+}
+
+/// The command and where options are looked for.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct CommandOptions {
+    /// Where to look for `#HQ` lines [default: auto]
+    ///
+    /// Options may stand in a script, on lines that begin with `#HQ`, before its first command and
+    /// within its first 32 KiB. What is given on the command line wins; --env and --resource are added
+    /// up. A script read for such lines is run by the interpreter its first line (`#!`) names, so it
+    /// need not be executable.
+    #[arg(long, value_name = "WHERE", help_heading = "Execution")]
+    pub directives: Option<DirectivesArg>,
+
+    /// Program to run and its arguments
+    ///
+    /// Placeholders such as %{TASK_ID} are replaced in arguments for each task. Options of hq come
+    /// before the command; `--` says where they end.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, value_parser = OsStringValueParser::new())]
+    pub command: Vec<OsString>,
+}
+
+/// Where `#HQ` lines are looked for.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectivesArg {
+    /// In the command, if its name ends in .sh
+    #[default]
+    Auto,
+    /// In the command
+    File,
+    /// In a script on standard input, which the command then reads
+    Stdin,
+    /// Nowhere
+    Off,
+}
+
+/// All options of `hq submit`.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct SubmitOptions {
+    /// Job, tasks.
+    #[command(flatten)]
+    pub common: CommonOptions,
+    /// Waiting.
+    #[command(flatten)]
+    pub wait: WaitOptions,
+    /// Add the tasks to this open job
+    ///
+    /// See `hq job open`. Tasks without ids are numbered on from the largest one there is.
+    #[arg(long, value_name = "ID", help_heading = "Job", conflicts_with_all = ["name", "max_fails"])]
+    pub job: Option<JobId>,
+    /// Command.
+    #[command(flatten)]
+    pub command: CommandOptions,
+}
+
+/// All options of `hq run`.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct RunOptions {
+    /// Job, tasks.
+    #[command(flatten)]
+    pub common: CommonOptions,
+    /// Exit with 0 although tasks failed
+    #[arg(long, help_heading = "Waiting")]
+    pub allow_failures: bool,
+    /// Run a command here for each `hq task notify` of the tasks
+    ///
+    /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
+    #[arg(long, value_name = "COMMAND", help_heading = "Waiting")]
+    pub on_notify: Option<String>,
+    /// Command.
+    #[command(flatten)]
+    pub command: CommandOptions,
+}
+
+impl From<RunOptions> for SubmitOptions {
+    fn from(run: RunOptions) -> SubmitOptions {
+        SubmitOptions {
+            common: run.common,
+            wait: WaitOptions {
+                wait: false,
+                progress: true,
+                allow_failures: run.allow_failures,
+                on_notify: run.on_notify,
+            },
+            job: None,
+            command: run.command,
+        }
+    }
+}

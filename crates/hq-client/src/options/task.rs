@@ -1,0 +1,289 @@
+//! The options that say what a task is: resources, environment, outputs, limits, failures.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use hq_model::task::{CrashLimit, Pin, RetryOn, Warning};
+use hq_model::{AmountRequest, ResourceRequest};
+
+use super::values::{self, EnvArg, OutputArg, StdinArg};
+
+const RESOURCES: &str = "Resources";
+const EXECUTION: &str = "Execution";
+const OUTPUTS: &str = "Outputs";
+const FAILURES: &str = "Failures and time";
+
+/// What each task asks for.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = RESOURCES)]
+pub struct ResourceOptions {
+    /// CPUs of each task [default: 1]
+    ///
+    /// A number, perhaps with a policy after it, or `all`. A task gets CPUs of its own: nothing else
+    /// that Headquarters runs uses them meanwhile. Policies choose among NUMA groups: `compact` (the
+    /// default, as few as possible), `compact!` (as few as possible, and waits for them), `tight` and
+    /// `tight!` (as few as possible, filled from the fullest), `scatter` (spread).
+    ///
+    /// Examples: `--cpus 4`, `--cpus "8 compact!"`, `--cpus all`.
+    #[arg(long, value_name = "REQUEST", value_parser = values::cpus)]
+    pub cpus: Option<AmountRequest>,
+
+    /// Another resource of each task; may be repeated
+    ///
+    /// NAME is what workers offer: `mem`, `gpus/nvidia`, `gpus/amd`, `gpus` (of any vendor) or whatever
+    /// `hq worker start --resource` declared. The amount is a number with up to four decimals, or
+    /// `all`. Memory takes units.
+    ///
+    /// Examples: `--resource mem=4GiB`, `--resource gpus=0.5`, `--resource "gpus/nvidia=2 scatter"`.
+    #[arg(long = "resource", value_name = "NAME=REQUEST", value_parser = values::resource)]
+    pub resources: Vec<ResourceRequest>,
+
+    /// Whole workers of each task (multi-node tasks)
+    #[arg(long, value_name = "N", conflicts_with_all = ["cpus", "pin"], hide = true)]
+    pub nodes: Option<u32>,
+
+    /// Start a task only on workers that will live at least this long
+    ///
+    /// A worker knows when it ends from `--time-limit` or from its batch system.
+    ///
+    /// Examples: `--time-request 90m`, `--time-request 1:30:00`.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_request: Option<Duration>,
+
+    /// How much the scheduler values this request [default: 1]
+    ///
+    /// Where tasks compete for a worker, one of weight 2 counts as much as two of weight 1.
+    #[arg(long, value_name = "NUMBER", value_parser = values::weight)]
+    pub weight: Option<u32>,
+
+    /// Tasks with a larger number go first [default: 0]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub priority: Option<i32>,
+
+    /// Bind each task to its CPUs
+    #[arg(long, value_name = "HOW")]
+    pub pin: Option<PinArg>,
+}
+
+/// How tasks are bound to CPUs.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinArg {
+    /// By the affinity mask of the process
+    Taskset,
+    /// By OMP_PLACES and OMP_PROC_BIND, for programs that use OpenMP
+    Omp,
+}
+
+impl From<PinArg> for Pin {
+    fn from(pin: PinArg) -> Pin {
+        match pin {
+            PinArg::Taskset => Pin::Taskset,
+            PinArg::Omp => Pin::Omp,
+        }
+    }
+}
+
+/// How each task is executed.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = EXECUTION)]
+pub struct ExecutionOptions {
+    /// Working directory; created where it is missing [default: the present directory]
+    ///
+    /// Relative to the present directory. Placeholders are allowed, but for %{CWD}.
+    ///
+    /// Example: `--cwd 'runs/%{JOB_ID}/%{TASK_ID}'`.
+    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new())]
+    pub cwd: Option<OsString>,
+
+    /// A variable of each task; may be repeated
+    ///
+    /// The environment of `hq submit` is not passed on, only what is named here.
+    ///
+    /// Examples: `--env THREADS=4`, `--env PATH="$PATH"`.
+    #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = OsStringValueParser::new().try_map(values::env))]
+    pub env: Vec<EnvArg>,
+
+    /// Feed standard input, or FILE, to every task
+    ///
+    /// It is read once, now.
+    ///
+    /// Examples: `hq submit --stdin -- sort < data`, `hq submit --stdin=data -- sort`.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-",
+        value_parser = OsStringValueParser::new().try_map(values::stdin)
+    )]
+    pub stdin: Option<StdinArg>,
+
+    /// Give each task a private directory, removed afterwards
+    ///
+    /// Its path is in HQ_TASK_DIR. A failing task may write why into the file named by
+    /// HQ_ERROR_FILENAME; that text is shown as its error.
+    #[arg(long)]
+    pub task_dir: bool,
+}
+
+/// Where outputs go.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = OUTPUTS)]
+pub struct OutputOptions {
+    /// Where standard output of each task goes [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout]
+    ///
+    /// A path, `none`, or either form with `:rm-if-finished` after it, which removes the file of a task
+    /// that finished. Relative paths start at the task's working directory. Placeholders: %{JOB_ID},
+    /// %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}.
+    ///
+    /// Examples: `--stdout none`, `--stdout 'out/%{TASK_ID}.txt'`, `--stdout :rm-if-finished`.
+    #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
+    pub stdout: Option<OutputArg>,
+
+    /// Where standard error of each task goes [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr]
+    ///
+    /// As for --stdout.
+    #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
+    pub stderr: Option<OutputArg>,
+
+    /// Collect the outputs of all tasks in a few files
+    #[arg(long, value_name = "DIR", hide = true, visible_alias = "log")]
+    pub stream: Option<OsString>,
+}
+
+/// What happens when tasks fail, crash or take long.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = FAILURES)]
+pub struct FailureOptions {
+    /// End a task that runs longer; it counts as failed
+    ///
+    /// Examples: `--time-limit 90s`, `--time-limit 1:30:00`.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_limit: Option<Duration>,
+
+    /// Send a signal this long before --time-limit
+    ///
+    /// The task may then save its state and end by itself.
+    ///
+    /// Example: `--time-limit 1h --signal USR1@2m`.
+    #[arg(long, value_name = "NAME@DURATION", value_parser = values::warning)]
+    pub signal: Option<Warning>,
+
+    /// Time between SIGTERM and SIGKILL for a task that has to end [default: 5s]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub kill_grace: Option<Duration>,
+
+    /// Run a failed task again, up to N times [default: 0]
+    ///
+    /// Each run is a new instance of the task: see %{INSTANCE_ID} and HQ_INSTANCE_ID.
+    #[arg(long, value_name = "N")]
+    pub retry: Option<u32>,
+
+    /// Wait before the first retry [default: 0s]
+    ///
+    /// The wait doubles with each further retry, up to an hour.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub retry_delay: Option<Duration>,
+
+    /// Retry only these failures [default: all]
+    ///
+    /// A comma list of exit codes and ranges of them, `signal` (the task died from one) and `timeout`
+    /// (it reached its time limit).
+    ///
+    /// Example: `--retry 3 --retry-delay 10s --retry-on 75,100-110,signal`.
+    #[arg(long, value_name = "LIST", value_parser = values::retry_on)]
+    pub retry_on: Option<RetryOn>,
+
+    /// How often a task may be lost together with its worker [default: 5]
+    ///
+    /// A number from 1, `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
+    /// limit, does not count.
+    #[arg(long, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
+    pub crash_limit: Option<CrashLimit>,
+}
+
+/// All options of a task.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub struct TaskOptions {
+    /// Resources.
+    #[command(flatten)]
+    pub resources: ResourceOptions,
+    /// Execution.
+    #[command(flatten)]
+    pub execution: ExecutionOptions,
+    /// Outputs.
+    #[command(flatten)]
+    pub outputs: OutputOptions,
+    /// Failures.
+    #[command(flatten)]
+    pub failures: FailureOptions,
+}
+
+impl TaskOptions {
+    /// These options over those of a script: single values here win, `--env` is appended (so that it
+    /// wins, too), and so is `--resource` but for names that are given here.
+    pub fn over(self, script: TaskOptions) -> TaskOptions {
+        TaskOptions {
+            resources: self.resources.over(script.resources),
+            execution: self.execution.over(script.execution),
+            outputs: self.outputs.over(script.outputs),
+            failures: self.failures.over(script.failures),
+        }
+    }
+}
+
+impl ResourceOptions {
+    fn over(self, script: ResourceOptions) -> ResourceOptions {
+        let mut resources = script.resources;
+        resources.retain(|r| !self.resources.iter().any(|own| own.name == r.name));
+        resources.extend(self.resources);
+        ResourceOptions {
+            cpus: self.cpus.or(script.cpus),
+            resources,
+            nodes: self.nodes.or(script.nodes),
+            time_request: self.time_request.or(script.time_request),
+            weight: self.weight.or(script.weight),
+            priority: self.priority.or(script.priority),
+            pin: self.pin.or(script.pin),
+        }
+    }
+}
+
+impl ExecutionOptions {
+    fn over(self, script: ExecutionOptions) -> ExecutionOptions {
+        let mut env = script.env;
+        env.extend(self.env);
+        ExecutionOptions {
+            cwd: self.cwd.or(script.cwd),
+            env,
+            stdin: self.stdin.or(script.stdin),
+            task_dir: self.task_dir || script.task_dir,
+        }
+    }
+}
+
+impl OutputOptions {
+    fn over(self, script: OutputOptions) -> OutputOptions {
+        OutputOptions {
+            stdout: self.stdout.or(script.stdout),
+            stderr: self.stderr.or(script.stderr),
+            stream: self.stream.or(script.stream),
+        }
+    }
+}
+
+impl FailureOptions {
+    fn over(self, script: FailureOptions) -> FailureOptions {
+        FailureOptions {
+            time_limit: self.time_limit.or(script.time_limit),
+            signal: self.signal.or(script.signal),
+            kill_grace: self.kill_grace.or(script.kill_grace),
+            retry: self.retry.or(script.retry),
+            retry_delay: self.retry_delay.or(script.retry_delay),
+            retry_on: self.retry_on.or(script.retry_on),
+            crash_limit: self.crash_limit.or(script.crash_limit),
+        }
+    }
+}

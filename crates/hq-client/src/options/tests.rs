@@ -1,0 +1,399 @@
+//! From words of the command line and `#HQ` lines to a submit.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use hq_model::job::{Target, TaskIds};
+use hq_model::task::{CrashLimit, Output, Pin};
+use hq_model::{Amount, AmountRequest, IdSet, JobId, Policy, Submit};
+use tempfile::TempDir;
+
+use super::*;
+
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Line {
+    #[command(flatten)]
+    options: SubmitOptions,
+}
+
+// A directory with files, and standard input.
+struct Place {
+    dir: TempDir,
+    stdin: Vec<u8>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { dir: TempDir::new().expect("a directory"), stdin: Vec::new() }
+    }
+
+    fn file(self, name: &str, content: impl AsRef<[u8]>) -> Place {
+        fs::write(self.dir.path().join(name), content).expect("a file");
+        self
+    }
+
+    fn stdin(self, content: &str) -> Place {
+        Place { stdin: content.into(), ..self }
+    }
+
+    fn try_submit<T: Into<OsString>>(&self, args: impl IntoIterator<Item = T>) -> Result<Prepared, String> {
+        let line = Line::try_parse_from(args.into_iter().map(Into::into)).map_err(|e| e.to_string())?;
+        let mut stdin = &self.stdin[..];
+        let mut around = Surroundings { submit_dir: self.dir.path().to_owned(), stdin: &mut stdin };
+        prepare(line.options, &mut around).map_err(|e| e.to_string())
+    }
+
+    fn submit(&self, line: &str) -> Submit {
+        self.prepared(line).submit
+    }
+
+    fn prepared(&self, line: &str) -> Prepared {
+        self.try_submit(shlex::split(line).expect("words")).expect(line)
+    }
+
+    fn warnings(&self, line: &str) -> Vec<String> {
+        self.prepared(line).warnings
+    }
+
+    fn error(&self, line: &str) -> String {
+        let error = self.try_submit(shlex::split(line).expect("words")).expect_err(line);
+        error.replace(&self.dir.path().display().to_string(), "DIR")
+    }
+}
+
+fn args(submit: &Submit) -> Vec<String> {
+    submit.spec.args.iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+}
+
+fn name(submit: &Submit) -> &str {
+    match &submit.target {
+        Target::New(spec) => &spec.name,
+        Target::Open(_) => "",
+    }
+}
+
+#[test]
+fn a_plain_command_gets_the_defaults() {
+    let place = Place::new();
+    let submit = place.submit("/usr/bin/simulate --steps 10");
+    assert_eq!((name(&submit), &submit.ids), ("simulate", &TaskIds::Next(1)));
+    assert_eq!(submit.spec.requests.len(), 1);
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 1 compact");
+    assert_eq!((submit.spec.requests[0].nodes, submit.spec.requests[0].weight), (0, 10_000));
+    let spec = &submit.spec;
+    assert_eq!(args(&submit), ["/usr/bin/simulate", "--steps", "10"]);
+    assert_eq!(spec.cwd, b"%{SUBMIT_DIR}");
+    let file = |path: &[u8]| Output::File { path: path.to_vec(), remove_if_finished: false };
+    assert_eq!(spec.stdout, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout"));
+    assert_eq!(spec.stderr, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"));
+    assert_eq!(spec.kill_grace, Duration::from_secs(5));
+    assert_eq!(spec.crash_limit, CrashLimit::Times(5));
+    assert_eq!((spec.pin, spec.priority, spec.time_limit, spec.retry.max), (Pin::None, 0, None, 0));
+    assert_eq!(Path::new(&OsString::from_vec(submit.submit_dir.clone())), place.dir.path());
+}
+
+#[test]
+fn options_end_where_the_command_begins() {
+    let place = Place::new();
+    let submit = place.submit("--name x cmd --name y --unknown -- z");
+    assert_eq!(args(&submit), ["cmd", "--name", "y", "--unknown", "--", "z"]);
+    let submit = place.submit("--name x -- --strange --name");
+    assert_eq!(args(&submit), ["--strange", "--name"]);
+    assert!(place.error("--unknown cmd").contains("--unknown"));
+    assert!(place.error("--name x").contains("no command was given"));
+}
+
+#[test]
+fn every_option_reaches_its_field() {
+    let place = Place::new().file("in", "input");
+    let submit = place.submit(
+        "--name n --max-fails 3 --array 1-10:3 --cpus '4 scatter' --resource mem=2GiB --resource gpus=0.5 \
+         --time-request 1:30:00 --weight 1.5 --priority -5 --pin omp --cwd sub --env A=1 --env B --stdin=in \
+         --task-dir --stdout none --stderr e:rm-if-finished --time-limit 2m --signal USR1@30s --kill-grace 1s \
+         --retry 2 --retry-delay 10s --retry-on 3,7-8,signal --crash-limit unlimited cmd",
+    );
+    let spec = &submit.spec;
+    assert_eq!(name(&submit), "n");
+    assert_eq!(submit.ids, TaskIds::Given([1, 4, 7, 10].map(hq_model::TaskId).into_iter().collect()));
+    let request = &spec.requests[0];
+    let shown: Vec<String> = request.resources.iter().map(|r| format!("{}={}", r.name, r.amount)).collect();
+    assert_eq!(shown, ["cpus=4 scatter", "gpus=0.5 compact", "mem=2048 compact"]);
+    assert_eq!((request.time_request.as_secs(), request.weight), (5400, 15_000));
+    assert_eq!((spec.priority, spec.pin), (-5, Pin::Omp));
+    assert_eq!(spec.cwd, b"sub");
+    assert_eq!(spec.env, [(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), Vec::new())]);
+    assert_eq!(spec.stdin, b"input");
+    assert!(spec.task_dir);
+    assert_eq!(spec.stdout, Output::None);
+    assert_eq!(spec.stderr, Output::File { path: b"e".to_vec(), remove_if_finished: true });
+    assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
+    let warning = spec.warning.expect("a warning");
+    assert_eq!((warning.signal, warning.before.as_secs()), (10, 30));
+    assert_eq!(spec.kill_grace, Duration::from_secs(1));
+    assert_eq!((spec.retry.max, spec.retry.delay.as_secs()), (2, 10));
+    assert_eq!((spec.retry.on.codes.as_slice(), spec.retry.on.signal), (&[3, 7, 8][..], true));
+    assert_eq!(spec.crash_limit, CrashLimit::Unlimited);
+}
+
+#[test]
+fn cpus_are_one_unless_something_is_said() {
+    let place = Place::new();
+    let cpus = |line: &str| place.submit(line).spec.requests[0].resources[0].amount;
+    assert_eq!(cpus("cmd"), AmountRequest::Some(Amount::whole(1), Policy::Compact));
+    assert_eq!(cpus("--cpus all cmd"), AmountRequest::All);
+    assert_eq!(cpus("--resource cpus=3 cmd"), AmountRequest::Some(Amount::whole(3), Policy::Compact));
+    assert_eq!(
+        place.error("--cpus 1 --resource cpus=3 cmd"),
+        "cpus is requested twice; give one amount for it"
+    );
+    assert!(place.error("--resource x=1 --resource x=2 cmd").contains("x is requested twice"));
+    assert!(place.error("--cpus 0 cmd").contains("Zero resources cannot be requested"));
+}
+
+#[test]
+fn entries_become_tasks() {
+    let place = Place::new().file("lines", "a\nb\nc\n").file("json", "[1, {\"x\": 2}]").stdin("s\nt\n");
+    let entries = |line: &str| {
+        let submit = place.submit(line);
+        let texts: Vec<String> =
+            submit.entries.iter().map(|e| String::from_utf8_lossy(e).into_owned()).collect();
+        (submit.ids, texts.join("|"))
+    };
+    assert_eq!(entries("--each-line lines cmd"), (TaskIds::Next(3), "a|b|c".into()));
+    assert_eq!(entries("--from-json json cmd"), (TaskIds::Next(2), "1|{\"x\":2}".into()));
+    assert_eq!(entries("--each-line - cmd"), (TaskIds::Next(2), "s|t".into()));
+    let given = TaskIds::Given(IdSet::range(1, 2));
+    assert_eq!(entries("--each-line lines --array 1-9 cmd"), (given, "b|c".into()));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let place = Place::new().file("empty", "").file("object", "{}").file("short", "a\n");
+    for (line, expected) in [
+        ("--each-line none cmd", "cannot read the entries in none: No such file or directory (os error 2)"),
+        ("--each-line empty cmd", "empty is empty: there is no line to make a task of"),
+        (
+            "--from-json object cmd",
+            "object holds an object, not an array: --from-json makes a task of each element of an array",
+        ),
+        (
+            "--each-line short --array 5-6 cmd",
+            "--array 5-6 chooses nothing: short has 1 lines, counted from 0",
+        ),
+        (
+            "--stdin=none cmd",
+            "cannot read the tasks' standard input none: No such file or directory (os error 2)",
+        ),
+        (
+            "--stdin --each-line - cmd",
+            "standard input can be read once only: both --stdin and --each-line - want it",
+        ),
+        ("--cwd '%{CWD}/x' cmd", "%{CWD} cannot be used in --cwd: it is what --cwd sets"),
+        (
+            "--signal USR1@1m cmd",
+            "--signal needs --time-limit: it says how long before that limit the signal comes",
+        ),
+        ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
+        ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
+        (
+            "--nodes 2 cmd",
+            "--nodes is not there in this release: a task runs within one worker; leave the option out, or \
+             start the job's own launcher in one task",
+        ),
+        (
+            "--stream d cmd",
+            "--stream is not there in this release: outputs are not collected in streams yet; use --stdout \
+             and --stderr with paths, or none",
+        ),
+        (
+            "--directives file none",
+            "cannot read the script DIR/none for #HQ lines: No such file or directory (os error 2)",
+        ),
+    ] {
+        assert_eq!(place.error(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn clap_refuses_what_contradicts_itself() {
+    let place = Place::new();
+    for (line, word) in [
+        ("--each-line a --from-json b cmd", "--from-json"),
+        ("--wait --progress cmd", "--progress"),
+        ("--job 1 --name x cmd", "--name"),
+        ("--job 1 --max-fails 1 cmd", "--max-fails"),
+        ("--array 5-1 cmd", "--array"),
+        ("--array '' cmd", "--array"),
+        ("--crash-limit 0 cmd", "--crash-limit"),
+        ("--name 'a\tb' cmd", "--name"),
+        ("--time-limit soon cmd", "--time-limit"),
+        ("--weight 0 cmd", "--weight"),
+    ] {
+        let error = place.error(line);
+        assert!(error.contains(word), "{line}: {error}");
+    }
+}
+
+#[test]
+fn what_is_too_long_for_linux_is_refused_with_sizes() {
+    let place = Place::new().file("lines", format!("short\n{}\n", "x".repeat(131_072)));
+    let one = place.try_submit(["cmd", &"x".repeat(131_071)]).map(|_| ());
+    assert_eq!(one, Ok(()), "the longest argument");
+    let error = place.try_submit(["cmd", &"x".repeat(131_072)]).expect_err("too long");
+    assert!(
+        error.contains("argument 1 of the command has 131072 bytes; Linux passes at most 131071"),
+        "{error}"
+    );
+    let error =
+        place.try_submit(["--env", &format!("A={}", "x".repeat(131_070)), "cmd"]).expect_err("too long");
+    assert!(error.contains("the variable A has 131072 bytes"), "{error}");
+    let error = place.error("--each-line lines cmd");
+    assert!(error.contains("entry 1 has 131081 bytes"), "{error}");
+    let many = std::iter::repeat_n("x".repeat(100_000), 22);
+    let error = place.try_submit(["cmd".to_owned()].into_iter().chain(many)).expect_err("too many");
+    assert!(error.contains("have 2200") && error.contains("bytes together"), "{error}");
+}
+
+#[test]
+fn bytes_that_are_no_text_pass() {
+    let place = Place::new();
+    let odd = || OsString::from_vec(b"a\xffb".to_vec());
+    let env = OsString::from_vec(b"K\xfe=\xfd".to_vec());
+    let line: Vec<OsString> = vec![
+        "--cwd".into(),
+        odd(),
+        "--stdout".into(),
+        odd(),
+        "--env".into(),
+        env,
+        "--".into(),
+        "cmd".into(),
+        odd(),
+    ];
+    let submit = place.try_submit(line).expect("bytes").submit;
+    let spec = &submit.spec;
+    assert_eq!(spec.args[1], b"a\xffb");
+    assert_eq!(spec.cwd, b"a\xffb");
+    assert_eq!(spec.env, [(b"K\xfe".to_vec(), b"\xfd".to_vec())]);
+    assert_eq!(spec.stdout, Output::File { path: b"a\xffb".to_vec(), remove_if_finished: false });
+}
+
+#[test]
+fn warnings() {
+    let place = Place::new();
+    let none: [&str; 0] = [];
+    assert_eq!(place.warnings("--array 1-400 cmd"), none);
+    assert_eq!(place.warnings("--array 1-9 --stdout none --stderr none cmd"), none);
+    assert_eq!(place.warnings("--array 1-9 --cwd '%{TASK_ID}' --stdout o --stderr '%{CWD}/e' cmd"), none);
+    assert_eq!(place.warnings("--stdout o --stderr o cmd"), none);
+    insta::assert_debug_snapshot!(place.warnings(
+        "--array 1-1000 --stdout out/%{JOB_ID} --stderr '%{TASK}' --env A=1 --env A=2 --env A=3 cmd"
+    ));
+}
+
+#[test]
+fn open_jobs_get_tasks() {
+    let place = Place::new();
+    let submit = place.submit("--job 7 cmd");
+    assert_eq!((&submit.target, &submit.ids), (&Target::Open(JobId(7)), &TaskIds::Next(1)));
+    let submit = place.submit("--job 7 --array 3-4 cmd");
+    assert_eq!(submit.ids, TaskIds::Given(IdSet::range(3, 4)));
+}
+
+const SCRIPT: &str = "#!/bin/bash -e\n\n# a comment\n#HQ --name from-script --cpus=2 --env A=script\n#HQ --resource \
+                      mem=100 --resource x=1\n#HQX --name no\n   #HQ --time-limit \"1h 30m\"\necho hi\n#HQ --priority 7\n";
+
+#[test]
+fn a_script_brings_its_options() {
+    let place = Place::new().file("job.sh", SCRIPT);
+    let submit = place.submit("job.sh arg");
+    assert_eq!(name(&submit), "from-script");
+    assert_eq!(args(&submit), ["/bin/bash", "-e", "job.sh", "arg"]);
+    assert_eq!(submit.spec.time_limit, Some(Duration::from_secs(5400)));
+    assert_eq!(submit.spec.priority, 0, "what follows the first command is not read");
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 2 compact, mem: 100 MiB, x: 1 compact");
+}
+
+#[test]
+fn the_command_line_wins_over_the_script() {
+    let place = Place::new().file("job.sh", SCRIPT);
+    let submit = place.submit("--name own --cpus 3 --env A=own --resource x=5 --resource y=6 ./job.sh");
+    assert_eq!(name(&submit), "own");
+    let expected = "cpus: 3 compact, mem: 100 MiB, x: 5 compact, y: 6 compact";
+    assert_eq!(submit.spec.requests[0].to_string(), expected);
+    let values: Vec<&[u8]> = submit.spec.env.iter().map(|(_, v)| v.as_slice()).collect();
+    assert_eq!(values, [&b"script"[..], b"own"], "the later one wins");
+}
+
+#[test]
+fn where_directives_are_looked_for() {
+    let place = Place::new().file("job.sh", SCRIPT).file("job", SCRIPT).stdin(SCRIPT);
+    assert_eq!(name(&place.submit("job")), "job", "auto reads .sh only");
+    assert_eq!(args(&place.submit("job")), ["job"]);
+    assert_eq!(name(&place.submit("--directives file job")), "from-script");
+    assert_eq!(name(&place.submit("--directives=off job.sh")), "job.sh");
+    assert_eq!(args(&place.submit("--directives=off job.sh")), ["job.sh"]);
+    let piped = place.submit("--directives stdin bash -s");
+    assert_eq!((name(&piped), args(&piped)), ("from-script", vec!["bash".into(), "-s".into()]));
+    assert_eq!(piped.spec.stdin, SCRIPT.as_bytes());
+    assert_eq!(args(&place.submit("--directives stdin")), ["/bin/bash", "-e"]);
+    assert_eq!(args(&place.submit("elsewhere.sh")), ["elsewhere.sh"], "the worker may know it");
+}
+
+#[test]
+fn a_script_is_found_from_another_working_directory() {
+    let place = Place::new().file("job.sh", SCRIPT);
+    let script = place.dir.path().join("job.sh").display().to_string();
+    assert_eq!(args(&place.submit("--cwd /elsewhere job.sh")), ["/bin/bash", "-e", &script]);
+}
+
+#[test]
+fn directives_as_workflow_managers_write_them() {
+    let place = Place::new().file(
+        ".command.run",
+        "#!/bin/bash\n#HQ --name nf-task\n#HQ --cwd /work/a\\ b\n#HQ --resource mem=2048\n#HQ --cpus 4\n\
+         #HQ --time-limit 3600sec\n#HQ --resource gpus=1\n### ---\n",
+    );
+    let submit = place.submit("--directives=file .command.run");
+    assert_eq!(submit.spec.cwd, b"/work/a b");
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 4 compact, gpus: 1 compact, mem: 2 GiB");
+    assert_eq!(submit.spec.time_limit, Some(Duration::from_secs(3600)));
+    assert_eq!(args(&submit)[0], "/bin/bash");
+}
+
+#[test]
+fn bad_directives_name_the_script() {
+    let place = Place::new()
+        .file("quote.sh", "#HQ --name 'x\n")
+        .file("unknown.sh", "#HQ --nome x\n")
+        .file("command.sh", "#HQ echo\n")
+        .file("value.sh", "#HQ --cpus=none\n");
+    assert_eq!(place.error("quote.sh"), "the #HQ lines of quote.sh have a quote that is never closed");
+    for (line, word) in [("unknown.sh", "--nome"), ("command.sh", "echo"), ("value.sh", "--cpus")] {
+        let error = place.error(line);
+        assert!(error.starts_with(&format!("the #HQ lines of {line} are wrong: ")), "{error}");
+        assert!(error.contains(word) && !error.contains("--help"), "{error}");
+    }
+}
+
+#[test]
+fn directives_beyond_the_limit_are_not_read() {
+    let comment = format!("# {}\n", "x".repeat(1000)).repeat(40);
+    let place = Place::new().file("job.sh", format!("{comment}#HQ --name late\n"));
+    assert_eq!(name(&place.submit("job.sh")), "job.sh");
+}
+
+#[test]
+fn a_script_may_say_how_to_wait() {
+    let place = Place::new().file("job.sh", "#HQ --wait --on-notify 'echo it'\n");
+    let wait = place.prepared("job.sh").wait;
+    assert!(wait.wait && !wait.progress);
+    assert_eq!(wait.on_notify.as_deref(), Some("echo it"));
+    let wait = place.prepared("--progress job.sh").wait;
+    assert!(!wait.wait && wait.progress);
+}

@@ -1,0 +1,212 @@
+//! The values of single options: how each is written, and what is said when it is written wrongly.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
+use hq_model::task::{CrashLimit, RetryOn, Warning};
+use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
+
+/// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    hq_model::duration::parse(text).map_err(|e| e.to_string())
+}
+
+/// A set of task ids: `1-10,20,30-40:5`.
+pub fn ids(text: &str) -> Result<IdSet, String> {
+    text.parse::<IdSet>().map_err(|e| e.to_string())
+}
+
+/// A set of task ids with at least one in it.
+pub fn ids_some(text: &str) -> Result<IdSet, String> {
+    let set = ids(text)?;
+    if set.is_empty() { Err("no task id is in it".into()) } else { Ok(set) }
+}
+
+/// The value of `--cpus`.
+pub fn cpus(text: &str) -> Result<AmountRequest, String> {
+    request::parse_amount(CPUS, text).map_err(|e| e.to_string())
+}
+
+/// The value of `--resource`: `NAME=AMOUNT [POLICY]`.
+pub fn resource(text: &str) -> Result<ResourceRequest, String> {
+    let Some((name, amount)) = text.split_once('=') else {
+        return Err(format!("`{text}` has no '=': write NAME=AMOUNT, for example mem=4GiB or gpus=1"));
+    };
+    let name = name.trim();
+    request::check_name(name).map_err(|e| e.to_string())?;
+    let amount = request::parse_amount(name, amount.trim()).map_err(|e| e.to_string())?;
+    Ok(ResourceRequest { name: name.into(), amount })
+}
+
+/// The value of `--weight`: a number above zero, in 1/10000.
+pub fn weight(text: &str) -> Result<u32, String> {
+    let value: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
+    let units = (value * f64::from(WEIGHT_NEUTRAL)).round();
+    if !(units >= 1.0 && units <= f64::from(u32::MAX)) {
+        return Err(format!("a weight lies between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
+    }
+    Ok(units as u32)
+}
+
+/// The value of `--crash-limit`.
+pub fn crash_limit(text: &str) -> Result<CrashLimit, String> {
+    text.parse::<CrashLimit>().map_err(|e| e.to_string())
+}
+
+/// The value of `--retry-on`.
+pub fn retry_on(text: &str) -> Result<RetryOn, String> {
+    text.parse::<RetryOn>().map_err(|e| e.to_string())
+}
+
+/// The value of `--signal`: `NAME@DURATION`.
+pub fn warning(text: &str) -> Result<Warning, String> {
+    let Some((name, before)) = text.split_once('@') else {
+        return Err(format!("`{text}` has no '@': write NAME@DURATION, for example USR1@60s"));
+    };
+    let signal = signal_number(name)?;
+    let before = duration(before)?;
+    if before.is_zero() {
+        return Err("the signal must come some time before the limit, for example USR1@60s".into());
+    }
+    Ok(Warning { signal, before })
+}
+
+fn signal_number(name: &str) -> Result<u8, String> {
+    const UNCATCHABLE: [u8; 2] = [9, 19];
+    match signal::parse(name) {
+        Some(number) if !UNCATCHABLE.contains(&number) => Ok(number),
+        Some(number) => Err(format!("{} cannot warn a task: no program can catch it", signal::name(number))),
+        None => Err(format!("`{name}` is no signal; use a name such as USR1, INT or TERM, or a number")),
+    }
+}
+
+/// The value of `--name`.
+pub fn name(text: &str) -> Result<String, String> {
+    if text.contains(['\n', '\t', '\r', '\0']) {
+        return Err("a name must not contain a newline or a tab".into());
+    }
+    Ok(text.into())
+}
+
+/// The value of `--env`: `KEY[=VALUE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvArg {
+    /// Name of the variable.
+    pub key: ByteString,
+    /// Its value.
+    pub value: ByteString,
+}
+
+/// Parses [`EnvArg`].
+pub fn env(text: OsString) -> Result<EnvArg, String> {
+    let bytes = text.into_vec();
+    let (key, value) = match bytes.iter().position(|b| *b == b'=') {
+        Some(at) => (bytes[..at].to_vec(), bytes[at + 1..].to_vec()),
+        None => (bytes, Vec::new()),
+    };
+    if key.is_empty() {
+        return Err("the name of the variable is missing; write KEY=VALUE".into());
+    }
+    Ok(EnvArg { key, value })
+}
+
+/// The value of `--stdout` and `--stderr`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputArg {
+    /// `none`.
+    None,
+    /// `PATH`, `PATH:rm-if-finished` or `:rm-if-finished`.
+    File {
+        /// The path; the default one when missing.
+        path: Option<ByteString>,
+        /// Remove the file of a task that finished.
+        remove_if_finished: bool,
+    },
+}
+
+const REMOVE: &[u8] = b":rm-if-finished";
+
+/// Parses [`OutputArg`].
+pub fn output(text: OsString) -> Result<OutputArg, String> {
+    let bytes = text.as_os_str().as_bytes();
+    if bytes == b"none" {
+        return Ok(OutputArg::None);
+    }
+    let (path, remove_if_finished) = match bytes.strip_suffix(REMOVE) {
+        Some(path) => (path, true),
+        None => (bytes, false),
+    };
+    if path.is_empty() && !remove_if_finished {
+        return Err("the path is empty; write none to throw the output away".into());
+    }
+    let path = (!path.is_empty()).then(|| path.to_vec());
+    Ok(OutputArg::File { path, remove_if_finished })
+}
+
+/// The value of `--stdin[=FILE]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StdinArg {
+    /// Standard input of the submitting process.
+    Inherited,
+    /// A file.
+    File(PathBuf),
+}
+
+/// Parses [`StdinArg`]; `-` is standard input.
+pub fn stdin(text: OsString) -> Result<StdinArg, String> {
+    if text.is_empty() {
+        return Err("the path is empty".into());
+    }
+    Ok(if text == OsStr::new("-") { StdinArg::Inherited } else { StdinArg::File(text.into()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        let usr1 = |s| Warning { signal: 10, before: Duration::from_secs(s) };
+        assert_eq!(warning("USR1@60s"), Ok(usr1(60)));
+        assert_eq!(warning("sigusr1@1:30"), Ok(usr1(90)));
+        assert_eq!(warning("10@2m"), Ok(usr1(120)));
+        for bad in ["USR1", "KILL@1s", "9@1s", "FOO@1s", "USR1@0s", "USR1@soon"] {
+            assert!(warning(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn output_forms() {
+        let file = |path: Option<&str>, remove_if_finished| {
+            Ok(OutputArg::File { path: path.map(|p| p.as_bytes().to_vec()), remove_if_finished })
+        };
+        assert_eq!(output("none".into()), Ok(OutputArg::None));
+        assert_eq!(output("a/b".into()), file(Some("a/b"), false));
+        assert_eq!(output("a/b:rm-if-finished".into()), file(Some("a/b"), true));
+        assert_eq!(output(":rm-if-finished".into()), file(None, true));
+        assert!(output("".into()).is_err());
+    }
+
+    #[test]
+    fn environment_needs_a_name_only() {
+        let var = |key: &str, value: &str| Ok(EnvArg { key: key.into(), value: value.into() });
+        assert_eq!(env("A=b=c".into()), var("A", "b=c"));
+        assert_eq!(env("A".into()), var("A", ""));
+        assert!(env("=x".into()).is_err());
+    }
+
+    #[test]
+    fn crash_limits_and_weights() {
+        assert_eq!(crash_limit("3"), Ok(CrashLimit::Times(3)));
+        assert_eq!(crash_limit("never-restart"), Ok(CrashLimit::NeverRestart));
+        assert_eq!(crash_limit("unlimited"), Ok(CrashLimit::Unlimited));
+        assert!(crash_limit("0").is_err());
+        assert_eq!(weight("1.5"), Ok(15_000));
+        for bad in ["0", "-1", "nan", "inf", "x"] {
+            assert!(weight(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! A client's session with a server: blocking calls over one connection, made again when it breaks.
+//!
+//! A request that may be repeated (all but stopping and waiting ones) is sent again over a new
+//! connection when the old one breaks before the answer. Submits carry a key, so the server does them once.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Instant;
+
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::record::RequestKey;
+use hq_model::job::Target;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId};
+use hq_net::{AccessFile, Role};
+use tokio::runtime::Runtime;
+
+use crate::connection::Connection;
+use crate::error::ClientError;
+use crate::limits;
+
+/// Name of the link to the present server's directory.
+pub const CURRENT: &str = "hq-current";
+/// Name of the access file in it.
+pub const ACCESS: &str = "access.json";
+
+/// The access file of a server directory.
+pub fn access_path(server_dir: &Path) -> PathBuf {
+    server_dir.join(CURRENT).join(ACCESS)
+}
+
+/// A fresh key for a request that must be done once.
+///
+/// # Errors
+/// When the system has no randomness.
+pub fn request_key() -> Result<RequestKey, ClientError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| ClientError::System(std::io::Error::other(e.to_string())))?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// A session.
+pub struct Session {
+    runtime: Runtime,
+    source: Source,
+    access: AccessFile,
+    connection: Connection,
+}
+
+enum Source {
+    File(PathBuf),
+    Memory(Box<AccessFile>),
+}
+
+impl Session {
+    /// Connects to the server of a directory.
+    ///
+    /// # Errors
+    /// When there is no access file for clients, or nobody answers.
+    pub fn connect(server_dir: &Path) -> Result<Session, ClientError> {
+        Session::open(Source::File(access_path(server_dir)))
+    }
+
+    /// Connects to the server an access file in memory names.
+    ///
+    /// # Errors
+    /// When the file is not for clients, or nobody answers.
+    pub fn connect_to(access: AccessFile) -> Result<Session, ClientError> {
+        Session::open(Source::Memory(Box::new(access)))
+    }
+
+    fn open(source: Source) -> Result<Session, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let access = source.load()?;
+        let connection = runtime.block_on(dial(&access))?;
+        Ok(Session { runtime, source, access, connection })
+    }
+
+    /// Name of the server.
+    pub fn server_uid(&self) -> &str {
+        &self.access.server_uid
+    }
+
+    /// Asks, and gives the one answer. A refusal is an error.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
+        let repeats = may_repeat(&request);
+        let Session { runtime, source, access, connection } = self;
+        runtime.block_on(async {
+            let mut repeats_left = if repeats { limits::REPEATS_MAX } else { 0 };
+            loop {
+                let lost = match ask(connection, &request).await {
+                    Ok(ClientResponse::Error(error)) => return Err(error.into()),
+                    Ok(response) => return Ok(response),
+                    Err(lost) => lost,
+                };
+                if repeats_left == 0 {
+                    return Err(ClientError::Lost(lost));
+                }
+                repeats_left -= 1;
+                *connection = reconnect(source, access, lost).await?;
+            }
+        })
+    }
+
+    /// Begins to follow what a watching request tells.
+    ///
+    /// # Errors
+    /// When the server is lost.
+    pub fn watch(&mut self, request: ClientRequest) -> Result<Watch<'_>, ClientError> {
+        let mut watch = Watch::new(self, request);
+        watch.begin()?;
+        Ok(watch)
+    }
+
+    /// Submits, and follows the job from the moment it exists: what its tasks say at once is not missed.
+    /// The answer to the submit is given beside the watch.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn submit_and_watch(
+        &mut self,
+        submit: ClientRequest,
+        notifications: bool,
+    ) -> Result<(ClientResponse, Watch<'_>), ClientError> {
+        let of = |jobs| ClientRequest::WatchJobs { jobs, until_closed: false, notifications };
+        let only = |job: JobId| Selector::Ids(IdSet::single(TaskId(job.0)));
+        // A new job is the last one when the server reads the second request, unless another client's
+        // submit comes in between; then it is followed over a connection of its own.
+        let guess = match &submit {
+            ClientRequest::Submit { submit, .. } => match submit.target {
+                Target::Open(job) => only(job),
+                Target::New(_) => Selector::Last,
+            },
+            _ => return Err(ClientError::Unexpected),
+        };
+        let Session { runtime, connection, .. } = self;
+        let early = runtime.block_on(async {
+            let number = connection.send(&[&submit, &of(guess)]).await.ok()?;
+            let submitted = connection.answer(number - 1).await.ok()?;
+            if matches!(submitted, ClientResponse::Error(_)) {
+                return Some((submitted, None));
+            }
+            let first = connection.answer(number).await.ok();
+            Some((submitted, first.map(|first| (number, first))))
+        });
+        let (response, first) = match early {
+            Some((ClientResponse::Error(error), _)) => return Err(error.into()),
+            Some(early) => early,
+            // Lost: the key makes a repeated submit harmless.
+            None => (self.request(submit)?, None),
+        };
+        let ClientResponse::Submitted { job, .. } = response else {
+            return Err(ClientError::Unexpected);
+        };
+        let is_it = |first: &ClientResponse| matches!(first, ClientResponse::Progress(jobs) if matches!(jobs.as_slice(), [one] if one.job == job));
+        let mut watch = Watch::new(self, of(only(job)));
+        match first {
+            Some((number, first)) if is_it(&first) => {
+                watch.number = Some(number);
+                watch.first = Some(first);
+            }
+            _ => watch.renew()?,
+        }
+        Ok((response, watch))
+    }
+
+    /// Runs a future on this session's runtime: to make signal streams that [`Watch::next_or`] waits for.
+    pub fn enter<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _guard = self.runtime.enter();
+        make()
+    }
+}
+
+async fn ask(connection: &mut Connection, request: &ClientRequest) -> Result<ClientResponse, String> {
+    let number = connection.send(&[request]).await?;
+    connection.answer(number).await
+}
+
+// Tries for a while to reach the same server again. `lost` says how it was lost.
+async fn reconnect(
+    source: &Source,
+    access: &mut AccessFile,
+    lost: String,
+) -> Result<Connection, ClientError> {
+    let begin = Instant::now();
+    let mut delay = limits::RECONNECT_DELAY;
+    loop {
+        // A server that ended cleanly has removed its access file: there is nothing to wait for.
+        let Ok(found) = source.load() else {
+            return Err(ClientError::Lost(lost));
+        };
+        if found.server_uid != access.server_uid {
+            return Err(ClientError::Replaced {
+                expected: access.server_uid.clone(),
+                found: found.server_uid,
+            });
+        }
+        *access = found;
+        match dial(access).await {
+            Ok(connection) => return Ok(connection),
+            Err(_) if begin.elapsed() < limits::RECONNECT_TIME => tokio::time::sleep(delay).await,
+            Err(_) => return Err(ClientError::Lost(lost)),
+        }
+        delay = (delay * 2).min(limits::RECONNECT_DELAY_MAX);
+    }
+}
+
+impl Source {
+    fn load(&self) -> Result<AccessFile, ClientError> {
+        match self {
+            Source::File(path) => Ok(AccessFile::load(path)?),
+            Source::Memory(access) => Ok(AccessFile::clone(access)),
+        }
+    }
+}
+
+async fn dial(access: &AccessFile) -> Result<Connection, ClientError> {
+    Ok(Connection::open(access.endpoint(Role::Client)?).await?)
+}
+
+fn may_repeat(request: &ClientRequest) -> bool {
+    !matches!(
+        request,
+        ClientRequest::StopServer
+            | ClientRequest::StopWorkers { .. }
+            | ClientRequest::WaitWorkers { .. }
+            | ClientRequest::ForgetJobs { .. }
+            | ClientRequest::CloseJobs { .. }
+    )
+}
+
+/// A stream of answers to one request. When the server is lost and comes back, it is asked again.
+pub struct Watch<'a> {
+    session: &'a mut Session,
+    request: ClientRequest,
+    // None when the connection it was sent over is gone.
+    number: Option<u64>,
+    // An answer that was read before.
+    first: Option<ClientResponse>,
+    // Counts losses since the last answer.
+    repeats_left: u32,
+}
+
+/// What came first.
+pub enum Next<T> {
+    /// An answer.
+    Response(ClientResponse),
+    /// The other thing that was waited for.
+    Other(T),
+}
+
+impl Watch<'_> {
+    fn new(session: &mut Session, request: ClientRequest) -> Watch<'_> {
+        Watch { session, request, number: None, first: None, repeats_left: limits::REPEATS_MAX }
+    }
+
+    // Begins over a new connection, where nobody answers older requests.
+    fn renew(&mut self) -> Result<(), ClientError> {
+        let Session { runtime, source, access, connection } = &mut *self.session;
+        *connection = runtime.block_on(reconnect(source, access, "the connection broke".into()))?;
+        self.begin()
+    }
+
+    fn begin(&mut self) -> Result<(), ClientError> {
+        let Watch { session, request, number, .. } = self;
+        let Session { runtime, source, access, connection } = &mut **session;
+        *number = Some(runtime.block_on(begin(source, access, connection, request))?);
+        Ok(())
+    }
+
+    /// The next answer. After [`ClientResponse::WatchEnded`] there is none.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn next_response(&mut self) -> Result<ClientResponse, ClientError> {
+        match self.next_or(std::pin::pin!(std::future::pending::<()>()))? {
+            Next::Response(response) => Ok(response),
+            Next::Other(()) => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// The next answer, or the other thing, whatever comes first.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn next_or<F: Future>(&mut self, mut other: Pin<&mut F>) -> Result<Next<F::Output>, ClientError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Next::Response(first));
+        }
+        let Watch { session, request, number, repeats_left, .. } = self;
+        let Session { runtime, source, access, connection } = &mut **session;
+        runtime.block_on(async {
+            loop {
+                let current = match *number {
+                    Some(current) => current,
+                    None => {
+                        let again = begin(source, access, connection, request).await?;
+                        *number = Some(again);
+                        again
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    output = other.as_mut() => return Ok(Next::Other(output)),
+                    answer = connection.answer(current) => match answer {
+                        Ok(ClientResponse::Error(error)) => return Err(error.into()),
+                        Ok(response) => {
+                            *repeats_left = limits::REPEATS_MAX;
+                            return Ok(Next::Response(response));
+                        }
+                        Err(lost) if *repeats_left == 0 => return Err(ClientError::Lost(lost)),
+                        Err(lost) => {
+                            *repeats_left -= 1;
+                            *number = None;
+                            *connection = reconnect(source, access, lost).await?;
+                        }
+                    },
+                }
+            }
+        })
+    }
+
+    /// Asks something else meanwhile.
+    ///
+    /// # Errors
+    /// When the server refuses or is lost.
+    pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
+        let Session { runtime, connection, .. } = &mut *self.session;
+        match runtime.block_on(ask(connection, &request)) {
+            Ok(ClientResponse::Error(error)) => Err(error.into()),
+            Ok(response) => Ok(response),
+            Err(lost) => Err(ClientError::Lost(lost)),
+        }
+    }
+}
+
+async fn begin(
+    source: &Source,
+    access: &mut AccessFile,
+    connection: &mut Connection,
+    request: &ClientRequest,
+) -> Result<u64, ClientError> {
+    let mut repeats_left = limits::REPEATS_MAX;
+    loop {
+        match connection.send(&[request]).await {
+            Ok(number) => return Ok(number),
+            Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
+            Err(lost) => *connection = reconnect(source, access, lost).await?,
+        }
+        repeats_left -= 1;
+    }
+}

@@ -1,0 +1,88 @@
+//! What a journal needs of a file system: one directory of append-only files.
+//!
+//! Everything goes through these two traits, so that the simulator can lose power between any two bytes.
+
+use std::io;
+
+use crate::error::LockError;
+
+/// One directory that holds a journal.
+pub trait Disk {
+    /// An open file.
+    type File: DiskFile;
+    /// The exclusive right to change the directory; given back when dropped, and when the process dies.
+    type Lock;
+
+    /// Takes the exclusive right to change the directory.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] names the holder.
+    fn lock(&self) -> Result<Self::Lock, LockError>;
+
+    /// The names of all files, in no particular order.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] when there is none, or what the file system says.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+
+    /// Makes an empty file for appending and reading, in place of one of the same name.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+
+    /// Renames a file, in place of one that has the new name, atomically.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file. Those who have it open may read on.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes all earlier creations, renames and removals outlive a crash.
+    ///
+    /// # Errors
+    /// What the file system says; it is then unknown which of them do.
+    fn sync_dir(&self) -> io::Result<()>;
+
+    /// How a file is called in messages to people, such as its full path. An empty name means the directory.
+    fn path(&self, name: &str) -> String;
+}
+
+/// One open file of a [`Disk`].
+pub trait DiskFile {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads at a byte offset; fewer bytes than asked for are no error, 0 is the end.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all bytes at the end.
+    ///
+    /// # Errors
+    /// What the file system says; any part of the bytes may then be in the file.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes everything appended outlive a crash.
+    ///
+    /// # Errors
+    /// What the file system says; any part of what was not synced before may then be lost, even when a later
+    /// sync succeeds.
+    fn sync(&mut self) -> io::Result<()>;
+}

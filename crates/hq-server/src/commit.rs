@@ -1,0 +1,522 @@
+//! The journal thread: writes records in groups and lets out what was waiting for them.
+//!
+//! Records and messages come in the order in which they were decided. A message leaves when all
+//! records before it are as safe as its gate demands, and never before an earlier one to the same
+//! peer. While the journal cannot write (a full disk), everything gated waits, the write is tried
+//! again, and nothing that is not saved is acknowledged.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hq_core::record::Record;
+use hq_core::server::Gate;
+use hq_model::Timestamp;
+use tracing::{info, warn};
+
+use crate::limits::{
+    JOURNAL_QUEUE_BYTES_MAX, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL,
+};
+use crate::outbox::{Message, Outbox};
+
+/// Where records go: the journal, or a test's idea of one.
+pub(crate) trait Log: Send {
+    /// Takes a record; it is kept in memory until it is written.
+    fn append(&mut self, at: Timestamp, record: &Record);
+    /// Hands all appended records to the system. After an error it can be called again.
+    fn write(&mut self) -> Result<(), String>;
+    /// Has all written records on disk. After an error it can be called again.
+    fn sync(&mut self) -> Result<(), String>;
+}
+
+/// One thing to do, in order.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Save this.
+    Record(Timestamp, Box<Record>),
+    /// Send this when the gate is passed.
+    Send(Arc<Outbox>, Message, Gate),
+    /// Save everything, send everything, and end.
+    End,
+}
+
+/// The queue between the deciding thread and the journal thread.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    room: Condvar,
+    /// Number of records that are written.
+    written: AtomicU64,
+    /// Number of records that are on disk.
+    synced: AtomicU64,
+    /// The process was asked to end: nothing waits for long any more.
+    is_stopping: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    steps: Vec<Step>,
+    bytes: usize,
+    is_asleep: bool,
+}
+
+impl Commits {
+    /// True when so many records are as safe as the gate demands.
+    pub(crate) fn is_passed(&self, gate: Gate, records: u64) -> bool {
+        match gate {
+            Gate::Open => true,
+            Gate::Written => self.written.load(Ordering::Acquire) >= records,
+            Gate::Synced => self.synced.load(Ordering::Acquire) >= records,
+        }
+    }
+
+    /// Hands steps of so many bytes over, leaving `steps` empty. Waits while the queue is full.
+    pub(crate) fn push(&self, steps: &mut Vec<Step>, bytes: usize) {
+        let mut queue = self.lock();
+        while queue.bytes > JOURNAL_QUEUE_BYTES_MAX && !self.is_stopping.load(Ordering::Acquire) {
+            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.steps.append(steps);
+        queue.bytes += bytes;
+        if queue.is_asleep {
+            queue.is_asleep = false;
+            self.wake.notify_one();
+        }
+    }
+
+    /// The process was asked to end: nobody waits for room from now on.
+    pub(crate) fn stop(&self) {
+        let _queue = self.lock();
+        self.is_stopping.store(true, Ordering::Release);
+        self.room.notify_all();
+    }
+
+    /// Nothing comes any more: everything is saved and sent, and the thread ends.
+    pub(crate) fn end(&self) {
+        self.stop();
+        self.push(&mut vec![Step::End], 0);
+    }
+
+    // Records that were not even taken in.
+    fn records_waiting(&self) -> u64 {
+        let queue = self.lock();
+        queue.steps.iter().filter(|step| matches!(step, Step::Record(..))).count() as u64
+    }
+
+    /// Sleeps until there are steps, or for the time given. Moves them into `steps`, which must be empty.
+    fn take(&self, steps: &mut Vec<Step>, time: Option<Duration>) {
+        let mut queue = self.lock();
+        let deadline = time.map(|time| Instant::now() + time);
+        queue.is_asleep = queue.steps.is_empty();
+        while queue.is_asleep {
+            queue = match deadline {
+                None => self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let time = deadline.saturating_duration_since(Instant::now());
+                    if time.is_zero() {
+                        break;
+                    }
+                    self.wake.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        queue.is_asleep = false;
+        std::mem::swap(&mut queue.steps, steps);
+        queue.bytes = 0;
+        self.room.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The journal thread's work.
+pub(crate) struct Committer<L> {
+    log: L,
+    commits: Arc<Commits>,
+    /// Messages that wait for a write, then those that wait for a sync, each in order.
+    for_write: VecDeque<(Arc<Outbox>, Message)>,
+    for_sync: VecDeque<(Arc<Outbox>, Message)>,
+    /// Records taken in, written and synced so far.
+    taken: u64,
+    written: u64,
+    synced: u64,
+    /// When the oldest record that is not synced was taken in, about.
+    unsynced_since: Option<Instant>,
+    trouble: Option<Trouble>,
+    is_ending: bool,
+}
+
+/// The journal cannot write.
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    warned: Instant,
+    delay: Duration,
+}
+
+/// What the thread does next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    /// Take more steps as soon as there are any, or look again after this time.
+    Take(Option<Duration>),
+    /// Try again after this time, and take nothing more before.
+    Retry(Duration),
+    /// End.
+    End,
+}
+
+/// The journal could not be written before the end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unsaved {
+    /// Records that are lost; none of them was acknowledged.
+    pub(crate) records: u64,
+}
+
+impl<L: Log> Committer<L> {
+    /// A committer that takes steps from `commits`.
+    pub(crate) fn new(log: L, commits: Arc<Commits>) -> Self {
+        Committer {
+            log,
+            commits,
+            for_write: VecDeque::new(),
+            for_sync: VecDeque::new(),
+            taken: 0,
+            written: 0,
+            synced: 0,
+            unsynced_since: None,
+            trouble: None,
+            is_ending: false,
+        }
+    }
+
+    /// Works until [`Step::End`]. Gives the log back.
+    ///
+    /// # Errors
+    /// When the log could not be written until [`JOURNAL_STOP_TIME`] after the end was asked for.
+    pub(crate) fn run(mut self) -> Result<L, Unsaved> {
+        let mut steps = Vec::new();
+        let mut next = Next::Take(None);
+        let mut ending_since = None;
+        loop {
+            match next {
+                Next::Take(time) => self.commits.take(&mut steps, time),
+                Next::Retry(time) => std::thread::sleep(time),
+                Next::End => return Ok(self.log),
+            }
+            next = self.turn(&mut steps);
+            if self.commits.is_stopping.load(Ordering::Acquire) && matches!(next, Next::Retry(_)) {
+                let since = *ending_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= JOURNAL_STOP_TIME {
+                    return Err(Unsaved {
+                        records: self.taken - self.written + self.commits.records_waiting(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes steps in, saves what was taken in and lets out what waited for it.
+    pub(crate) fn turn(&mut self, steps: &mut Vec<Step>) -> Next {
+        for step in steps.drain(..) {
+            self.take_in(step);
+        }
+        if self.written < self.taken {
+            if let Err(error) = self.log.write() {
+                return self.in_trouble(&error);
+            }
+            self.written = self.taken;
+            self.commits.written.store(self.written, Ordering::Release);
+        }
+        for (outbox, message) in self.for_write.drain(..) {
+            outbox.release(message, false);
+        }
+        let mut time_left = self.time_until_sync();
+        if time_left.is_some_and(|time| time.is_zero()) {
+            if let Err(error) = self.log.sync() {
+                return self.in_trouble(&error);
+            }
+            self.synced = self.written;
+            self.commits.synced.store(self.synced, Ordering::Release);
+            self.unsynced_since = None;
+            time_left = None;
+        }
+        if time_left.is_none() {
+            for (outbox, message) in self.for_sync.drain(..) {
+                outbox.release(message, true);
+            }
+        }
+        if let Some(trouble) = self.trouble.take() {
+            info!(after_s = trouble.since.elapsed().as_secs(), "the journal is written again");
+        }
+        if self.is_ending {
+            return Next::End;
+        }
+        Next::Take(time_left)
+    }
+
+    // Records that nobody waits for are synced together with others, or after a while. `None` when all are.
+    fn time_until_sync(&mut self) -> Option<Duration> {
+        if self.synced == self.written {
+            return None;
+        }
+        let since = *self.unsynced_since.get_or_insert_with(Instant::now);
+        if self.is_ending || !self.for_sync.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        Some(JOURNAL_SYNC_DELAY.saturating_sub(since.elapsed()))
+    }
+
+    fn take_in(&mut self, step: Step) {
+        match step {
+            Step::Record(at, record) => {
+                self.log.append(at, &record);
+                self.taken += 1;
+            }
+            Step::Send(outbox, message, gate) => {
+                let after_sync = gate == Gate::Synced && self.synced < self.taken;
+                if after_sync || !(outbox.is_clear_of_syncs() || message.may_be_passed()) {
+                    outbox.hold_for_sync(&message);
+                    self.for_sync.push_back((outbox, message));
+                } else {
+                    self.for_write.push_back((outbox, message));
+                }
+            }
+            Step::End => self.is_ending = true,
+        }
+    }
+
+    fn in_trouble(&mut self, error: &str) -> Next {
+        let now = Instant::now();
+        let trouble = self.trouble.get_or_insert(Trouble { since: now, warned: now, delay: JOURNAL_RETRY.0 });
+        if trouble.since == now || now.duration_since(trouble.warned) >= JOURNAL_WARNING_INTERVAL {
+            trouble.warned = now;
+            let waiting = self.taken - self.synced;
+            warn!(error, waiting, "the journal cannot be written; answers wait until it can");
+        }
+        let delay = trouble.delay;
+        trouble.delay = (delay * 2).min(JOURNAL_RETRY.1);
+        Next::Retry(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_core::client_messages::ClientResponse;
+    use hq_core::worker_messages::ToWorker;
+    use hq_model::JobId;
+    use hq_net::queue::QueueReceiver;
+
+    use super::*;
+
+    /// A log that fails as often as it is told to and notes what it does.
+    #[derive(Default)]
+    struct Paper {
+        done: Vec<String>,
+        failing_writes: u32,
+        failing_syncs: u32,
+    }
+
+    impl Log for Paper {
+        fn append(&mut self, at: Timestamp, _: &Record) {
+            self.done.push(format!("append {}", at.0));
+        }
+        fn write(&mut self) -> Result<(), String> {
+            if self.failing_writes > 0 {
+                self.failing_writes -= 1;
+                return Err("no space left on device".to_owned());
+            }
+            self.done.push("write".to_owned());
+            Ok(())
+        }
+        fn sync(&mut self) -> Result<(), String> {
+            if self.failing_syncs > 0 {
+                self.failing_syncs -= 1;
+                return Err("input/output error".to_owned());
+            }
+            self.done.push("sync".to_owned());
+            Ok(())
+        }
+    }
+
+    struct Table {
+        committer: Committer<Paper>,
+        outbox: Arc<Outbox>,
+        queue: QueueReceiver<Message>,
+    }
+
+    impl Table {
+        fn new(log: Paper) -> Table {
+            let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20);
+            let committer = Committer::new(log, Arc::default());
+            Table { committer, outbox: Arc::new(outbox), queue }
+        }
+
+        fn send(&self, message: Message, gate: Gate) -> Step {
+            self.outbox.hold(&message);
+            Step::Send(self.outbox.clone(), message, gate)
+        }
+
+        fn turn(&mut self, mut steps: Vec<Step>) -> Next {
+            self.committer.turn(&mut steps)
+        }
+
+        // What has left so far, in order.
+        fn left(&mut self) -> Vec<String> {
+            let left = std::iter::from_fn(|| self.queue.try_recv());
+            let text = |message| match message {
+                Message::Answer(request, _) => format!("answer {request}"),
+                Message::Worker(ToWorker::Saved { report }) => format!("saved {report}"),
+                Message::Worker(_) => "worker".to_owned(),
+                Message::Close => "close".to_owned(),
+            };
+            left.map(text).collect()
+        }
+
+        fn done(&mut self) -> Vec<String> {
+            std::mem::take(&mut self.committer.log.done)
+        }
+    }
+
+    fn record(at: u64) -> Step {
+        Step::Record(Timestamp(at), Box::new(Record::JobClosed { job: JobId(1) }))
+    }
+
+    fn answer(request: u64) -> Message {
+        Message::Answer(request, ClientResponse::Done)
+    }
+
+    fn run() -> Message {
+        Message::Worker(ToWorker::Run(Vec::new()))
+    }
+
+    fn saved(report: u64) -> Message {
+        Message::Worker(ToWorker::Saved { report })
+    }
+
+    #[test]
+    fn many_records_share_one_write_and_one_sync() {
+        let mut table = Table::new(Paper::default());
+        let steps = vec![
+            record(1),
+            table.send(answer(1), Gate::Synced),
+            record(2),
+            table.send(answer(2), Gate::Synced),
+        ];
+        assert_eq!(table.turn(steps), Next::Take(None));
+        assert_eq!(table.done(), ["append 1", "append 2", "write", "sync"]);
+        assert_eq!(table.left(), ["answer 1", "answer 2"]);
+        assert!(table.outbox.is_clear());
+        assert!(table.committer.commits.is_passed(Gate::Synced, 2));
+        assert!(!table.committer.commits.is_passed(Gate::Written, 3));
+    }
+
+    #[test]
+    fn while_the_disk_is_full_everything_gated_waits_and_then_leaves_in_order() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let steps = vec![
+            record(1),
+            table.send(run(), Gate::Written),
+            table.send(answer(1), Gate::Synced),
+            table.send(answer(2), Gate::Open),
+        ];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.turn(Vec::new()), Next::Retry(JOURNAL_RETRY.0 * 2));
+        assert!(table.left().is_empty() && !table.outbox.is_clear());
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(table.left(), ["worker", "answer 1", "answer 2"]);
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn what_waits_for_a_write_leaves_although_the_sync_fails() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![record(1), table.send(run(), Gate::Written), table.send(answer(1), Gate::Synced)];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.left(), ["worker"]);
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(table.left(), ["answer 1"]);
+        // The records were not written a second time.
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn only_an_acknowledgement_of_a_report_may_be_passed() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![
+            record(1),
+            table.send(saved(7), Gate::Synced),
+            table.send(run(), Gate::Written),
+            table.send(answer(1), Gate::Synced),
+            table.send(Message::Close, Gate::Open),
+        ];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.left(), ["worker"]);
+        table.turn(Vec::new());
+        assert_eq!(table.left(), ["saved 7", "answer 1", "close"]);
+    }
+
+    #[test]
+    fn nothing_is_synced_that_nobody_waits_for_until_a_while_has_passed() {
+        let mut table = Table::new(Paper::default());
+        let steps = vec![record(1), table.send(run(), Gate::Written)];
+        match table.turn(steps) {
+            Next::Take(Some(time)) => assert!(time <= JOURNAL_SYNC_DELAY),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(table.done(), ["append 1", "write"]);
+        assert_eq!(table.left(), ["worker"]);
+        // A later answer to somebody who looks waits for what it may show.
+        let steps = vec![table.send(answer(1), Gate::Synced)];
+        assert_eq!(table.turn(steps), Next::Take(None));
+        assert_eq!(table.done(), ["sync"]);
+        assert_eq!(table.left(), ["answer 1"]);
+    }
+
+    #[test]
+    fn the_end_comes_after_everything_is_saved_and_sent() {
+        let mut table = Table::new(Paper { failing_syncs: 1, ..Paper::default() });
+        let steps = vec![record(1), table.send(answer(1), Gate::Synced), Step::End];
+        assert_eq!(table.turn(steps), Next::Retry(JOURNAL_RETRY.0));
+        assert_eq!(table.turn(Vec::new()), Next::End);
+        assert_eq!(table.left(), ["answer 1"]);
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn a_full_queue_lets_go_when_the_process_is_asked_to_end() {
+        let commits = Commits::default();
+        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        thread_waits_until(&commits, || commits.stop());
+        let mut steps = Vec::new();
+        commits.take(&mut steps, None);
+        assert_eq!(steps.len(), 2);
+    }
+
+    #[test]
+    fn a_full_queue_takes_more_when_some_was_taken() {
+        let commits = Commits::default();
+        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        let mut steps = Vec::new();
+        thread_waits_until(&commits, || commits.take(&mut steps, None));
+        assert_eq!(steps.len(), 1);
+        assert_eq!(commits.records_waiting(), 1);
+    }
+
+    // A push from another thread ends, and not before `release`.
+    fn thread_waits_until(commits: &Commits, release: impl FnOnce()) {
+        let is_released = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let pushing = scope.spawn(|| {
+                commits.push(&mut vec![record(2)], 1);
+                assert!(is_released.load(Ordering::SeqCst), "the queue was full");
+            });
+            is_released.store(true, Ordering::SeqCst);
+            release();
+            pushing.join().expect("it ends after the release");
+        });
+    }
+}

@@ -1,0 +1,200 @@
+//! The deciding thread: feeds the server machine with what has come in, and sends its effects where
+//! they belong. It touches no socket and no file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hq_core::record::Record;
+use hq_core::server::{ConnectionId, Effect, Gate, Input, Server};
+use hq_model::Timestamp;
+use tracing::info;
+
+use crate::clock::Clock;
+use crate::commit::{Commits, Step};
+use crate::inbox::{Entry, Event, Inbox, Room};
+use crate::limits::STALL_MIN;
+use crate::outbox::{Message, Outbox};
+use crate::weight;
+
+/// Shortest sleep, so that a time that has just come is not waited for in circles.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The deciding thread's work.
+pub(crate) struct Decider {
+    machine: Server,
+    clock: Clock,
+    inbox: Arc<Inbox>,
+    router: Router,
+    /// Run once, before the last answers leave.
+    before_end: Box<dyn FnOnce() + Send>,
+}
+
+/// Where effects go.
+pub(crate) struct Router {
+    connections: HashMap<ConnectionId, Arc<Outbox>>,
+    /// `None` without a journal: then every gate is open.
+    commits: Option<Arc<Commits>>,
+    /// Records handed to the journal so far.
+    records: u64,
+    steps: Vec<Step>,
+    steps_bytes: usize,
+}
+
+impl Decider {
+    /// A decider for a machine that is restored but not started. `before_end` is run once, before the
+    /// answer to whoever asked the server to end leaves.
+    pub(crate) fn new(
+        machine: Server,
+        clock: Clock,
+        inbox: Arc<Inbox>,
+        commits: Option<Arc<Commits>>,
+        before_end: Box<dyn FnOnce() + Send>,
+    ) -> Self {
+        Decider { machine, clock, inbox, router: Router::new(commits), before_end }
+    }
+
+    /// Starts the machine under this name and works until it wants to end, or something is broken.
+    /// Then the journal is told to end, too. Gives the connections that are left.
+    pub(crate) fn run(mut self, uid: String) -> Vec<Arc<Outbox>> {
+        let mut effects = Vec::new();
+        let mut entries = Vec::new();
+        let start = self.clock.at(Instant::now());
+        self.machine.start(start, uid, &mut effects);
+        self.machine.settle(start, &mut effects);
+        self.router.route(&mut effects);
+        let mut is_over = false;
+        while !is_over {
+            let deadline =
+                (self.machine.next_wakeup()).map(|time| self.clock.when(time).max(Instant::now() + NAP));
+            let slept = Instant::now();
+            self.inbox.take(&mut entries, deadline);
+            let woken = Instant::now();
+            // Woken late by far: the process, or the machine it runs on, stood still.
+            if deadline.is_some_and(|deadline| woken > deadline + STALL_MIN) {
+                self.clock.missed(woken - slept, woken);
+            }
+            is_over = self.turn(&mut entries, &mut effects);
+            let done = Instant::now();
+            if done - woken > STALL_MIN {
+                self.clock.missed(done - woken, done);
+            }
+        }
+        (self.before_end)();
+        self.router.route(&mut effects);
+        self.router.end();
+        self.router.connections.into_values().collect()
+    }
+
+    // Handles what has come in. True when it is time to end; the last effects are then left.
+    fn turn(&mut self, entries: &mut Vec<Entry>, effects: &mut Vec<Effect>) -> bool {
+        let mut room = Room::none();
+        let mut is_broken = false;
+        let has_input = !entries.is_empty();
+        for entry in entries.drain(..) {
+            let (at, event, taken) = entry.into_parts();
+            room.add(taken);
+            let now = self.clock.at(at);
+            match event {
+                Event::Opened(connection, outbox) => self.router.open(connection, outbox),
+                Event::Input(input) => self.handle(now, input, effects),
+                Event::Broken => is_broken = true,
+            }
+        }
+        let now = self.clock.at(Instant::now());
+        if !has_input {
+            self.machine.handle(now, Input::Tick, effects);
+        }
+        self.machine.settle(now, effects);
+        let is_over = is_broken || effects.contains(&Effect::Exit);
+        if !is_over {
+            self.router.route(effects);
+        }
+        self.inbox.give_back(room);
+        is_over
+    }
+
+    fn handle(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
+        if let Input::ClientGone { connection } | Input::WorkerGone { connection } = &input {
+            self.router.close(*connection);
+        }
+        self.machine.handle(now, input, effects);
+    }
+}
+
+impl Router {
+    /// A router without connections.
+    pub(crate) fn new(commits: Option<Arc<Commits>>) -> Router {
+        Router { connections: HashMap::new(), commits, records: 0, steps: Vec::new(), steps_bytes: 0 }
+    }
+
+    /// A connection is there.
+    pub(crate) fn open(&mut self, connection: ConnectionId, outbox: Arc<Outbox>) {
+        self.connections.insert(connection, outbox);
+    }
+
+    /// A connection is gone: what is still meant for it is dropped.
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        self.connections.remove(&connection);
+    }
+
+    /// Sends effects where they belong, in order.
+    pub(crate) fn route(&mut self, effects: &mut Vec<Effect>) {
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Persist { at, record } => self.persist(at, record),
+                Effect::Answer { connection, request, body, gate } => {
+                    self.send(connection, Message::Answer(request, body), gate);
+                }
+                Effect::ToWorker { connection, message, gate } => {
+                    self.send(connection, Message::Worker(message), gate);
+                }
+                Effect::Close { connection } => {
+                    self.send(connection, Message::Close, Gate::Open);
+                    self.connections.remove(&connection);
+                }
+                Effect::WorkerJoined { connection, worker } => {
+                    if let Some(outbox) = self.connections.get(&connection) {
+                        info!(%worker, peer = outbox.peer(), "worker joined");
+                    }
+                }
+                Effect::Exit => {}
+            }
+        }
+        if let Some(commits) = self.commits.as_ref().filter(|_| !self.steps.is_empty()) {
+            commits.push(&mut self.steps, self.steps_bytes);
+            self.steps_bytes = 0;
+        }
+    }
+
+    /// Nothing comes any more: the journal saves what it has, within bounds, and ends.
+    pub(crate) fn end(&mut self) {
+        if let Some(commits) = &self.commits {
+            commits.end();
+        }
+    }
+
+    fn persist(&mut self, at: Timestamp, record: Record) {
+        if let Record::WorkerEnded { worker, end } = &record {
+            info!(%worker, ?end, "worker gone");
+        }
+        if self.commits.is_some() {
+            self.records += 1;
+            self.steps_bytes += weight::of_record(&record);
+            self.steps.push(Step::Record(at, Box::new(record)));
+        }
+    }
+
+    fn send(&mut self, connection: ConnectionId, message: Message, gate: Gate) {
+        // A peer that is gone needs no words.
+        let Some(outbox) = self.connections.get(&connection) else { return };
+        let passed = self.commits.as_ref().is_none_or(|commits| commits.is_passed(gate, self.records));
+        if passed && (outbox.is_clear() || message.may_be_passed()) {
+            outbox.send(message);
+        } else {
+            outbox.hold(&message);
+            self.steps_bytes += message.weight();
+            self.steps.push(Step::Send(outbox.clone(), message, gate));
+        }
+    }
+}

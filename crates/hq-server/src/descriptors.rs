@@ -1,0 +1,35 @@
+//! How many connections this process may have.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::limits::DESCRIPTORS_RESERVED;
+
+/// Raises the limit on open files as far as the process may, and gives the number of connections
+/// that it then can have.
+pub(crate) fn raise_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let limit = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    connections(limit)
+}
+
+fn connections(limit: Option<u64>) -> usize {
+    // No limit means the kernel's own, which is far above what a semaphore counts here.
+    let limit = limit.unwrap_or(u64::MAX).min(1 << 20);
+    usize::try_from(limit.saturating_sub(DESCRIPTORS_RESERVED).max(1)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_descriptors_are_kept_for_other_things() {
+        for (limit, expected) in [(Some(1024), 960), (Some(10), 1), (None, (1 << 20) - 64)] {
+            assert_eq!(connections(limit), expected);
+        }
+    }
+}

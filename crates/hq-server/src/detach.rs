@@ -1,0 +1,128 @@
+//! Putting the server in the background, before any thread exists.
+//!
+//! The process forks twice, so that the server has no terminal and is nobody's child. The first
+//! process waits until the server answers or says why it does not.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::error::ServerError;
+
+/// Who returns from [`detach()`].
+#[derive(Debug)]
+pub enum Detached {
+    /// The first process, after the server has answered: its numbered directory.
+    Started(PathBuf),
+    /// The first process, after the server has given up.
+    Failed {
+        /// Why.
+        error: String,
+        /// What the user can do about it; may be empty.
+        hint: String,
+    },
+    /// The process in the background; goes into [`crate::ServerOptions::detached`].
+    Child(Child),
+}
+
+/// The background process' line to the process that waits for it.
+#[derive(Debug)]
+pub struct Child {
+    line: OwnedFd,
+}
+
+const STARTED: u8 = b'+';
+const FAILED: u8 = b'-';
+
+/// Splits off a process in the background. To be called while the process has one thread.
+///
+/// # Errors
+/// When the system refuses to fork.
+pub fn detach() -> io::Result<Detached> {
+    let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
+    if fork()? {
+        drop(writing);
+        return Ok(listen(File::from(reading)));
+    }
+    drop(reading);
+    rustix::process::setsid()?;
+    if fork()? {
+        exit_quietly();
+    }
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(Detached::Child(Child { line: writing }))
+}
+
+impl Child {
+    /// From now on, what the process says goes to this file.
+    pub(crate) fn log_to(&self, path: &Path) -> io::Result<()> {
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        rustix::stdio::dup2_stdout(&log)?;
+        rustix::stdio::dup2_stderr(&log)?;
+        Ok(())
+    }
+
+    /// Tells the waiting process that the server answers.
+    pub(crate) fn started(self, instance: &Path) {
+        self.tell(STARTED, instance.as_os_str().as_bytes());
+    }
+
+    /// Tells the waiting process why there is no server.
+    pub(crate) fn failed(self, error: &ServerError) {
+        self.tell(FAILED, format!("{error}\0{}", error.hint()).as_bytes());
+    }
+
+    fn tell(self, word: u8, text: &[u8]) {
+        let mut line = File::from(self.line);
+        // When nobody waits any more, there is nobody to tell.
+        let _ = line.write_all(&[&[word], text].concat());
+    }
+}
+
+fn listen(mut line: File) -> Detached {
+    let mut said = Vec::new();
+    if let Err(error) = line.read_to_end(&mut said) {
+        let error = format!("the server's process cannot be heard: {error}");
+        return Detached::Failed { error, hint: String::new() };
+    }
+    match said.split_first() {
+        Some((&STARTED, path)) => Detached::Started(std::ffi::OsString::from_vec(path.to_vec()).into()),
+        Some((_, reason)) => {
+            let reason = String::from_utf8_lossy(reason);
+            let (error, hint) = reason.split_once('\0').unwrap_or((&reason, ""));
+            Detached::Failed { error: error.to_owned(), hint: hint.to_owned() }
+        }
+        None => Detached::Failed {
+            error: "the server's process ended before the server answered".to_owned(),
+            hint: "see server.log in the latest numbered directory of the server directory".to_owned(),
+        },
+    }
+}
+
+// True in the parent.
+fn fork() -> io::Result<bool> {
+    assert_eq!(threads(), 1, "a process with threads cannot be split");
+    // SAFETY: the process has one thread, so the child's memory is whole.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(child != 0),
+    }
+}
+
+fn threads() -> usize {
+    // Where /proc cannot be read, the caller is trusted.
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+// Without running what was registered for the exit of the first process.
+fn exit_quietly() -> ! {
+    // SAFETY: ends the process; nothing runs after it.
+    unsafe { libc::_exit(0) }
+}

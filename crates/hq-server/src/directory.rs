@@ -1,0 +1,320 @@
+//! The server directory: numbered directories, one a start, the link `hq-current` to the latest, and
+//! the lock that keeps a second server out.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use hq_net::AccessFile;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use tracing::warn;
+
+use crate::error::ServerError;
+
+/// Name of the link to the directory of the latest start.
+pub const CURRENT: &str = "hq-current";
+/// Name of the access file in a numbered directory.
+pub const ACCESS: &str = "access.json";
+/// Name of the log of a detached server in its numbered directory.
+pub const LOG: &str = "server.log";
+/// Name of the journal in the server directory.
+pub const JOURNAL: &str = "journal";
+const IDENTITY: &str = "identity.json";
+const LOCK: &str = "lock";
+
+/// Path of the access file that clients and workers of a server directory read.
+pub fn access_path(server_dir: &Path) -> PathBuf {
+    server_dir.join(CURRENT).join(ACCESS)
+}
+
+/// A server directory.
+#[derive(Clone, Debug)]
+pub struct ServerDir {
+    path: PathBuf,
+}
+
+/// The lock of the living server; released when it is dropped or its process dies.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub enum NoLock {
+    /// A living process has it: its id, if it could be read.
+    Taken(Option<u32>),
+    /// The file cannot be used.
+    Error(ServerError),
+}
+
+/// The numbered directory of one start.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    path: PathBuf,
+}
+
+impl ServerDir {
+    /// Opens a directory, made for its owner alone if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made or is no directory.
+    pub fn open(path: &Path) -> Result<ServerDir, ServerError> {
+        let error =
+            |source| ServerError::Directory { what: "the server directory", path: path.to_owned(), source };
+        make_private(path, true).map_err(error)?;
+        let path = fs::canonicalize(path).map_err(error)?;
+        let metadata = fs::metadata(&path).map_err(error)?;
+        if !metadata.is_dir() {
+            return Err(error(io::ErrorKind::NotADirectory.into()));
+        }
+        if metadata.permissions().mode() & 0o022 != 0 {
+            let hint = "whoever may write there can lead clients to another server; use `chmod go-w`";
+            warn!(path = %path.display(), hint, "the server directory may be written by others");
+        }
+        Ok(ServerDir { path })
+    }
+
+    /// Its absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the journal is unless another place is given.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL)
+    }
+
+    /// Where names, ports and keys are kept from one start to the next, with the server's private keys.
+    pub fn identity(&self) -> PathBuf {
+        self.path.join(IDENTITY)
+    }
+
+    /// Takes the lock. On a file system without locks it is always free.
+    ///
+    /// # Errors
+    /// When a living server has it.
+    pub fn lock(&self) -> Result<Lock, NoLock> {
+        let path = self.path.join(LOCK);
+        let error = |source| {
+            NoLock::Error(ServerError::Directory { what: "the lock file", path: path.clone(), source })
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(error)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // A pid that cannot be read is not shown.
+                let _ = (&file).take(20).read_to_string(&mut text);
+                return Err(NoLock::Taken(text.trim().parse().ok()));
+            }
+            Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {
+                warn!(path = %path.display(), "no file locks here: a second server is noticed by its answer only");
+            }
+            Err(errno) => return Err(error(errno.into())),
+        }
+        let write = |file: &mut File| {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        write(&mut file).map_err(error)?;
+        Ok(Lock { _file: file })
+    }
+
+    /// The access file of the latest start, if it is there and whole.
+    pub fn current_access(&self) -> Option<AccessFile> {
+        AccessFile::load(&access_path(&self.path)).ok()
+    }
+
+    /// Makes the next numbered directory.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new_instance(&self) -> Result<Instance, ServerError> {
+        let error =
+            |source| ServerError::Directory { what: "the server directory", path: self.path.clone(), source };
+        let mut number = self.last_number().map_err(error)? + 1;
+        loop {
+            let path = self.path.join(format!("{number:03}"));
+            match make_private(&path, false) {
+                Ok(()) => return Ok(Instance { path }),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(e) => return Err(error(e)),
+            }
+        }
+    }
+
+    /// Makes a numbered directory the current one; whoever looks sees the old one or the new one.
+    ///
+    /// # Errors
+    /// When the link cannot be made.
+    pub fn set_current(&self, instance: &Instance) -> Result<(), ServerError> {
+        let link = self.path.join(CURRENT);
+        let temporary = self.path.join(format!(".{CURRENT}.{}", std::process::id()));
+        let target = instance.path.file_name().unwrap_or_default();
+        let made = symlink(target, &temporary).or_else(|e| match e.kind() {
+            // Left by a process of our id that died.
+            io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&temporary)?;
+                symlink(target, &temporary)
+            }
+            _ => Err(e),
+        });
+        made.and_then(|()| fs::rename(&temporary, &link)).map_err(|source| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&temporary);
+            ServerError::Directory { what: "the link", path: link, source }
+        })
+    }
+
+    /// Puts a journal aside under a numbered name. Gives the new name; `None` when there is no journal.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub fn put_aside(journal: &Path) -> Result<Option<PathBuf>, ServerError> {
+        let error = |source| ServerError::Directory { what: "the journal", path: journal.to_owned(), source };
+        if fs::symlink_metadata(journal).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        let mut number = 1;
+        loop {
+            let mut name = journal.as_os_str().to_owned();
+            name.push(format!(".{number:03}"));
+            let aside = PathBuf::from(name);
+            if fs::symlink_metadata(&aside).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+                fs::rename(journal, &aside).map_err(error)?;
+                return Ok(Some(aside));
+            }
+            number += 1;
+        }
+    }
+
+    fn last_number(&self) -> io::Result<u32> {
+        let mut last = 0;
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let digits = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+            last = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0).max(last);
+        }
+        Ok(last)
+    }
+}
+
+impl Instance {
+    /// Its absolute path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its access file.
+    pub fn access(&self) -> PathBuf {
+        self.path.join(ACCESS)
+    }
+
+    /// The log of a detached server.
+    pub fn log(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
+    /// Removes the directory if it is empty: of a start that came to nothing.
+    pub fn discard(&self) {
+        // It is kept when it holds a log.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn make_private(path: &Path, with_parents: bool) -> io::Result<()> {
+    if with_parents && let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent)?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if with_parents && e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    fn fixture() -> (tempfile::TempDir, ServerDir) {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let dir = ServerDir::open(&temporary.path().join("a/b")).expect("it can be made");
+        (temporary, dir)
+    }
+
+    #[test]
+    fn each_start_gets_the_next_number_and_the_link() {
+        let (_temporary, dir) = fixture();
+        assert_eq!(mode(dir.path()), 0o700);
+        for number in ["001", "002", "003"] {
+            let instance = dir.new_instance().expect("it can be made");
+            assert_eq!(instance.path(), dir.path().join(number));
+            assert_eq!(mode(instance.path()), 0o700);
+            dir.set_current(&instance).expect("the link can be made");
+            assert_eq!(fs::read_link(dir.path().join(CURRENT)).expect("a link"), Path::new(number));
+        }
+        fs::create_dir(dir.path().join("1207")).expect("writable");
+        fs::remove_dir(dir.path().join("002")).expect("it is empty");
+        assert_eq!(dir.new_instance().expect("it can be made").path(), dir.path().join("1208"));
+    }
+
+    #[test]
+    fn a_start_that_comes_to_nothing_leaves_nothing_but_its_log() {
+        let (_temporary, dir) = fixture();
+        let instance = dir.new_instance().expect("it can be made");
+        fs::write(instance.log(), "why").expect("writable");
+        instance.discard();
+        assert!(instance.path().exists());
+        fs::remove_file(instance.log()).expect("it is there");
+        instance.discard();
+        assert!(!instance.path().exists());
+    }
+
+    #[test]
+    fn the_lock_is_held_by_one_and_says_by_whom() {
+        let (_temporary, dir) = fixture();
+        let lock = dir.lock().expect("it is free");
+        match dir.lock() {
+            Err(NoLock::Taken(pid)) => assert_eq!(pid, Some(std::process::id())),
+            other => panic!("{other:?}"),
+        }
+        drop(lock);
+        dir.lock().expect("it is free again");
+    }
+
+    #[test]
+    fn a_journal_is_put_aside_under_the_next_number() {
+        let (_temporary, dir) = fixture();
+        let journal = dir.journal();
+        assert_eq!(ServerDir::put_aside(&journal).expect("nothing to do"), None);
+        for number in ["journal.001", "journal.002"] {
+            fs::create_dir(&journal).expect("writable");
+            let aside = ServerDir::put_aside(&journal).expect("it can be moved");
+            assert_eq!(aside, Some(dir.path().join(number)));
+            assert!(!journal.exists());
+        }
+    }
+
+    #[test]
+    fn a_file_is_no_server_directory() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let path = temporary.path().join("file");
+        fs::write(&path, "").expect("writable");
+        assert!(matches!(ServerDir::open(&path), Err(ServerError::Directory { .. })));
+    }
+}

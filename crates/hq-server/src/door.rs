@@ -1,0 +1,207 @@
+//! A port of the server: accepts connections, lets each prove its key, reads what it says for the
+//! deciding thread, and writes what it is sent.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use hq_core::client_messages::{ClientResponse, RequestError};
+use hq_core::server::{ConnectionId, Input};
+use hq_core::worker_messages::{FromWorker, ToWorker};
+use hq_net::queue::QueueReceiver;
+use hq_net::{FrameReceiver, FrameSender, HandshakeError, Incoming, Listener, NetError, Role};
+use hq_proto::ProtoError;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use crate::inbox::{Event, Inbox, Room};
+use crate::limits::{CLIENT_QUEUE_BYTES_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
+use crate::outbox::{Message, Outbox};
+use crate::sendable;
+use crate::throttle::Throttle;
+
+/// A port for clients or workers.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) role: Role,
+    pub(crate) inbox: Arc<Inbox>,
+    /// The last id of a connection; ids are unique over all doors.
+    pub(crate) last_id: Arc<AtomicU64>,
+    /// Connections that may still come, over all doors.
+    pub(crate) places: Arc<Semaphore>,
+    pub(crate) refusals: Mutex<Throttle>,
+}
+
+/// Why a peer is not listened to any more.
+#[derive(Debug, thiserror::Error)]
+enum ReadEnd {
+    #[error("it has left")]
+    Left,
+    #[error(transparent)]
+    Net(#[from] NetError),
+    #[error("it does not keep to the protocol: {0}")]
+    Violation(#[from] ProtoError),
+}
+
+impl Door {
+    /// Accepts connections for ever.
+    pub(crate) async fn accept(self: Arc<Self>) {
+        loop {
+            let (incoming, peer) = self.listener.accept().await;
+            let Ok(place) = self.places.clone().try_acquire_owned() else {
+                self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
+                continue;
+            };
+            let door = self.clone();
+            tokio::spawn(async move {
+                door.serve(incoming, peer).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn serve(&self, incoming: Incoming, peer: SocketAddr) {
+        let (sender, receiver) = match self.listener.handshake(incoming).await {
+            Ok(connection) => connection,
+            // Whoever looks whether a port is open does this.
+            Err(HandshakeError::Closed) => return debug!(%peer, role = %self.role, "closed at once"),
+            Err(error) => return self.refused(peer, &error),
+        };
+        let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        debug!(%peer, role = %self.role, connection = connection.0, "connected");
+        let (limit, gone) = match self.role {
+            Role::Client => (CLIENT_QUEUE_BYTES_MAX, Input::ClientGone { connection }),
+            Role::Worker => (WORKER_QUEUE_BYTES_MAX, Input::WorkerGone { connection }),
+        };
+        let (outbox, queue) = Outbox::new(peer.to_string(), limit);
+        let outbox = Arc::new(outbox);
+        self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
+        let mut writer = tokio::spawn(write(sender, queue));
+        tokio::select! {
+            end = self.read(connection, receiver, &outbox) => match end {
+                ReadEnd::Violation(error) => warn!(%peer, role = %self.role, %error, "protocol violation, disconnected"),
+                end => debug!(%peer, role = %self.role, %end, "disconnected"),
+            },
+            end = &mut writer => debug!(%peer, role = %self.role, ?end, "disconnected by us"),
+            () = outbox.killed() => {}
+            () = async { outbox.closing().await; sleep(GOODBYE_TIME).await } => {
+                debug!(%peer, role = %self.role, "did not take its last messages");
+            }
+        }
+        writer.abort();
+        self.inbox.push(Event::Input(gone), Room::none());
+    }
+
+    async fn read(&self, connection: ConnectionId, mut receiver: FrameReceiver, outbox: &Outbox) -> ReadEnd {
+        let result: Result<(), ReadEnd> = async {
+            while let Some(frame) = receiver.next().await? {
+                let room = self.inbox.room(frame.len()).await;
+                self.understand(connection, &frame, room, outbox)?;
+            }
+            Ok(())
+        }
+        .await;
+        result.err().unwrap_or(ReadEnd::Left)
+    }
+
+    fn understand(
+        &self,
+        connection: ConnectionId,
+        frame: &[u8],
+        room: Room,
+        outbox: &Outbox,
+    ) -> Result<(), ProtoError> {
+        match self.role {
+            Role::Client => match hq_proto::decode_client_request(frame) {
+                Ok((request, body)) => {
+                    if let Some(error) = sendable::refusal(&body) {
+                        self.inbox.give_back(room);
+                        outbox.send(Message::Answer(request, ClientResponse::Error(error)));
+                        return Ok(());
+                    }
+                    self.inbox.push(Event::Input(Input::Client { connection, request, body }), room);
+                }
+                Err(error) => {
+                    self.inbox.give_back(room);
+                    answer_later_release(frame, error, outbox)?;
+                }
+            },
+            Role::Worker => match hq_proto::decode_from_worker(frame) {
+                Ok(message) => {
+                    let is_heartbeat = message == FromWorker::Heartbeat;
+                    let event = Event::Input(Input::Worker { connection, message });
+                    if is_heartbeat {
+                        self.inbox.push_heartbeat(event, room);
+                    } else {
+                        self.inbox.push(event, room);
+                    }
+                }
+                Err(error) => {
+                    self.inbox.give_back(room);
+                    return Err(error);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn refused(&self, peer: SocketAddr, reason: &dyn std::fmt::Display) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = refusals.may_say(Instant::now()) {
+            warn!(%peer, role = %self.role, %reason, others, "connection refused");
+        }
+    }
+}
+
+// What only a later release knows is refused by an answer; anything else is a violation.
+fn answer_later_release(frame: &[u8], error: ProtoError, outbox: &Outbox) -> Result<(), ProtoError> {
+    let is_later = matches!(
+        error,
+        ProtoError::UnknownKind { .. } | ProtoError::UnknownValue { .. } | ProtoError::Missing { .. }
+    );
+    match hq_proto::request_number(frame).filter(|_| is_later) {
+        Some(request) => {
+            let text = format!("The server does not understand this request: {error}.");
+            outbox.send(Message::Answer(request, ClientResponse::Error(RequestError::Invalid(text))));
+            Ok(())
+        }
+        None => Err(error),
+    }
+}
+
+// Writes all that is queued, flushing when nothing more waits.
+async fn write(mut sender: FrameSender, mut queue: QueueReceiver<Message>) -> Result<(), NetError> {
+    while let Some(message) = queue.recv().await {
+        let mut next = Some(message);
+        while let Some(message) = next {
+            match message {
+                Message::Close => return sender.close().await,
+                Message::Worker(ToWorker::Run(batches)) => {
+                    for part in sendable::messages(batches) {
+                        sender.send(&hq_proto::encode_to_worker(&ToWorker::Run(part))).await?;
+                    }
+                }
+                Message::Worker(message) => sender.send(&hq_proto::encode_to_worker(&message)).await?,
+                Message::Answer(request, body) => answer(&mut sender, request, body).await?,
+            }
+            next = queue.try_recv();
+        }
+        sender.flush().await?;
+    }
+    sender.close().await
+}
+
+async fn answer(sender: &mut FrameSender, request: u64, body: ClientResponse) -> Result<(), NetError> {
+    match sender.send(&hq_proto::encode_client_response(request, &body)).await {
+        Err(NetError::TooLarge { length, limit }) => {
+            drop(body);
+            let text = format!("The answer has {length} bytes, the limit is {limit}. Ask for less at once.");
+            let error = ClientResponse::Error(RequestError::Invalid(text));
+            sender.send(&hq_proto::encode_client_response(request, &error)).await
+        }
+        result => result,
+    }
+}

@@ -1,0 +1,101 @@
+//! Why a server does not start, or does not end well.
+
+use std::io;
+use std::path::PathBuf;
+
+use hq_net::{AccessError, ListenError};
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The directory has a living server.
+    #[error("a server is already running at {address}{}", pid_text(*.pid))]
+    Running {
+        /// Host and port for clients, as far as known.
+        address: String,
+        /// Its process id, as far as known.
+        pid: Option<u32>,
+    },
+    /// A directory or a file in it cannot be used.
+    #[error("{what} {} cannot be used: {source}", path.display())]
+    Directory {
+        /// What it is.
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An access file cannot be read or written, or lacks a part.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The access file and the journal are of different servers.
+    #[error("the access file is of server {access}, the journal of server {journal}")]
+    OtherServer {
+        /// Name in the access file.
+        access: String,
+        /// Name in the journal.
+        journal: String,
+    },
+    /// The journal cannot be opened or read.
+    #[error("{reason}")]
+    Journal {
+        /// What is wrong with which file.
+        reason: String,
+        /// What the user can do about it.
+        hint: &'static str,
+    },
+    /// Changes could not be written before the end. None of them was acknowledged.
+    #[error(
+        "the journal could not be written: the last {records} changes are lost, none of them was acknowledged"
+    )]
+    Unsaved {
+        /// How many.
+        records: u64,
+    },
+    /// The system refuses something a server needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A rule of our own was broken.
+    #[error("the server broke one of its own rules and ended: {0}")]
+    Broken(String),
+}
+
+impl ServerError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            ServerError::Running { .. } => {
+                "stop it with `hq server stop`, or use another directory with --server-dir"
+            }
+            ServerError::Directory { .. } => {
+                "check its permissions, or use another directory with --server-dir"
+            }
+            ServerError::Access(error) => error.hint(),
+            ServerError::Listen(error) => error.hint(),
+            ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
+            ServerError::Journal { hint, .. } => hint,
+            ServerError::Unsaved { .. } => "free space where the journal is",
+            ServerError::System { .. } => "see `ulimit -a` and the free memory of this node",
+            ServerError::Broken(_) => {
+                "report it together with the log; starting the server again continues its jobs"
+            }
+        }
+    }
+
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
+        move |source| ServerError::System { what, source }
+    }
+}
+
+fn pid_text(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(", pid {pid}"))
+}

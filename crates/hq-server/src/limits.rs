@@ -1,0 +1,89 @@
+//! Every limit of the server process, with its name and what happens when it is reached. Shown by `hq server info`.
+
+use std::time::Duration;
+
+/// Threads that read, write, encrypt and decode; never more, whatever the machine reports.
+pub const IO_THREADS_MAX: usize = 2;
+/// Bytes of messages that wait for the deciding thread, over all connections. Over it nothing more
+/// is read from any connection until some are handled.
+pub const INBOX_BYTES_MAX: usize = 64 << 20;
+/// The least a waiting message counts against [`INBOX_BYTES_MAX`], in bytes.
+pub const INBOX_BYTES_MIN: usize = 256;
+/// A heartbeat may wait this long for the deciding thread, so that many of them are handled at once.
+pub const HEARTBEAT_WAIT: Duration = Duration::from_secs(1);
+/// Bytes of records and held-back messages that wait for the journal. Over it the server decides
+/// nothing more until the journal has written some.
+pub const JOURNAL_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// First and longest wait before writing the journal is tried again; doubled in between.
+pub const JOURNAL_RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// How often a journal that cannot write is mentioned in the log.
+pub const JOURNAL_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// Records that no answer waits for are on disk after this time at the latest.
+pub const JOURNAL_SYNC_DELAY: Duration = Duration::from_secs(1);
+/// Bytes of records that are not synced, when records need not survive the death of the machine.
+pub const OS_UNSYNCED_BYTES_MAX: usize = 8 << 20;
+/// How long a server that was asked to end tries to write its journal before it gives up on what
+/// it has not acknowledged.
+pub const JOURNAL_STOP_TIME: Duration = Duration::from_secs(5);
+/// Bytes that may wait to be sent to one client. A client that lets more pile up is disconnected.
+pub const CLIENT_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Bytes that may wait to be sent to one worker. A worker that lets more pile up is disconnected;
+/// it may come back.
+pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
+/// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
+pub const TASK_BYTES_MAX: usize = 32 << 20;
+/// Longest entry of a submit, in bytes; a submit with a longer one is refused.
+pub const ENTRY_BYTES_MAX: usize = 16 << 20;
+/// Tasks for a worker are sent in messages of about this many bytes.
+pub const RUN_BYTES: usize = 4 << 20;
+/// File descriptors kept free for the journal, for logs and for accepting; connections are refused
+/// when only so many are left.
+pub const DESCRIPTORS_RESERVED: u64 = 64;
+/// How long a server that ends waits until everything said was sent.
+pub const GOODBYE_TIME: Duration = Duration::from_secs(2);
+/// A delay of the deciding thread beyond this is time in which it could not listen; it does not
+/// count as silence of others.
+pub const STALL_MIN: Duration = Duration::from_secs(1);
+/// How long a starting server waits for an answer from the server of an old access file.
+pub const PROBE_TIME: Duration = Duration::from_secs(3);
+/// How long a starting server waits for one that is ending to give the directory free, and how often
+/// it looks.
+pub const LOCK_TIME: Duration = Duration::from_secs(10);
+/// See [`LOCK_TIME`].
+pub const LOCK_RETRY: Duration = Duration::from_millis(20);
+
+/// Name and value of each limit, of this crate and of the core, for people.
+pub fn table() -> Vec<(String, String)> {
+    use hq_core::limits as core;
+    use hq_net::limits as net;
+    let bytes = |bytes: usize| format!("{} MiB", bytes >> 20);
+    let time = |time: Duration| format!("{} s", time.as_secs_f64());
+    let rows = [
+        ("io threads", IO_THREADS_MAX.to_string()),
+        ("inbox", bytes(INBOX_BYTES_MAX)),
+        ("journal queue", bytes(JOURNAL_QUEUE_BYTES_MAX)),
+        ("queue to a client", bytes(CLIENT_QUEUE_BYTES_MAX)),
+        ("queue to a worker", bytes(WORKER_QUEUE_BYTES_MAX)),
+        ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
+        ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
+        ("connections without a key", net::HALF_OPEN_MAX.to_string()),
+        ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
+        ("arguments of a task", bytes(TASK_BYTES_MAX)),
+        ("entry of a task", bytes(ENTRY_BYTES_MAX)),
+        ("descriptors reserved", DESCRIPTORS_RESERVED.to_string()),
+        ("heartbeat wait", time(HEARTBEAT_WAIT)),
+        ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
+        ("stop time", time(core::STOP_TIME_MAX)),
+        ("worker grace", time(core::WORKER_GRACE)),
+        ("heartbeats missing", core::HEARTBEATS_MISSING_MAX.to_string()),
+        ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
+        ("details of failures", core::FAILURE_DETAILS_MAX.to_string()),
+        ("error text", format!("{} bytes", core::ERROR_TEXT_MAX)),
+        ("notification text", format!("{} bytes", core::NOTIFY_TEXT_MAX)),
+        ("tasks in a page", core::TASK_PAGE_MAX.to_string()),
+        ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
+        ("retry delay", time(core::RETRY_DELAY_MAX)),
+        ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
+    ];
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

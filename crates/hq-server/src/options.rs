@@ -1,0 +1,80 @@
+//! What a server is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::detach::Child;
+
+/// Options of a server process.
+#[derive(Debug)]
+pub struct ServerOptions {
+    /// Holds the numbered directories, keys and the journal. Made if missing.
+    pub server_dir: PathBuf,
+    /// Published name for clients and workers; the node's name by default.
+    pub host: Option<String>,
+    /// Port for clients; by default the one of the time before, else any.
+    pub client_port: Option<u16>,
+    /// Port for workers; likewise.
+    pub worker_port: Option<u16>,
+    /// Name, hosts, ports and keys made ahead by `hq server generate-access`.
+    pub access_file: Option<PathBuf>,
+    /// Where changes are saved.
+    pub journal: JournalPlace,
+    /// How safely.
+    pub durability: Durability,
+    /// Put an existing journal aside and begin at job 1.
+    pub fresh: bool,
+    /// Idle timeout of workers that have none of their own.
+    pub idle_timeout: Option<Duration>,
+    /// False switches authentication and encryption of clients off.
+    pub encrypt_clients: bool,
+    /// False switches authentication and encryption of workers off.
+    pub encrypt_workers: bool,
+    /// Version of the binary, for people.
+    pub version: String,
+    /// Set in a process that [`crate::detach()`] has put in the background.
+    pub detached: Option<Child>,
+}
+
+impl ServerOptions {
+    /// The defaults for a directory.
+    pub fn new(server_dir: impl Into<PathBuf>) -> ServerOptions {
+        ServerOptions {
+            server_dir: server_dir.into(),
+            host: None,
+            client_port: None,
+            worker_port: None,
+            access_file: None,
+            journal: JournalPlace::Default,
+            durability: Durability::Sync,
+            fresh: false,
+            idle_timeout: None,
+            encrypt_clients: true,
+            encrypt_workers: true,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            detached: None,
+        }
+    }
+}
+
+/// Where the journal is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum JournalPlace {
+    /// In the server directory.
+    #[default]
+    Default,
+    /// There.
+    Path(PathBuf),
+    /// Nowhere: what the server knows ends with its process.
+    None,
+}
+
+/// What an acknowledged change survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of the machine: every group of records is synced to disk.
+    #[default]
+    Sync,
+    /// The death of the process: records are handed to the system, which writes them when it likes.
+    Os,
+}

@@ -1,0 +1,134 @@
+//! What waits to be sent to one peer, and in which order: the deciding thread's and the journal
+//! thread's end of a connection.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hq_core::client_messages::ClientResponse;
+use hq_core::worker_messages::ToWorker;
+use hq_net::queue::{QueueReceiver, QueueSender, bounded_bytes};
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::weight;
+
+/// What is sent to a peer.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// An answer to a client's request of this number.
+    Answer(u64, ClientResponse),
+    /// To a worker.
+    Worker(ToWorker),
+    /// Nothing comes after this: the connection is closed.
+    Close,
+}
+
+impl Message {
+    /// Bytes it takes while it waits, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Message::Answer(_, response) => weight::of_response(response),
+            Message::Worker(message) => weight::of_worker_message(message),
+            Message::Close => 0,
+        }
+    }
+
+    /// True when it means the same wherever it arrives among others: what waits for the disk longer
+    /// than others may then be passed by them.
+    pub(crate) fn may_be_passed(&self) -> bool {
+        matches!(self, Message::Worker(ToWorker::Saved { .. }))
+    }
+}
+
+/// The sending end of a connection.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    peer: String,
+    limit: usize,
+    queue: QueueSender<Message>,
+    /// Messages that wait for the journal; what comes after them must not pass them.
+    held: AtomicUsize,
+    /// Those of them that wait for a sync.
+    held_for_sync: AtomicUsize,
+    kill: Notify,
+    closing: Notify,
+}
+
+impl Outbox {
+    /// An outbox for this many bytes, and the end a writer takes messages from.
+    pub(crate) fn new(peer: String, limit: usize) -> (Outbox, QueueReceiver<Message>) {
+        let (queue, receiver) = bounded_bytes(limit);
+        let outbox = Outbox {
+            peer,
+            limit,
+            queue,
+            held: AtomicUsize::new(0),
+            held_for_sync: AtomicUsize::new(0),
+            kill: Notify::new(),
+            closing: Notify::new(),
+        };
+        (outbox, receiver)
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Sends after all that was sent before. A peer that does not read what it is sent is disconnected.
+    pub(crate) fn send(&self, message: Message) {
+        let weight = message.weight();
+        if matches!(message, Message::Close) {
+            self.closing.notify_one();
+        }
+        if self.queue.try_push(message, weight).is_err() {
+            warn!(peer = %self.peer, limit_bytes = self.limit, "peer does not read what it is sent, disconnected");
+            self.kill.notify_one();
+        }
+    }
+
+    /// Returns when the connection shall be cut without sending more.
+    pub(crate) async fn killed(&self) {
+        self.kill.notified().await;
+    }
+
+    /// Returns when [`Message::Close`] was sent: the last chance to write what waits.
+    pub(crate) async fn closing(&self) {
+        self.closing.notified().await;
+    }
+
+    /// True when a message sent now would pass none that waits for the journal.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.held.load(Ordering::Acquire) == 0
+    }
+
+    /// True when a message sent after a write would pass none that waits for a sync.
+    pub(crate) fn is_clear_of_syncs(&self) -> bool {
+        self.held_for_sync.load(Ordering::Acquire) == 0
+    }
+
+    /// A message to this peer goes by way of the journal.
+    pub(crate) fn hold(&self, message: &Message) {
+        if !message.may_be_passed() {
+            self.held.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A held message waits for a sync.
+    pub(crate) fn hold_for_sync(&self, message: &Message) {
+        if !message.may_be_passed() {
+            self.held_for_sync.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Sends a held message.
+    pub(crate) fn release(&self, message: Message, waited_for_sync: bool) {
+        let counts = !message.may_be_passed();
+        self.send(message);
+        if counts {
+            if waited_for_sync {
+                self.held_for_sync.fetch_sub(1, Ordering::AcqRel);
+            }
+            self.held.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}

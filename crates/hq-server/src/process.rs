@@ -1,0 +1,420 @@
+//! A server from start to end: its directory, its doors and its threads.
+
+use std::any::Any;
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use hq_core::client_messages::ServerInfo;
+use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
+use hq_net::{AccessFile, Endpoint, ListenError, Listener, Role};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::commit::{Commits, Committer, Unsaved};
+use crate::decide::Decider;
+use crate::descriptors;
+use crate::directory::{Instance, Lock, NoLock, ServerDir};
+use crate::door::Door;
+use crate::error::ServerError;
+use crate::identity::{self, Identity};
+use crate::inbox::{Event, Inbox, Room};
+use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX, LOCK_RETRY, LOCK_TIME, PROBE_TIME};
+use crate::options::{JournalPlace, ServerOptions};
+use crate::outbox::{Message, Outbox};
+use crate::saving::{Saving, Told};
+use crate::signals::Signals;
+
+/// What differs between a server of its own and one inside another process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings {
+    /// Where it listens.
+    pub(crate) address: IpAddr,
+    /// The host it publishes unless one is given.
+    pub(crate) default_host: fn() -> String,
+    /// Signals of the process are for the server.
+    pub(crate) has_signals: bool,
+}
+
+/// A running server. Ended by [`Running::stop`], by a client or by a signal; [`Running::wait`] returns then.
+pub struct Running {
+    info: ServerInfo,
+    access: AccessFile,
+    inbox: Arc<Inbox>,
+    commits: Option<Arc<Commits>>,
+    runtime: Runtime,
+    doors: Vec<AbortHandle>,
+    places: Arc<Semaphore>,
+    places_total: usize,
+    deciding: JoinHandle<Vec<Arc<Outbox>>>,
+    saving: Option<JoinHandle<Result<Saving, Unsaved>>>,
+    instance: Instance,
+    _lock: Lock,
+}
+
+impl Running {
+    /// Starts a server.
+    pub(crate) fn start(mut options: ServerOptions, around: Surroundings) -> Result<Running, ServerError> {
+        let child = options.detached.take();
+        let log = |path: &Path| child.as_ref().map_or(Ok(()), |child| child.log_to(path));
+        let result = start(&options, around, &log);
+        match (child, &result) {
+            (Some(child), Ok(running)) => child.started(running.instance.path()),
+            (Some(child), Err(error)) => child.failed(error),
+            (None, _) => {}
+        }
+        result
+    }
+
+    /// About the server, with hosts, ports and paths. Its epoch and start time are known to the server alone.
+    pub fn info(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    /// What clients and workers need to connect.
+    pub fn access(&self) -> &AccessFile {
+        &self.access
+    }
+
+    /// The numbered directory of this start.
+    pub fn instance_dir(&self) -> &Path {
+        self.instance.path()
+    }
+
+    /// Asks it to end cleanly, as a signal does.
+    pub fn stop(&self) {
+        if let Some(commits) = &self.commits {
+            commits.stop();
+        }
+        self.inbox.push(Event::Input(Input::Stop), Room::none());
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it did not end well: changes that could not be saved, or a broken rule of our own.
+    pub fn wait(self) -> Result<(), ServerError> {
+        let decided = self.deciding.join();
+        for door in &self.doors {
+            door.abort();
+        }
+        remove_access(&self.instance.access());
+        if let Some(commits) = self.commits.as_ref().filter(|_| decided.is_err()) {
+            commits.end();
+        }
+        let saved = self.saving.map(JoinHandle::join);
+        let outboxes = decided.as_ref().map_or(&[][..], Vec::as_slice);
+        for outbox in outboxes {
+            outbox.send(Message::Close);
+        }
+        let all = u32::try_from(self.places_total).unwrap_or(u32::MAX);
+        let farewell = async { timeout(GOODBYE_TIME, self.places.acquire_many(all)).await.is_ok() };
+        if !self.runtime.block_on(farewell) {
+            info!("not all peers took their last messages");
+        }
+        // Ports are free when this returns.
+        self.runtime.shutdown_timeout(GOODBYE_TIME);
+        decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
+        match saved {
+            None => {}
+            Some(Ok(Ok(saving))) => saving.close(),
+            Some(Ok(Err(Unsaved { records }))) => return Err(ServerError::Unsaved { records }),
+            Some(Err(panic)) => return Err(ServerError::Broken(text_of(&panic))),
+        }
+        info!("ended");
+        Ok(())
+    }
+}
+
+fn start(
+    options: &ServerOptions,
+    around: Surroundings,
+    log: &dyn Fn(&Path) -> std::io::Result<()>,
+) -> Result<Running, ServerError> {
+    let dir = ServerDir::open(&options.server_dir)?;
+    let lock = take_lock(&dir)?;
+    let instance = dir.new_instance()?;
+    log(&instance.log()).map_err(|source| ServerError::Directory {
+        what: "the log file",
+        path: instance.log(),
+        source,
+    })?;
+    let result = serve(options, around, &dir, instance.clone(), lock);
+    if result.is_err() {
+        remove_access(&instance.access());
+        instance.discard();
+    }
+    result
+}
+
+fn serve(
+    options: &ServerOptions,
+    around: Surroundings,
+    dir: &ServerDir,
+    instance: Instance,
+    lock: Lock,
+) -> Result<Running, ServerError> {
+    let journal =
+        match &options.journal {
+            JournalPlace::Default => Some(dir.journal()),
+            JournalPlace::Path(path) => Some(std::path::absolute(path).map_err(|source| {
+                ServerError::Directory { what: "the journal", path: path.clone(), source }
+            })?),
+            JournalPlace::None => None,
+        };
+    if let Some(path) = journal.as_ref().filter(|_| options.fresh)
+        && let Some(aside) = ServerDir::put_aside(path)?
+    {
+        info!(path = %aside.display(), "the old journal was put aside");
+    }
+    let machine_options = MachineOptions { idle_timeout: options.idle_timeout, ..MachineOptions::default() };
+    let mut machine = Server::new(machine_options);
+    let (saving, told) = match &journal {
+        Some(path) => {
+            let (saving, told) = Saving::open(path, options.durability, &mut machine)?;
+            (Some(saving), told)
+        }
+        None => (None, Told::default()),
+    };
+    let saved = AccessFile::load(&dir.identity()).ok();
+    let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
+    let identity = identity::choose(options, saved, journal_uid, &around.default_host)?;
+
+    let places_total = descriptors::raise_limit();
+    let runtime = runtime()?;
+    let inbox = Arc::new(Inbox::new());
+    let places = Arc::new(Semaphore::new(places_total));
+    let (doors, access) = {
+        let _entered = runtime.enter();
+        open_doors(identity, around.address, &inbox, &places)?
+    };
+    // Kept for the next start, which continues the journal under the same name.
+    if journal.is_some() {
+        access.save(&dir.identity())?;
+    }
+    let info = server_info(&access, &instance, journal.as_deref(), &options.version);
+    machine.set_info(info.clone());
+
+    let commits = saving.as_ref().map(|_| Arc::new(Commits::default()));
+    let saving = match (saving, &commits) {
+        (Some(saving), Some(commits)) => Some(spawn_saving(saving, commits.clone(), inbox.clone())?),
+        _ => None,
+    };
+    let uid = access.server_uid.clone();
+    info!(
+        uid, clients = info.client_port, workers = info.worker_port, records = told.records,
+        dir = %instance.path().display(), "server starts"
+    );
+    let access_path = instance.access();
+    let before_end = Box::new(move || remove_access(&access_path));
+    let clock = Clock::new(told.latest);
+    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), before_end);
+    let deciding = spawn("hq-core", move || decider.run(uid))?;
+    let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
+    if around.has_signals {
+        let _entered = runtime.enter();
+        let signals = Signals::catch()?;
+        runtime.spawn(signals.handle(inbox.clone(), commits.clone(), instance.access()));
+    }
+    let access = access.without_server_keys(None);
+    access.save(&instance.access())?;
+    dir.set_current(&instance)?;
+    Ok(Running {
+        info,
+        access,
+        inbox,
+        commits,
+        runtime,
+        doors,
+        places,
+        places_total,
+        deciding,
+        saving,
+        instance,
+        _lock: lock,
+    })
+}
+
+// The directory is ours when nobody holds its lock and nobody answers for it.
+fn take_lock(dir: &ServerDir) -> Result<Lock, ServerError> {
+    let begin = Instant::now();
+    let lock = loop {
+        match dir.lock() {
+            Ok(lock) => break lock,
+            Err(NoLock::Error(error)) => return Err(error),
+            Err(NoLock::Taken(pid)) => {
+                let access = dir.current_access();
+                // One that is about to end has removed its access file: it is waited for.
+                let answers = access.as_ref().is_some_and(answers);
+                if answers || begin.elapsed() >= LOCK_TIME {
+                    return Err(ServerError::Running { address: address_of(access.as_ref()), pid });
+                }
+                thread::sleep(LOCK_RETRY);
+            }
+        }
+    };
+    // On some network file systems each node sees its own locks only.
+    match dir.current_access().filter(answers) {
+        Some(access) => Err(ServerError::Running { address: address_of(Some(&access)), pid: None }),
+        None => Ok(lock),
+    }
+}
+
+// True when the very server of this access file listens there.
+fn answers(access: &AccessFile) -> bool {
+    let Some(client) = &access.client else { return false };
+    let Ok(runtime) = Builder::new_current_thread().enable_all().max_blocking_threads(1).build() else {
+        return false;
+    };
+    let connect = async { timeout(PROBE_TIME, hq_net::connect(client, Role::Client)).await };
+    let answers = matches!(runtime.block_on(connect), Ok(Ok(_)));
+    runtime.shutdown_background();
+    answers
+}
+
+fn address_of(access: Option<&AccessFile>) -> String {
+    match access.and_then(|access| access.client.as_ref()) {
+        Some(client) => format!("{}:{}", client.host, client.port),
+        None => "an unknown port".to_owned(),
+    }
+}
+
+fn runtime() -> Result<Runtime, ServerError> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_multi_thread()
+        .worker_threads(cores.min(IO_THREADS_MAX))
+        .max_blocking_threads(1)
+        .thread_name("hq-io")
+        .enable_all()
+        .build()
+        .map_err(ServerError::system("no threads for connections"))
+}
+
+// Listens in both roles. Gives the access file with the ports that were found.
+fn open_doors(
+    identity: Identity,
+    address: IpAddr,
+    inbox: &Arc<Inbox>,
+    places: &Arc<Semaphore>,
+) -> Result<(Vec<Door>, AccessFile), ServerError> {
+    let Identity { mut access, client_port_is_fixed, worker_port_is_fixed } = identity;
+    let last_id = Arc::new(AtomicU64::new(0));
+    let mut doors = Vec::new();
+    let parts = [
+        (&mut access.client, Role::Client, client_port_is_fixed),
+        (&mut access.worker, Role::Worker, worker_port_is_fixed),
+    ];
+    for (endpoint, role, port_is_fixed) in parts {
+        let Some(endpoint) = endpoint else { continue };
+        let listener = listen(address, endpoint, role, port_is_fixed)?;
+        endpoint.port = listener.port();
+        doors.push(Door {
+            listener,
+            role,
+            inbox: inbox.clone(),
+            last_id: last_id.clone(),
+            places: places.clone(),
+            refusals: Mutex::default(),
+        });
+    }
+    Ok((doors, access))
+}
+
+fn listen(
+    address: IpAddr,
+    endpoint: &Endpoint,
+    role: Role,
+    port_is_fixed: bool,
+) -> Result<Listener, ListenError> {
+    match Listener::bind(address, endpoint.port, endpoint, role) {
+        Err(error @ ListenError::Port { .. }) if !port_is_fixed && endpoint.port != 0 => {
+            info!(%error, "taking another port than the time before");
+            Listener::bind(address, 0, endpoint, role)
+        }
+        result => result,
+    }
+}
+
+fn server_info(
+    access: &AccessFile,
+    instance: &Instance,
+    journal: Option<&Path>,
+    version: &str,
+) -> ServerInfo {
+    let place = |endpoint: &Option<Endpoint>| {
+        endpoint.as_ref().map_or_else(Default::default, |endpoint| (endpoint.host.clone(), endpoint.port))
+    };
+    let (client_host, client_port) = place(&access.client);
+    let (worker_host, worker_port) = place(&access.worker);
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    ServerInfo {
+        uid: access.server_uid.clone(),
+        pid: std::process::id(),
+        version: version.to_owned(),
+        client_host,
+        client_port,
+        worker_host,
+        worker_port,
+        server_dir: bytes(instance.path()),
+        journal: journal.map(bytes),
+        limits: limits::table(),
+        ..ServerInfo::default()
+    }
+}
+
+fn spawn_saving(
+    saving: Saving,
+    commits: Arc<Commits>,
+    inbox: Arc<Inbox>,
+) -> Result<JoinHandle<Result<Saving, Unsaved>>, ServerError> {
+    let committer = Committer::new(saving, commits.clone());
+    spawn("hq-journal", move || {
+        let _guard = EndGuard { commits, inbox };
+        committer.run()
+    })
+}
+
+// Without the journal thread nothing is ever acknowledged again, so the process ends.
+struct EndGuard {
+    commits: Arc<Commits>,
+    inbox: Arc<Inbox>,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.commits.stop();
+            self.inbox.push(Event::Broken, Room::none());
+        }
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, ServerError> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(ServerError::system("no more threads"))
+}
+
+fn remove_access(path: &PathBuf) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            warn!(path = %path.display(), %error, "the access file cannot be removed");
+        }
+        _ => {}
+    }
+}
+
+fn text_of(panic: &Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,58 @@
+//! What signals do to a server process: the first SIGTERM or SIGINT ends it cleanly, the second at
+//! once, SIGHUP is survived.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hq_core::server::Input;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::commit::Commits;
+use crate::error::ServerError;
+use crate::inbox::{Event, Inbox, Room};
+
+/// The signals of this process.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Catches them from now on. To be called within a tokio runtime.
+    pub(crate) fn catch() -> Result<Signals, ServerError> {
+        let catch = |kind| signal(kind).map_err(ServerError::system("signals cannot be caught"));
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+            hangup: catch(SignalKind::hangup())?,
+        })
+    }
+
+    /// Handles signals for ever. `access` is removed before an end at once.
+    pub(crate) async fn handle(mut self, inbox: Arc<Inbox>, commits: Option<Arc<Commits>>, access: PathBuf) {
+        let signal = self.next().await;
+        info!(signal, "asked to end; once more ends at once");
+        if let Some(commits) = commits {
+            commits.stop();
+        }
+        inbox.push(Event::Input(Input::Stop), Room::none());
+        let signal = self.next().await;
+        warn!(signal, "ended at once");
+        // A stale access file does no harm.
+        let _ = std::fs::remove_file(access);
+        std::process::exit(1);
+    }
+
+    async fn next(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => info!("SIGHUP ignored"),
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The environment variables that tasks get beside those of the worker.
+
+use std::io::Write;
+
+use hq_core::worker::{AllocatedResource, Start};
+use hq_core::worker_messages::Template;
+use hq_model::request::{CPUS, GPUS};
+use hq_model::task::Pin;
+use hq_model::{ByteString, PoolKind, TaskSpec, WorkerResources};
+
+use crate::discovery::{AMD, NVIDIA};
+use crate::notify::AccessKeys;
+use crate::prepare::{Text, Values, put_number};
+
+/// Where programs are looked for when nobody says.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// What all tasks of a worker see.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// `KEY=VALUE` of the environment that tasks start from.
+    pub(crate) base: Vec<ByteString>,
+    /// Names the server; known once it has answered.
+    pub(crate) server_uid: String,
+    /// Path of the `hq` binary.
+    pub(crate) hq: ByteString,
+    /// The worker's directory.
+    pub(crate) work_dir: ByteString,
+    /// Makes the keys by which tasks speak to the worker.
+    pub(crate) keys: AccessKeys,
+    pools: Vec<Pool>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    name: String,
+    is_indexed: bool,
+    labels: Vec<ByteString>,
+    /// The labels as CPU numbers, where they are.
+    cpus: Vec<Option<u32>>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        base: Vec<ByteString>,
+        hq: ByteString,
+        work_dir: ByteString,
+        keys: AccessKeys,
+        resources: &WorkerResources,
+    ) -> Node {
+        let pools = resources.pools.iter().map(|pool| {
+            let labels: Vec<String> = pool.kind.labels().into_iter().flatten().collect();
+            Pool {
+                name: pool.name.clone(),
+                is_indexed: !matches!(pool.kind, PoolKind::Sum(_)),
+                cpus: if pool.name == CPUS {
+                    labels.iter().map(|l| l.parse().ok()).collect()
+                } else {
+                    Vec::new()
+                },
+                labels: labels.into_iter().map(String::into_bytes).collect(),
+            }
+        });
+        Node { base, server_uid: String::new(), hq, work_dir, keys, pools: pools.collect() }
+    }
+
+    /// The search path of the worker's environment.
+    pub(crate) fn base_path(&self) -> &[u8] {
+        self.base.iter().find_map(|v| v.strip_prefix(b"PATH=")).unwrap_or(DEFAULT_PATH)
+    }
+
+    /// Appends the path of a task's private directory.
+    pub(crate) fn append_task_dir(&self, start: &Start, out: &mut ByteString) {
+        out.extend_from_slice(&self.work_dir);
+        let (task, instance) = (start.task, start.instance);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "/task-{}-{}-{instance}", task.job, task.task);
+    }
+
+    /// Appends the CPUs given to a task.
+    ///
+    /// # Errors
+    /// The text for people when they have names that are no CPU numbers.
+    pub(crate) fn cpus_of(&self, start: &Start, out: &mut Vec<u32>) -> Result<(), String> {
+        for resource in &start.allocation.resources {
+            let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else {
+                continue;
+            };
+            for (index, _) in &resource.indices {
+                match pool.cpus.get(*index as usize) {
+                    Some(Some(cpu)) if *cpu < 1 << 16 => out.push(*cpu),
+                    _ => {
+                        return Err(
+                            "the task cannot be bound to CPUs: this worker names its CPUs by labels that \
+                             are no CPU numbers"
+                                .to_owned(),
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn append_labels(&self, resource: &AllocatedResource, out: &mut ByteString) {
+        let Some(pool) = self.pools.get(resource.pool as usize) else { return };
+        for (i, (index, _)) in resource.indices.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(pool.labels.get(*index as usize).map_or(&b"?"[..], Vec::as_slice));
+        }
+    }
+}
+
+/// The variables of one variant of a template.
+#[derive(Debug)]
+pub(crate) struct VariantEnvironment {
+    /// `KEY=VALUE`, NUL-terminated: the same for all tasks.
+    same: ByteString,
+    /// Variables of the user with placeholders in them.
+    varying: Vec<(ByteString, Text)>,
+    /// Positions in the base environment of variables that tasks of this variant get from elsewhere, ascending.
+    pub(crate) dropped: Vec<u32>,
+    resources: Vec<ResourceVariables>,
+    sets_omp_threads: bool,
+    sets_omp_places: bool,
+    sets_cuda: bool,
+    sets_rocr: bool,
+}
+
+#[derive(Debug)]
+struct ResourceVariables {
+    is_cpus: bool,
+    /// `HQ_RESOURCE_VALUES_<name>=`
+    values: ByteString,
+}
+
+impl VariantEnvironment {
+    pub(crate) fn new(spec: &TaskSpec, template: &Template, variant: usize, node: &Node) -> Self {
+        let user: Vec<&(ByteString, ByteString)> = spec
+            .env
+            .iter()
+            .enumerate()
+            .filter(|(i, (name, _))| !spec.env[i + 1..].iter().any(|(later, _)| later == name))
+            .map(|(_, variable)| variable)
+            .collect();
+        let is_free = |name: &str| !user.iter().any(|(n, _)| n == name.as_bytes());
+        let request = spec.requests.get(variant);
+        let resources = request.map_or(&[][..], |r| &r.resources);
+        let asks = |names: &[&str]| resources.iter().any(|r| names.contains(&r.name.as_str()));
+        let is_pinned_by_omp = spec.pin == Pin::Omp && asks(&[CPUS]);
+
+        let mut block = Block::default();
+        block.set("HQ_JOB_ID", template.id.job.to_string().as_bytes());
+        block.set("HQ_SUBMIT_DIR", &template.submit_dir);
+        block.set("HQ", &node.hq);
+        match spec.pin {
+            Pin::None => {}
+            Pin::Taskset => block.set("HQ_PIN", b"taskset"),
+            Pin::Omp => block.set("HQ_PIN", b"omp"),
+        }
+        for resource in resources {
+            let name = format!("HQ_RESOURCE_REQUEST_{}", variable_name(&resource.name));
+            block.set(&name, resource.amount.to_string().as_bytes());
+        }
+        if spec.requests.len() > 1 {
+            block.set("HQ_RESOURCE_VARIANT", variant.to_string().as_bytes());
+        }
+        if is_pinned_by_omp && is_free("OMP_PROC_BIND") {
+            block.set("OMP_PROC_BIND", b"close");
+        }
+        let sets_cuda = asks(&[NVIDIA, GPUS]) && is_free("CUDA_VISIBLE_DEVICES");
+        let sets_rocr = asks(&[AMD, GPUS]) && is_free("ROCR_VISIBLE_DEVICES");
+        if sets_cuda && is_free("CUDA_DEVICE_ORDER") {
+            block.set("CUDA_DEVICE_ORDER", b"PCI_BUS_ID");
+        }
+        let sets_omp_threads = asks(&[CPUS]) && is_free("OMP_NUM_THREADS");
+        let sets_omp_places = is_pinned_by_omp && is_free("OMP_PLACES");
+        for (is_set, name) in [
+            (true, "HQ_TASK_ID"),
+            (true, "HQ_INSTANCE_ID"),
+            (true, "HQ_ENTRY"),
+            (true, "HQ_ACCESS_KEY"),
+            (true, "HQ_CPUS"),
+            (spec.task_dir, "HQ_TASK_DIR"),
+            (spec.task_dir, "HQ_ERROR_FILENAME"),
+            (sets_cuda, "CUDA_VISIBLE_DEVICES"),
+            (sets_rocr, "ROCR_VISIBLE_DEVICES"),
+            // Those of the worker would be applied to what is left by the one above.
+            (sets_rocr && is_free("HIP_VISIBLE_DEVICES"), "HIP_VISIBLE_DEVICES"),
+            (sets_rocr && is_free("GPU_DEVICE_ORDINAL"), "GPU_DEVICE_ORDINAL"),
+            (sets_rocr && is_free("CUDA_VISIBLE_DEVICES"), "CUDA_VISIBLE_DEVICES"),
+            (sets_omp_threads, "OMP_NUM_THREADS"),
+            (sets_omp_places, "OMP_PLACES"),
+        ] {
+            if is_set {
+                block.names.push(name.into());
+            }
+        }
+        let mut varying = Vec::new();
+        for (name, value) in &user {
+            // What the task runs in is for the worker to say; everything else is for the user.
+            if block.names.contains(name) {
+                continue;
+            }
+            match Text::new(value) {
+                Text::Plain(value) => block.set_bytes(name, &value),
+                text => {
+                    block.names.push(name.clone());
+                    varying.push((name.clone(), text));
+                }
+            }
+        }
+        let name_of =
+            |variable: &ByteString| variable.iter().position(|b| *b == b'=').unwrap_or(variable.len());
+        let dropped = node.base.iter().enumerate().filter(|(_, variable)| {
+            let name = &variable[..name_of(variable)];
+            block.names.iter().any(|n| n == name)
+        });
+        VariantEnvironment {
+            dropped: dropped.map(|(i, _)| i as u32).collect(),
+            same: block.bytes,
+            varying,
+            resources: resources
+                .iter()
+                .map(|r| ResourceVariables {
+                    is_cpus: r.name == CPUS,
+                    values: format!("HQ_RESOURCE_VALUES_{}=", variable_name(&r.name)).into_bytes(),
+                })
+                .collect(),
+            sets_omp_threads,
+            sets_omp_places,
+            sets_cuda,
+            sets_rocr,
+        }
+    }
+
+    /// Appends all variables of one task, NUL-terminated.
+    pub(crate) fn append(&self, out: &mut ByteString, values: &Values<'_>, node: &Node, task_dir: &[u8]) {
+        let start = values.start;
+        out.extend_from_slice(&self.same);
+        for (name, text) in &self.varying {
+            out.extend_from_slice(name);
+            out.push(b'=');
+            text.append(out, values);
+            out.push(0);
+        }
+        out.extend_from_slice(b"HQ_TASK_ID=");
+        put_number(out, start.task.task.0);
+        out.extend_from_slice(b"\0HQ_INSTANCE_ID=");
+        put_number(out, start.instance.0);
+        out.extend_from_slice(b"\0HQ_ACCESS_KEY=");
+        node.keys.append(start.task, start.instance, out);
+        out.push(0);
+        if let Some(entry) = &start.entry {
+            out.extend_from_slice(b"HQ_ENTRY=");
+            out.extend_from_slice(entry);
+            out.push(0);
+        }
+        if !task_dir.is_empty() {
+            for (name, file) in [(&b"HQ_TASK_DIR="[..], &b""[..]), (b"HQ_ERROR_FILENAME=", b"/hq-error")] {
+                for part in [name, task_dir, file, b"\0"] {
+                    out.extend_from_slice(part);
+                }
+            }
+        }
+        for (resource, variables) in start.allocation.resources.iter().zip(&self.resources) {
+            self.append_resource(resource, variables, node, out);
+        }
+    }
+
+    fn append_resource(
+        &self,
+        resource: &AllocatedResource,
+        variables: &ResourceVariables,
+        node: &Node,
+        out: &mut ByteString,
+    ) {
+        let Some(pool) = node.pools.get(resource.pool as usize).filter(|pool| pool.is_indexed) else {
+            return;
+        };
+        let mut labels = |name: &[u8], after: &[u8]| {
+            out.extend_from_slice(name);
+            node.append_labels(resource, out);
+            out.extend_from_slice(after);
+        };
+        labels(&variables.values, b"\0");
+        if pool.name == NVIDIA && self.sets_cuda {
+            labels(b"CUDA_VISIBLE_DEVICES=", b"\0");
+        }
+        if pool.name == AMD && self.sets_rocr {
+            labels(b"ROCR_VISIBLE_DEVICES=", b"\0");
+        }
+        if variables.is_cpus {
+            labels(b"HQ_CPUS=", b"\0");
+            if self.sets_omp_places {
+                labels(b"OMP_PLACES={", b"}\0");
+            }
+            if self.sets_omp_threads && resource.amount.fraction() == 0 {
+                // Writing to a vector cannot fail.
+                let _ = write!(out, "OMP_NUM_THREADS={}\0", resource.amount.wholes());
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Block {
+    bytes: ByteString,
+    names: Vec<ByteString>,
+}
+
+impl Block {
+    fn set(&mut self, name: &str, value: &[u8]) {
+        self.set_bytes(name.as_bytes(), value);
+    }
+
+    fn set_bytes(&mut self, name: &[u8], value: &[u8]) {
+        for part in [name, b"=", value, b"\0"] {
+            self.bytes.extend_from_slice(part);
+        }
+        self.names.push(name.to_vec());
+    }
+}
+
+/// A resource's name as part of a variable's name.
+fn variable_name(resource: &str) -> String {
+    resource.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}

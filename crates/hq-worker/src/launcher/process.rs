@@ -1,0 +1,408 @@
+//! The launcher process: what it holds, its threads, and how it ends.
+//!
+//! Four kinds of thread share one table. Spawners take orders from a packet socket (the kernel hands
+//! each order to one of them) and start processes; the reaper waits for their ends and reports them;
+//! the control thread delivers signals and notices that the worker has died, then kills everything.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use super::wire::{End, Ended, SignalOrder, Slot};
+use super::{reap, spawn};
+use crate::limits;
+
+/// What all threads of the launcher share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Orders come in here, reports go out.
+    pub(super) orders: OwnedFd,
+    /// Signals come in here; its end says that the worker is gone.
+    pub(super) control: OwnedFd,
+    /// The environment that tasks start from.
+    pub(super) environment: Vec<CString>,
+    /// Process id of the launcher.
+    pub(super) pid: i32,
+    /// The worker is gone: nothing is started any more.
+    closing: AtomicBool,
+    /// Spawners that have an order in hand.
+    spawners_busy: AtomicUsize,
+    /// Counts processes that were made; changes under the table's lock.
+    started_count: AtomicU64,
+    /// The process that each spawner is just making; written by the kernel before that process runs.
+    pub(super) newborn: Vec<AtomicI32>,
+    table: Mutex<Table>,
+    /// Something was started while there were no processes to wait for.
+    started: Condvar,
+    /// There are no processes any more.
+    childless: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    slots: Vec<SlotState>,
+    running: HashMap<i32, Running>,
+    /// Ends of processes that their spawner has not entered yet.
+    early: HashMap<i32, Exit>,
+    reaper_sleeps: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotState {
+    generation: u32,
+    /// 0 before the start and after the end.
+    pid: i32,
+    ended: bool,
+    pending_signal: u8,
+}
+
+/// A process that runs.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    slot: Slot,
+    started: Instant,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exit {
+    pub(super) end: End,
+    pub(super) usage: hq_model::Usage,
+    pub(super) at: Instant,
+}
+
+/// Whose end the reaper saw.
+pub(super) enum Who {
+    /// A task's; to be reported.
+    Task(Ended),
+    /// That of a process that its spawner will enter or abandon, and report.
+    Newborn,
+    /// That of something a task left behind.
+    Stranger,
+}
+
+impl Exit {
+    fn report(self, running: Running) -> Ended {
+        let wall = self.at.saturating_duration_since(running.started);
+        let usage = hq_model::Usage { wall_us: wall.as_micros() as u64, ..self.usage };
+        Ended { slot: running.slot, end: self.end, usage }
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A spawner begins with an order. False when the launcher is closing and nothing may start.
+    pub(super) fn begin(&self) -> bool {
+        self.spawners_busy.fetch_add(1, Ordering::SeqCst);
+        if self.closing.load(Ordering::SeqCst) {
+            self.done();
+            return false;
+        }
+        true
+    }
+
+    /// A spawner is done with its order.
+    pub(super) fn done(&self) {
+        self.spawners_busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Enters a process that has reached its program. Gives a report when it has ended already.
+    pub(super) fn enter(&self, spawner: usize, pid: i32, slot: Slot, started: Instant) -> Option<Ended> {
+        let mut table = self.lock();
+        self.newborn[spawner].store(0, Ordering::SeqCst);
+        let running = Running { slot, started };
+        if let Some(exit) = table.early.remove(&pid) {
+            table.slot(slot).ended = true;
+            return Some(exit.report(running));
+        }
+        table.running.insert(pid, running);
+        let state = table.slot(slot);
+        state.pid = pid;
+        let signal = std::mem::take(&mut state.pending_signal);
+        if signal != 0 {
+            kill_group(pid, i32::from(signal));
+        }
+        self.wake_reaper(&table);
+        None
+    }
+
+    /// Forgets a process that never reached its program; it has been or is being reaped as a stranger.
+    pub(super) fn abandon(&self, spawner: usize, pid: i32) {
+        let mut table = self.lock();
+        self.newborn[spawner].store(0, Ordering::SeqCst);
+        table.early.remove(&pid);
+        self.wake_reaper(&table);
+    }
+
+    /// Marks a slot whose start has failed for good.
+    pub(super) fn failed(&self, slot: Slot) {
+        let mut table = self.lock();
+        let state = table.slot(slot);
+        state.ended = true;
+        state.pending_signal = 0;
+    }
+
+    fn wake_reaper(&self, table: &Table) {
+        self.started_count.fetch_add(1, Ordering::SeqCst);
+        if table.reaper_sleeps {
+            self.started.notify_one();
+        }
+    }
+
+    /// The reaper has seen a process end, and has not removed it yet.
+    pub(super) fn ended(&self, pid: i32, exit: Exit) -> Who {
+        let mut table = self.lock();
+        if let Some(running) = table.running.remove(&pid) {
+            let state = table.slot(running.slot);
+            state.pid = 0;
+            state.ended = true;
+            return Who::Task(exit.report(running));
+        }
+        // A spawner that has not come to enter its process will find the end here; it takes its
+        // number from `newborn` under this lock.
+        if self.newborn.iter().any(|newborn| newborn.load(Ordering::SeqCst) == pid) {
+            table.early.insert(pid, exit);
+            return Who::Newborn;
+        }
+        Who::Stranger
+    }
+
+    /// How many starts there have been; what [`Shared::wait_for_start`] compares with.
+    pub(super) fn started_count(&self) -> u64 {
+        self.started_count.load(Ordering::SeqCst)
+    }
+
+    /// Blocks until more than `seen` processes have been started.
+    pub(super) fn wait_for_start(&self, seen: u64) {
+        let mut table = self.lock();
+        table.reaper_sleeps = true;
+        if self.spawners_busy.load(Ordering::SeqCst) == 0 {
+            self.childless.notify_all();
+        }
+        while self.started_count.load(Ordering::SeqCst) == seen {
+            table = self.started.wait(table).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        table.reaper_sleeps = false;
+    }
+
+    /// Delivers a signal, now or as soon as the task has started.
+    fn signal(&self, order: SignalOrder) {
+        let mut table = self.lock();
+        let state = table.slot(order.slot);
+        if state.generation != order.slot.generation || state.ended {
+            return;
+        }
+        if state.pid != 0 {
+            kill_group(state.pid, i32::from(order.signal));
+        } else {
+            // SIGKILL is the last word.
+            if i32::from(state.pending_signal) != libc::SIGKILL {
+                state.pending_signal = order.signal;
+            }
+        }
+    }
+
+    /// Ends everything that descends from the launcher, then the launcher.
+    fn close(&self) -> ! {
+        let deadline = Instant::now() + limits::CLEANUP_LIMIT;
+        let mut table = self.lock();
+        self.closing.store(true, Ordering::SeqCst);
+        loop {
+            for pid in table.running.keys() {
+                kill_group(*pid, libc::SIGKILL);
+            }
+            drop(table);
+            kill_descendants(self.pid);
+            table = self.lock();
+            let childless = table.reaper_sleeps && self.spawners_busy.load(Ordering::SeqCst) == 0;
+            if childless || Instant::now() > deadline {
+                // SAFETY: ends the process at once, all threads with it; nothing is left to be flushed.
+                unsafe { libc::_exit(0) }
+            }
+            table = self
+                .childless
+                .wait_timeout(table, limits::CLEANUP_PAUSE)
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .0;
+        }
+    }
+}
+
+impl Table {
+    fn slot(&mut self, slot: Slot) -> &mut SlotState {
+        let index = slot.index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, SlotState::default());
+        }
+        let state = &mut self.slots[index];
+        if state.generation < slot.generation {
+            *state = SlotState { generation: slot.generation, ..SlotState::default() };
+        }
+        state
+    }
+}
+
+/// Sends a signal to a process group; one that is gone does not matter.
+pub(super) fn kill_group(group: i32, signal: i32) {
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(-group, signal) };
+}
+
+/// The launcher's whole life. `environment` is what tasks start from.
+pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) -> ! {
+    prepare(&[orders.as_raw_fd(), control.as_raw_fd()]);
+    let spawners = std::thread::available_parallelism().map_or(1, usize::from).clamp(2, limits::SPAWNERS_MAX);
+    // Leaked because the threads live as long as the process.
+    let shared: &'static Shared = Box::leak(Box::new(Shared {
+        orders,
+        control,
+        environment,
+        // SAFETY: a plain system call.
+        pid: unsafe { libc::getpid() },
+        closing: AtomicBool::new(false),
+        spawners_busy: AtomicUsize::new(0),
+        started_count: AtomicU64::new(0),
+        newborn: (0..spawners).map(|_| AtomicI32::new(0)).collect(),
+        table: Mutex::default(),
+        started: Condvar::new(),
+        childless: Condvar::new(),
+    }));
+    let mut threads = vec![thread("reaper", move || reap::run(shared))];
+    threads.extend((0..spawners).map(|number| thread("spawner", move || spawn::run(shared, number))));
+    if threads.iter().any(Result::is_err) {
+        // The worker sees the end of the socket and says that its launcher is gone.
+        std::process::exit(1);
+    }
+    control_loop(shared)
+}
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+    builder.spawn(body).map(drop)
+}
+
+fn control_loop(shared: &'static Shared) -> ! {
+    let mut buffer = [0u8; SignalOrder::BYTES];
+    loop {
+        // SAFETY: the buffer is as long as said.
+        let got = unsafe {
+            libc::recv(
+                shared.control.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_WAITALL,
+            )
+        };
+        if got == buffer.len() as isize {
+            if let Some(order) = SignalOrder::decode(&buffer) {
+                shared.signal(order);
+            }
+        } else if got >= 0 || last_error() != libc::EINTR {
+            shared.close();
+        }
+    }
+}
+
+/// Makes a plain background process of a fork of the worker.
+fn prepare(keep: &[RawFd]) {
+    // SAFETY: system calls on this process with valid arguments; no other thread exists yet.
+    unsafe {
+        // A group of its own: what kills the worker's group leaves the launcher to clean up.
+        libc::setpgid(0, 0);
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_NAME, c"hq-launcher".as_ptr());
+        // Everything is blocked for good, and nothing is ignored or handled: tasks then start with the
+        // default of every signal and only have to clear the mask.
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+        // The system call itself: the library keeps some signals to itself, and one that was ignored by
+        // whoever started the worker would stay so. Zero is the default with no flags.
+        let default = [0u64; 8];
+        let nowhere = std::ptr::null_mut::<u64>();
+        for signal in 1..=64 {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), nowhere, 8usize);
+        }
+        // Tasks inherit 0, 1 and 2; a new output file takes the place of 1 or 2.
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        for fd in 0..3 {
+            libc::dup2(null, fd);
+        }
+    }
+    close_others(keep);
+    // SAFETY: as above.
+    unsafe { libc::chdir(c"/".as_ptr()) };
+}
+
+fn close_others(keep: &[RawFd]) {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<RawFd> =
+        entries.flatten().filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok())).collect();
+    for fd in open {
+        if fd > 2 && !keep.contains(&fd) {
+            // SAFETY: a fork of the worker before its start owns nothing but what is kept.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// Kills every process below `root`, whatever its group or session.
+pub(super) fn kill_descendants(root: i32) {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
+        let Ok(stat) = fs::read(entry.path().join("stat")) else { continue };
+        // The command in parentheses may hold anything; the state and the parent follow the last one.
+        let Some(end) = stat.iter().rposition(|b| *b == b')') else { continue };
+        let text = String::from_utf8_lossy(&stat[end + 1..]);
+        if let Some(parent) = text.split_whitespace().nth(1).and_then(|w| w.parse::<i32>().ok()) {
+            parents.push((pid, parent));
+        }
+    }
+    let mut family = vec![root];
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        family.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid));
+    }
+    for pid in &family[1..] {
+        // SAFETY: a plain system call.
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+    }
+}
+
+/// The error number of the last system call of this thread.
+pub(super) fn last_error() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Sends bytes as one packet; waits while the worker's buffer is full.
+pub(super) fn send(shared: &Shared, bytes: &[u8]) {
+    loop {
+        // SAFETY: pointer and length describe `bytes`.
+        let sent = unsafe {
+            libc::send(shared.orders.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
+        };
+        // Otherwise the worker is gone, which the control thread sees too.
+        if sent >= 0 || last_error() != libc::EINTR {
+            return;
+        }
+    }
+}
+
+/// A table of pointers to the base environment.
+#[derive(Debug)]
+pub(super) struct BasePointers(pub(super) Vec<*const c_char>);
+
+impl BasePointers {
+    pub(super) fn new(shared: &'static Shared) -> Self {
+        BasePointers(shared.environment.iter().map(|v| v.as_ptr()).collect())
+    }
+}

@@ -1,0 +1,55 @@
+//! Every limit of the worker process, with its name and what happens when it is reached.
+
+use std::time::Duration;
+
+/// Most threads of the launcher that start tasks. Each is blocked while a new process gets to its
+/// `exec`; more of them do not start more tasks a second, but one that hangs on a dead file system
+/// leaves the others working.
+pub const SPAWNERS_MAX: usize = 4;
+/// Orders and reports larger than this travel to and from the launcher in an anonymous file, in bytes.
+pub const PACKET_MAX: usize = 48 << 10;
+/// Most reports in one packet from the launcher; more make another packet.
+pub const REPORTS_PER_PACKET: usize = 256;
+/// Most orders handed to the kernel in one call.
+pub const ORDERS_PER_CALL: usize = 64;
+/// Buffers between worker and launcher, in bytes, each way; full ones make the sender wait.
+pub const LAUNCHER_BUFFER: usize = 1 << 20;
+/// Attempts to make a process while the system says that there are too many.
+pub const FORK_ATTEMPTS: u32 = 10;
+/// Pause between these attempts.
+pub const FORK_PAUSE: Duration = Duration::from_millis(20);
+/// Attempts to start one task with a directory made in between.
+pub const DIRECTORY_ATTEMPTS: u32 = 8;
+/// How long the launcher goes on killing what its tasks left behind after the worker has died.
+pub const CLEANUP_LIMIT: Duration = Duration::from_secs(5);
+/// Pause between two looks at what is left then.
+pub const CLEANUP_PAUSE: Duration = Duration::from_millis(5);
+/// How long one notification may take to be said and taken.
+pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most tasks that speak at the same time; others wait.
+pub const NOTIFY_CONNECTIONS_MAX: usize = 64;
+/// Notifications that wait for the worker's loop; a full queue makes tasks wait.
+pub const NOTIFY_QUEUE: usize = 256;
+/// Longest text of a task's error file that becomes its failure message, in bytes; longer ones are cut.
+pub const ERROR_FILE_MAX: usize = 2048;
+/// Most inputs handed to the machine before it settles and its effects are carried out.
+pub const INPUTS_PER_TURN: usize = 4096;
+/// Attempts to reach the server at first.
+pub const CONNECT_ATTEMPTS: u32 = 20;
+/// Time between these attempts.
+pub const CONNECT_PAUSE: Duration = Duration::from_secs(2);
+/// Wait before the first attempt to find a lost server; doubled from attempt to attempt, with chance added so
+/// that many workers do not come at once.
+pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(200);
+/// Longest wait between such attempts.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Bytes to the server that may wait while it does not read; over it the connection is given up.
+pub const SEND_QUEUE_MAX: usize = 64 << 20;
+/// How long the last words to the server may take at the end of a worker.
+pub const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+/// Longest path of a socket that every Unix system takes, in bytes.
+pub const SOCKET_PATH_MAX: usize = 100;
+/// How long a program that is asked about the node or the allocation may take; then it has no answer.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Most bytes of such an answer; the rest is not read.
+pub const ANSWER_MAX: u64 = 1 << 20;

@@ -1,0 +1,108 @@
+//! What a worker is started with, and how it may end badly.
+
+use std::io;
+use std::path::PathBuf;
+
+use hq_model::worker::WorkerConfig;
+use hq_net::access::{AccessError, AccessFile, Endpoint};
+use hq_net::{ConnectError, Role};
+use tokio::sync::mpsc;
+
+/// How to run a worker.
+#[derive(Debug)]
+pub struct WorkerOptions {
+    /// What it tells the server of itself. Its working directory is filled in by the worker.
+    pub config: WorkerConfig,
+    /// How to find the server.
+    pub server: ServerSource,
+    /// Path of the `hq` binary, for tasks.
+    pub hq_binary: PathBuf,
+    /// Where it makes its private directory; the system's directory for temporary files when `None`.
+    pub work_dir: Option<PathBuf>,
+    /// Who may ask it to end.
+    pub interrupts: Interrupts,
+}
+
+/// How to find the server, at first and again after it was lost.
+#[derive(Clone, Debug)]
+pub enum ServerSource {
+    /// By an access file, read again for each attempt: a restarted server may listen elsewhere.
+    File(PathBuf),
+    /// Always there.
+    Endpoint(Box<Endpoint>),
+}
+
+impl ServerSource {
+    /// Where the server is said to be now.
+    ///
+    /// # Errors
+    /// When the access file cannot be used.
+    pub fn endpoint(&self) -> Result<Endpoint, AccessError> {
+        match self {
+            ServerSource::File(path) => AccessFile::load(path)?.endpoint(Role::Worker).cloned(),
+            ServerSource::Endpoint(endpoint) => Ok((**endpoint).clone()),
+        }
+    }
+}
+
+/// Who may ask a worker to end; a second time ends it at once.
+#[derive(Debug)]
+pub enum Interrupts {
+    /// SIGTERM and SIGINT to the process; SIGHUP is ignored.
+    Signals,
+    /// The program around it.
+    Channel(mpsc::UnboundedReceiver<()>),
+}
+
+/// Why a worker could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The access file is of no use.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The server was never reached.
+    #[error("the server could not be reached in {attempts} attempts: {source}")]
+    Connect {
+        /// How often it was tried.
+        attempts: u32,
+        /// What went wrong the last time.
+        source: ConnectError,
+    },
+    /// Its directory could not be made.
+    #[error("the worker's directory could not be made in {}: {source}", path.display())]
+    WorkDir {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The process that executes tasks is gone, and the tasks with it.
+    #[error("the launcher process has died, and the tasks that ran with it: {source}")]
+    Launcher {
+        /// What was seen of it.
+        source: io::Error,
+    },
+    /// The system refuses something that it needs.
+    #[error("the worker cannot run here: {what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl WorkerError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            WorkerError::Access(error) => error.hint(),
+            WorkerError::Connect { source, .. } => source.hint(),
+            WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
+            WorkerError::Launcher { .. } => {
+                "was it killed by the system for want of memory? see the kernel's log; the tasks are run again elsewhere"
+            }
+            WorkerError::System { .. } => "check the limits on open files and processes (`ulimit -a`)",
+        }
+    }
+}

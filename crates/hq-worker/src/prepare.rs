@@ -1,0 +1,327 @@
+//! Turns tasks into orders for the launcher.
+//!
+//! What the tasks of a submit share is worked out once per template and variant; a task then costs a few
+//! copies into buffers that are used again.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use hq_core::worker::Start;
+use hq_core::worker_messages::Template;
+use hq_model::paths::PathTemplates;
+use hq_model::pattern::{KNOWN, Pattern};
+use hq_model::task::{Output, Pin};
+use hq_model::{ByteString, TaskSpec};
+
+use crate::environment::{Node, VariantEnvironment};
+use crate::launcher::text::Subject;
+use crate::launcher::{Order, Slot, memory_file};
+
+/// What the tasks of one template share.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) template: Arc<Template>,
+    paths: PathTemplates,
+    args: Vec<Text>,
+    /// All arguments, NUL-terminated, when none has placeholders.
+    args_block: Option<ByteString>,
+    /// Where the program is looked for, when that does not differ from task to task.
+    programs_block: Option<ByteString>,
+    variants: Vec<VariantEnvironment>,
+    stdin: Option<Arc<OwnedFd>>,
+    remove: [bool; 2],
+}
+
+/// Buffers for one order, used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    programs: ByteString,
+    args: ByteString,
+    env: ByteString,
+    cpus: Vec<u32>,
+    cwd: ByteString,
+    task_dir: ByteString,
+    stdout: ByteString,
+    stderr: ByteString,
+}
+
+/// A text of the template.
+#[derive(Clone, Debug)]
+pub(crate) enum Text {
+    Plain(ByteString),
+    Varying(Pattern),
+}
+
+impl Text {
+    pub(crate) fn new(text: &[u8]) -> Text {
+        let pattern = Pattern::new(text);
+        if KNOWN.iter().any(|name| pattern.has(name)) {
+            Text::Varying(pattern)
+        } else {
+            Text::Plain(text.into())
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self, Text::Plain(_))
+    }
+
+    pub(crate) fn append(&self, out: &mut ByteString, values: &Values<'_>) {
+        match self {
+            Text::Plain(text) => out.extend_from_slice(text),
+            Text::Varying(pattern) => pattern.expand_into(out, &|name, out| values.append(name, out)),
+        }
+    }
+}
+
+/// What placeholders stand for in one task.
+pub(crate) struct Values<'a> {
+    pub(crate) start: &'a Start,
+    pub(crate) server_uid: &'a str,
+    pub(crate) cwd: &'a [u8],
+}
+
+impl Values<'_> {
+    fn append(&self, name: &str, out: &mut ByteString) -> bool {
+        let task = self.start.task;
+        match name {
+            "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
+            "JOB_ID" => put_number(out, task.job.0),
+            "TASK_ID" => put_number(out, task.task.0),
+            "INSTANCE_ID" => put_number(out, self.start.instance.0),
+            "SUBMIT_DIR" => out.extend_from_slice(&self.start.template.submit_dir),
+            "CWD" => out.extend_from_slice(self.cwd),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Appends decimal digits.
+pub(crate) fn put_number(out: &mut ByteString, number: u32) {
+    // Writing to a vector cannot fail.
+    let _ = write!(out, "{number}");
+}
+
+impl Prepared {
+    /// Works out what does not differ from task to task.
+    ///
+    /// # Errors
+    /// The text for people when such tasks cannot be started here at all.
+    pub(crate) fn new(template: &Arc<Template>, node: &Node) -> Result<Prepared, String> {
+        let spec = &template.spec;
+        check_strings(spec, &template.submit_dir)?;
+        let stdin = if spec.stdin.is_empty() {
+            None
+        } else {
+            let file = memory_file(&spec.stdin);
+            Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
+        };
+        let args: Vec<Text> = spec.args.iter().map(|arg| Text::new(arg)).collect();
+        let variants =
+            (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
+        let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
+        let mut prepared = Prepared {
+            template: template.clone(),
+            paths: PathTemplates::new(spec, &template.submit_dir, &node.server_uid),
+            args_block: None,
+            programs_block: None,
+            variants: variants.collect(),
+            stdin,
+            remove: [removes(&spec.stdout), removes(&spec.stderr)],
+            args,
+        };
+        let plain = |text: &Text| match text {
+            Text::Plain(text) => Some(text.clone()),
+            Text::Varying(_) => None,
+        };
+        if prepared.args.iter().all(Text::is_plain) {
+            let block = prepared.args.iter().filter_map(plain).flat_map(|arg| [arg, vec![0]].concat());
+            prepared.args_block = Some(block.collect());
+        }
+        if let (Some(Some(program)), Some(path)) = (prepared.args.first().map(plain), search_path(spec, node))
+        {
+            let mut block = ByteString::new();
+            append_candidates(&program, &path, &mut block);
+            prepared.programs_block = Some(block);
+        }
+        Ok(prepared)
+    }
+
+    /// True when something is to be removed or read after such a task has ended.
+    pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
+        self.template.spec.task_dir || (is_success && self.remove != [false, false])
+    }
+
+    /// Fills in the order for one task.
+    ///
+    /// # Errors
+    /// The text for people when it cannot be started.
+    pub(crate) fn order<'a>(
+        &'a self,
+        slot: Slot,
+        start: &Start,
+        node: &Node,
+        buffers: &'a mut Buffers,
+    ) -> Result<(Order<'a>, Option<&'a Arc<OwnedFd>>), String> {
+        self.fill(start, node, buffers)?;
+        let variant = self.variant(start);
+        let order = Order {
+            slot,
+            programs: self.programs_block.as_deref().unwrap_or(&buffers.programs),
+            args: self.args_block.as_deref().unwrap_or(&buffers.args),
+            env: &buffers.env,
+            env_dropped: &variant.dropped,
+            cwd: &buffers.cwd,
+            task_dir: &buffers.task_dir,
+            stdout: &buffers.stdout,
+            stderr: &buffers.stderr,
+            cpus: &buffers.cpus,
+            has_stdin: self.stdin.is_some(),
+        };
+        Ok((order, self.stdin.as_ref()))
+    }
+
+    /// What an error text needs to know about a task that did not start.
+    pub(crate) fn subject(&self, start: &Start, node: &Node) -> Subject {
+        let mut buffers = Buffers::default();
+        if self.fill(start, node, &mut buffers).is_err() {
+            return Subject::default();
+        }
+        let programs = self.programs_block.as_deref().unwrap_or(&buffers.programs);
+        let args = self.args_block.as_deref().unwrap_or(&buffers.args);
+        let dropped = &self.variant(start).dropped;
+        let base = node.base.iter().enumerate().filter(|(i, _)| dropped.binary_search(&(*i as u32)).is_err());
+        let env: Vec<&[u8]> = base.map(|(_, v)| v.as_slice()).chain(strings(&buffers.env)).collect();
+        // As the kernel counts: each string with its NUL and a pointer.
+        let cost = |text: &[u8]| text.len() + 1 + size_of::<usize>();
+        Subject {
+            program: strings(args).next().unwrap_or_default().to_vec(),
+            candidates: strings(programs).map(|path| against(&buffers.cwd, path)).collect(),
+            args_bytes: strings(args).map(cost).sum(),
+            env_bytes: env.iter().map(|text| cost(text)).sum(),
+            string_bytes_max: strings(args).chain(env).map(<[u8]>::len).max().unwrap_or(0),
+            cwd: buffers.cwd,
+            task_dir: buffers.task_dir,
+            stdout: buffers.stdout,
+            stderr: buffers.stderr,
+            cpus: buffers.cpus,
+        }
+    }
+
+    /// Output files to remove when the task has finished with success.
+    pub(crate) fn outputs_to_remove(&self, start: &Start) -> Vec<ByteString> {
+        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
+        let outputs = [paths.stdout, paths.stderr].into_iter().zip(self.remove);
+        outputs.filter(|(_, remove)| *remove).filter_map(|(path, _)| path).collect()
+    }
+
+    fn variant(&self, start: &Start) -> &VariantEnvironment {
+        &self.variants[(start.variant as usize).min(self.variants.len() - 1)]
+    }
+
+    fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
+        if start.entry.as_ref().is_some_and(|entry| entry.contains(&0)) {
+            return Err("the task's entry holds a NUL byte, which no environment variable can".to_owned());
+        }
+        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
+        buffers.cwd = paths.cwd;
+        buffers.stdout = paths.stdout.unwrap_or_default();
+        buffers.stderr = paths.stderr.unwrap_or_default();
+        buffers.task_dir.clear();
+        if self.template.spec.task_dir {
+            node.append_task_dir(start, &mut buffers.task_dir);
+        }
+        let values = Values { start, server_uid: &node.server_uid, cwd: &buffers.cwd };
+        if self.args_block.is_none() {
+            buffers.args.clear();
+            for arg in &self.args {
+                arg.append(&mut buffers.args, &values);
+                buffers.args.push(0);
+            }
+        }
+        let variant = self.variant(start);
+        buffers.env.clear();
+        variant.append(&mut buffers.env, &values, node, &buffers.task_dir);
+        if self.programs_block.is_none() {
+            buffers.programs.clear();
+            let args = self.args_block.as_deref().unwrap_or(&buffers.args);
+            let program = strings(args).next().unwrap_or_default();
+            let path = strings(&buffers.env).filter_map(|v| v.strip_prefix(b"PATH=")).next_back();
+            append_candidates(program, path.unwrap_or(node.base_path()), &mut buffers.programs);
+        }
+        buffers.cpus.clear();
+        if self.template.spec.pin == Pin::Taskset {
+            node.cpus_of(start, &mut buffers.cpus)?;
+        }
+        Ok(())
+    }
+}
+
+/// The strings of a block of NUL-terminated ones.
+pub(crate) fn strings(block: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    let block = block.strip_suffix(b"\0");
+    block.into_iter().flat_map(|block| block.split(|b| *b == 0))
+}
+
+/// The `PATH` of such tasks; `None` when it differs from task to task.
+fn search_path(spec: &TaskSpec, node: &Node) -> Option<ByteString> {
+    match spec.env.iter().rfind(|(name, _)| name == b"PATH") {
+        None => Some(node.base_path().to_vec()),
+        Some((_, value)) => match Text::new(value) {
+            Text::Plain(value) => Some(value),
+            Text::Varying(_) => None,
+        },
+    }
+}
+
+/// The paths where a program may be, NUL-terminated. One with a slash is taken as it is, from the
+/// task's working directory.
+fn append_candidates(program: &[u8], path: &[u8], out: &mut ByteString) {
+    if program.contains(&b'/') || program.is_empty() {
+        out.extend_from_slice(program);
+        out.push(0);
+        return;
+    }
+    for directory in path.split(|b| *b == b':') {
+        // An empty entry is the working directory.
+        out.extend_from_slice(if directory.is_empty() { b"." } else { directory });
+        if out.last() != Some(&b'/') {
+            out.push(b'/');
+        }
+        out.extend_from_slice(program);
+        out.push(0);
+    }
+}
+
+fn against(cwd: &[u8], path: &[u8]) -> ByteString {
+    if path.first() == Some(&b'/') { path.to_vec() } else { [cwd, b"/", path].concat() }
+}
+
+fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
+    let has_nul = |text: &[u8]| text.contains(&0);
+    let output = |output: &Output| matches!(output, Output::File { path, .. } if has_nul(path));
+    let bad = if spec.args.is_empty() {
+        return Err("the task has no program".to_owned());
+    } else if spec.args.iter().any(|arg| has_nul(arg)) {
+        "an argument"
+    } else if spec.env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
+        "an environment variable"
+    } else if has_nul(&spec.cwd) || has_nul(submit_dir) || output(&spec.stdout) || output(&spec.stderr) {
+        "a path"
+    } else if spec.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
+        return Err("the name of an environment variable is empty or holds `=`".to_owned());
+    } else {
+        return Ok(());
+    };
+    Err(format!("{bad} of the task holds a NUL byte, which no program can be given"))
+}
+
+/// Removes directories and files of a task; what is gone already does not matter.
+pub(crate) fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

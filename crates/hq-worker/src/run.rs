@@ -1,0 +1,377 @@
+//! The worker's loop: everything that happens goes into the machine, everything it wants is carried out.
+//!
+//! One thread. Each turn takes in all that is there, lets the machine settle, hands orders to the launcher and
+//! reports to the server in one go, and sleeps until something happens or the machine wants to be woken.
+
+use std::future::{Future, pending};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use hq_core::worker::{Effect, Input, Worker};
+use hq_core::worker_messages::{ToWorker, WorkerEnd};
+use hq_model::Timestamp;
+use hq_proto::{decode_to_worker, encode_from_worker};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use crate::environment::Node;
+use crate::launcher::Launcher;
+use crate::limits;
+use crate::link::{self, Connection};
+use crate::notify::{self, AccessKeys, Words};
+use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
+use crate::supervise::Supervisor;
+use crate::workdir::WorkDir;
+
+/// Runs a worker until it ends. To be called on a thread that runs no other event loop.
+///
+/// # Errors
+/// When the server cannot be reached at first, the launcher dies, or the system refuses what a worker needs.
+pub fn run(options: WorkerOptions, launcher: Launcher) -> Result<WorkerEnd, WorkerError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| WorkerError::System { what: "no event loop", source })?;
+    let result = runtime.block_on(async {
+        let mut turns = Turns::new(options, launcher)?;
+        turns.run().await
+    });
+    // A name being looked up must not hold up the end.
+    runtime.shutdown_background();
+    result
+}
+
+struct Turns {
+    machine: Worker,
+    clock: Clock,
+    link: Link,
+    server: ServerSource,
+    interrupts: InterruptSource,
+    interrupts_count: u32,
+    words: mpsc::Receiver<Words>,
+    cleaned: mpsc::UnboundedReceiver<Input>,
+    orders: AsyncFd<OwnedFd>,
+    control: AsyncFd<OwnedFd>,
+    inputs: Vec<Input>,
+    effects: Vec<Effect>,
+    // The directory goes after the tasks that write there: fields are dropped in this order.
+    supervisor: Supervisor,
+    _socket_dir: Option<WorkDir>,
+    _work_dir: WorkDir,
+}
+
+enum Link {
+    Down(Pin<Box<dyn Future<Output = Result<Connection, WorkerError>>>>),
+    Up(Box<Connection>),
+}
+
+/// What woke the loop.
+enum Event {
+    Connected(Result<Connection, WorkerError>),
+    Frame(Result<Option<Vec<u8>>, hq_net::NetError>),
+    Launcher,
+    Words(Words),
+    Cleaned(Input),
+    Interrupt,
+    Wakeup,
+}
+
+impl Turns {
+    fn new(options: WorkerOptions, launcher: Launcher) -> Result<Turns, WorkerError> {
+        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts } = options;
+        let system = |what| move |source| WorkerError::System { what, source };
+        let work_dir = make_dir(work_dir.unwrap_or_else(std::env::temp_dir))?;
+        config.work_dir = work_dir.path().to_string_lossy().into_owned();
+        let mut socket = work_dir.path().join("notify");
+        let mut socket_dir = None;
+        if socket.as_os_str().len() > limits::SOCKET_PATH_MAX {
+            let short = make_dir(PathBuf::from("/tmp"))?;
+            socket = short.path().join("notify");
+            socket_dir = Some(short);
+        }
+        let (words_sender, words) = mpsc::channel(limits::NOTIFY_QUEUE);
+        let keys = AccessKeys::new(&socket).map_err(system("no randomness"))?;
+        notify::listen(&socket, keys.clone(), words_sender).map_err(system("no socket for tasks"))?;
+        let node = Node::new(
+            launcher.environment().iter().map(|v| v.as_bytes().to_vec()).collect(),
+            hq_binary.as_os_str().as_bytes().to_vec(),
+            work_dir.path().as_os_str().as_bytes().to_vec(),
+            keys,
+            &config.resources,
+        );
+        let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
+        let supervisor = Supervisor::new(launcher, node, cleaned_sender).map_err(system("no thread"))?;
+        let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let clock = Clock::start();
+        Ok(Turns {
+            machine: Worker::new(config, clock.now()),
+            clock,
+            link: Link::Down(Box::pin(link::first(server.clone()))),
+            server,
+            interrupts: InterruptSource::new(interrupts).map_err(system("no signal handlers"))?,
+            interrupts_count: 0,
+            words,
+            cleaned,
+            orders: watch(orders, both).map_err(system("no event loop"))?,
+            control: watch(control, Interest::WRITABLE).map_err(system("no event loop"))?,
+            inputs: Vec::new(),
+            effects: Vec::new(),
+            supervisor,
+            _socket_dir: socket_dir,
+            _work_dir: work_dir,
+        })
+    }
+
+    async fn run(&mut self) -> Result<WorkerEnd, WorkerError> {
+        let mut is_handed_over = true;
+        loop {
+            if !self.supervisor.has_ended() {
+                let event = self.next_event(is_handed_over).await;
+                if let Event::Interrupt = event {
+                    self.interrupts_count += 1;
+                    if self.interrupts_count > 1 {
+                        info!("interrupted again, ending at once");
+                        return Ok(WorkerEnd::Interrupted);
+                    }
+                }
+                self.take_in(event)?;
+            }
+            self.take_in_more().map_err(|source| WorkerError::Launcher { source })?;
+            let end = self.turn();
+            is_handed_over = self.supervisor.flush().map_err(|source| WorkerError::Launcher { source })?;
+            if let Some(end) = end {
+                if let Link::Up(connection) =
+                    std::mem::replace(&mut self.link, Link::Down(Box::pin(pending())))
+                {
+                    connection.close().await;
+                }
+                info!(?end, "the worker ends");
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Waits until something happens.
+    async fn next_event(&mut self, is_handed_over: bool) -> Event {
+        let Turns { link, orders, control, words, cleaned, interrupts, machine, clock, .. } = self;
+        let wakeup = machine.next_wakeup().map(|at| clock.instant(at));
+        tokio::select! {
+            event = next_of_link(link) => event,
+            _ = wait_readable(orders) => Event::Launcher,
+            () = wait_writable(orders, control), if !is_handed_over => Event::Launcher,
+            Some(words) = words.recv() => Event::Words(words),
+            Some(input) = cleaned.recv() => Event::Cleaned(input),
+            () = interrupts.next() => Event::Interrupt,
+            () = sleep_until(wakeup) => Event::Wakeup,
+        }
+    }
+
+    fn take_in(&mut self, event: Event) -> Result<(), WorkerError> {
+        match event {
+            Event::Connected(result) => {
+                self.link = Link::Up(Box::new(result?));
+                info!("connected to the server");
+                self.inputs.push(Input::ServerFound);
+            }
+            Event::Frame(Ok(Some(frame))) => self.frame(&frame),
+            Event::Frame(Ok(None)) => self.lose("the server said goodbye"),
+            Event::Frame(Err(error)) => self.lose(&error.to_string()),
+            Event::Words(words) => self.speak(words),
+            Event::Cleaned(input) => self.inputs.push(input),
+            Event::Interrupt => self.inputs.push(Input::Interrupt),
+            Event::Wakeup => self.inputs.push(Input::Tick),
+            Event::Launcher => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what else is there, without waiting.
+    fn take_in_more(&mut self) -> std::io::Result<()> {
+        while self.inputs.len() < limits::INPUTS_PER_TURN
+            && let Link::Up(connection) = &mut self.link
+        {
+            match connection.receiver.try_next() {
+                Ok(Some(frame)) => self.frame(&frame),
+                Ok(None) => break,
+                Err(error) => self.lose(&error.to_string()),
+            }
+        }
+        while self.inputs.len() < limits::INPUTS_PER_TURN
+            && let Ok(input) = self.cleaned.try_recv()
+        {
+            self.inputs.push(input);
+        }
+        while self.inputs.len() < limits::INPUTS_PER_TURN
+            && let Ok(words) = self.words.try_recv()
+        {
+            self.speak(words);
+        }
+        self.supervisor.take_ended(&mut self.inputs)
+    }
+
+    fn frame(&mut self, frame: &[u8]) {
+        match decode_to_worker(frame) {
+            Ok(message) => {
+                if let ToWorker::Welcome(welcome) = &message {
+                    info!(worker = %welcome.worker, server = %welcome.server_uid, "the server took the worker in");
+                    self.supervisor.set_server_uid(&welcome.server_uid);
+                }
+                self.inputs.push(Input::Server(message));
+            }
+            Err(error) => self.lose(&format!("the server said what makes no sense: {error}")),
+        }
+    }
+
+    fn lose(&mut self, reason: &str) {
+        if let Link::Up(_) = self.link {
+            warn!(reason, "the server is lost");
+            self.inputs.push(Input::ServerLost);
+            let again = link::again(self.server.clone());
+            self.link = Link::Down(Box::pin(async { Ok(again.await) }));
+        }
+    }
+
+    fn speak(&mut self, words: Words) {
+        if self.supervisor.is_running(words.task, words.instance) {
+            self.inputs.push(Input::Notify { task: words.task, text: words.text });
+        }
+    }
+
+    /// Lets the machine act on all that was taken in. Says when and how the worker ends.
+    fn turn(&mut self) -> Option<WorkerEnd> {
+        let now = self.clock.now();
+        for input in self.inputs.drain(..) {
+            self.machine.handle(now, input, &mut self.effects);
+        }
+        self.machine.settle(now, &mut self.effects);
+        let mut end = None;
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Start(start) => self.supervisor.start(start),
+                Effect::Signal { task, signal } => self.supervisor.signal(task, signal),
+                Effect::Send(message) => self.send(encode_from_worker(&message)),
+                Effect::Exit(why) => end = Some(why),
+            }
+        }
+        self.effects = effects;
+        end
+    }
+
+    fn send(&mut self, frame: Vec<u8>) {
+        // What is said while the server is away is kept by the machine, and said again.
+        let Link::Up(connection) = &self.link else { return };
+        if let Err(reason) = connection.send(frame) {
+            self.lose(&reason);
+        }
+    }
+}
+
+fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {
+    WorkDir::create(&base).map_err(|source| WorkerError::WorkDir { path: base, source })
+}
+
+fn watch(socket: OwnedFd, interest: Interest) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is owned by what watches it, and never replaced.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
+}
+
+async fn next_of_link(link: &mut Link) -> Event {
+    match link {
+        Link::Down(connecting) => Event::Connected(connecting.await),
+        Link::Up(connection) => Event::Frame(connection.receiver.next().await),
+    }
+}
+
+async fn wait_readable(fd: &AsyncFd<OwnedFd>) {
+    // What makes waiting fail shows when the socket is read.
+    if let Ok(mut guard) = fd.readable().await {
+        // Reading goes on until nothing is left, so the next wake-up is for something new.
+        guard.clear_ready();
+    }
+}
+
+async fn wait_writable(orders: &AsyncFd<OwnedFd>, control: &AsyncFd<OwnedFd>) {
+    let ready = tokio::select! {
+        ready = orders.writable() => ready,
+        ready = control.writable() => ready,
+    };
+    if let Ok(mut guard) = ready {
+        guard.clear_ready();
+    }
+}
+
+async fn sleep_until(wakeup: Option<Instant>) {
+    match wakeup {
+        // The machine has more to do at once; the connection gets its turn in between.
+        Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => pending().await,
+    }
+}
+
+/// The machine's clock: the time of day at the start and what has passed since, so it never goes back.
+#[derive(Debug)]
+struct Clock {
+    start: Instant,
+    start_at: Timestamp,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock { start: Instant::now(), start_at: Timestamp::default().after(since_epoch) }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.start_at.after(self.start.elapsed())
+    }
+
+    fn instant(&self, at: Timestamp) -> Instant {
+        // Far away is far enough.
+        let wait = at.since(self.start_at).min(std::time::Duration::from_secs(1 << 30));
+        self.start + wait
+    }
+}
+
+enum InterruptSource {
+    Signals { terminate: Signal, interrupt: Signal, hangup: Signal },
+    Channel(mpsc::UnboundedReceiver<()>),
+}
+
+impl InterruptSource {
+    fn new(interrupts: Interrupts) -> std::io::Result<InterruptSource> {
+        Ok(match interrupts {
+            Interrupts::Channel(receiver) => InterruptSource::Channel(receiver),
+            Interrupts::Signals => InterruptSource::Signals {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+                hangup: signal(SignalKind::hangup())?,
+            },
+        })
+    }
+
+    async fn next(&mut self) {
+        match self {
+            InterruptSource::Channel(receiver) => {
+                if receiver.recv().await.is_none() {
+                    pending::<()>().await;
+                }
+            }
+            InterruptSource::Signals { terminate, interrupt, hangup } => loop {
+                tokio::select! {
+                    _ = terminate.recv() => return,
+                    _ = interrupt.recv() => return,
+                    _ = hangup.recv() => debug!("hangup ignored"),
+                }
+            },
+        }
+    }
+}

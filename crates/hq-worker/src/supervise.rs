@@ -1,0 +1,206 @@
+//! Follows each task from the machine's word to start it to the report of its end.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome, Start};
+use hq_core::worker_messages::Template;
+use hq_model::{Instance, TaskRef, Usage};
+use tokio::sync::mpsc;
+
+use crate::environment::Node;
+use crate::launcher::{End, Ended, Launcher, Slot, text};
+use crate::outputs::{Aftermath, Janitor};
+use crate::prepare::{Buffers, Prepared};
+
+/// The tasks that have been started, and the launcher that executes them.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    launcher: Launcher,
+    node: Node,
+    /// By address of the template, which each entry keeps alive.
+    prepared: HashMap<usize, Arc<Prepared>>,
+    slots: Vec<SlotState>,
+    free: Vec<u32>,
+    running: HashMap<TaskRef, u32>,
+    buffers: Buffers,
+    reports: Vec<Ended>,
+    ended: Vec<Input>,
+    janitor: Janitor,
+}
+
+#[derive(Debug, Default)]
+struct SlotState {
+    generation: u32,
+    active: Option<Active>,
+}
+
+#[derive(Debug)]
+struct Active {
+    start: Start,
+    prepared: Arc<Prepared>,
+}
+
+impl Supervisor {
+    /// `cleaned` gets the ends of tasks that something had to be removed or read for.
+    pub(crate) fn new(
+        launcher: Launcher,
+        node: Node,
+        cleaned: mpsc::UnboundedSender<Input>,
+    ) -> io::Result<Supervisor> {
+        Ok(Supervisor {
+            launcher,
+            node,
+            prepared: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            running: HashMap::new(),
+            buffers: Buffers::default(),
+            reports: Vec::new(),
+            ended: Vec::new(),
+            janitor: Janitor::start(cleaned)?,
+        })
+    }
+
+    /// The server has said its name, which paths of tasks may hold.
+    pub(crate) fn set_server_uid(&mut self, uid: &str) {
+        if self.node.server_uid != uid {
+            self.node.server_uid = uid.to_owned();
+            self.prepared.clear();
+        }
+    }
+
+    /// Orders a task's start.
+    pub(crate) fn start(&mut self, start: Start) {
+        let prepared = match self.prepared_for(&start.template) {
+            Ok(prepared) => prepared,
+            Err(error) => return self.refuse(start.task, error),
+        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(SlotState::default());
+            self.slots.len() as u32 - 1
+        });
+        let state = &mut self.slots[index as usize];
+        state.generation += 1;
+        let slot = Slot { index, generation: state.generation };
+        let ordered =
+            prepared.order(slot, &start, &self.node, &mut self.buffers).and_then(|(order, stdin)| {
+                let sent = self.launcher.start(&order, stdin);
+                sent.map_err(|e| format!("cannot hand the task to the launcher: {e}"))
+            });
+        match ordered {
+            Ok(()) => {
+                self.running.insert(start.task, index);
+                state.active = Some(Active { start, prepared });
+            }
+            Err(error) => {
+                self.free.push(index);
+                self.refuse(start.task, error);
+            }
+        }
+    }
+
+    /// Sends a signal to the process group of a task, if it still runs.
+    pub(crate) fn signal(&mut self, task: TaskRef, signal: u8) {
+        if let Some(index) = self.running.get(&task) {
+            let generation = self.slots[*index as usize].generation;
+            self.launcher.signal(Slot { index: *index, generation }, signal);
+        }
+    }
+
+    /// True when this very start of a task runs.
+    pub(crate) fn is_running(&self, task: TaskRef, instance: Instance) -> bool {
+        self.running.get(&task).is_some_and(|index| {
+            let active = self.slots[*index as usize].active.as_ref();
+            active.is_some_and(|active| active.start.instance == instance)
+        })
+    }
+
+    /// Hands orders and signals over. False when the launcher takes no more at the moment.
+    ///
+    /// # Errors
+    /// When the launcher is gone.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.launcher.flush()
+    }
+
+    /// Appends the ends of tasks that are there.
+    ///
+    /// # Errors
+    /// When the launcher is gone.
+    pub(crate) fn take_ended(&mut self, inputs: &mut Vec<Input>) -> io::Result<()> {
+        let mut reports = std::mem::take(&mut self.reports);
+        let result = self.launcher.receive(&mut reports);
+        for report in reports.drain(..) {
+            self.ended(report);
+        }
+        self.reports = reports;
+        inputs.append(&mut self.ended);
+        result
+    }
+
+    /// Sockets to wait at: for reports and for room for orders; for room for signals.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn sockets(&self) -> io::Result<(OwnedFd, OwnedFd)> {
+        self.launcher.sockets()
+    }
+
+    fn ended(&mut self, report: Ended) {
+        let Some(state) = self.slots.get_mut(report.slot.index as usize) else { return };
+        if state.generation != report.slot.generation {
+            return;
+        }
+        let Some(Active { start, prepared }) = state.active.take() else { return };
+        self.free.push(report.slot.index);
+        self.running.remove(&start.task);
+        let outcome = match report.end {
+            End::Exited(0) => Outcome::Finished,
+            End::Exited(code) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
+            End::Signaled(signal) => Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal)),
+            End::NotStarted(stage, errno) => {
+                let subject = prepared.subject(&start, &self.node);
+                Outcome::Failed(FailureKind::Start, text::not_started(stage, errno, &subject))
+            }
+        };
+        let input = Input::Ended { task: start.task, outcome, usage: report.usage };
+        let Input::Ended { outcome, .. } = &input else { return };
+        if !prepared.has_aftermath(*outcome == Outcome::Finished) {
+            self.ended.push(input);
+            return;
+        }
+        let mut task_dir = Vec::new();
+        if prepared.template.spec.task_dir {
+            self.node.append_task_dir(&start, &mut task_dir);
+        }
+        let is_success = *outcome == Outcome::Finished;
+        let outputs = if is_success { prepared.outputs_to_remove(&start) } else { Vec::new() };
+        self.janitor.clean(Aftermath { input, task_dir, outputs });
+    }
+
+    fn refuse(&mut self, task: TaskRef, error: String) {
+        let outcome = Outcome::Failed(FailureKind::Start, error);
+        self.ended.push(Input::Ended { task, outcome, usage: Usage::default() });
+    }
+
+    /// True when ends are there that did not come from the launcher.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {
+        let address = Arc::as_ptr(template) as usize;
+        if let Some(prepared) = self.prepared.get(&address) {
+            return Ok(prepared.clone());
+        }
+        // What neither the machine nor a task holds any more will not come back.
+        self.prepared.retain(|_, old| Arc::strong_count(&old.template) > 1);
+        let prepared = Arc::new(Prepared::new(template, &self.node)?);
+        self.prepared.insert(address, prepared.clone());
+        Ok(prepared)
+    }
+}

@@ -1,0 +1,226 @@
+//! `hq job …`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use hq_client::options::{JobOptions, values};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobState, TaskState};
+
+use super::submit::SubmitCommand;
+
+/// A command about jobs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum JobCommand {
+    Submit(Box<SubmitCommand>),
+    List(ListArgs),
+    /// Count jobs by state
+    Summary,
+    Info(InfoArgs),
+    Cancel(CancelArgs),
+    Forget(ForgetArgs),
+    Cat(CatArgs),
+    Wait(WaitArgs),
+    Progress(ProgressArgs),
+    TaskIds(TaskIdsArgs),
+    Open(OpenArgs),
+    Close(CloseArgs),
+}
+
+/// A selector argument.
+pub(crate) fn selector(text: &str) -> Result<Selector, String> {
+    text.parse::<Selector>().map_err(|e| e.to_string())
+}
+
+/// A selector argument that must not be `all`.
+pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
+    match selector(text)? {
+        Selector::All => Err("'all' is not possible here; write ids, for example 1,3-5, or last".into()),
+        some => Ok(some),
+    }
+}
+
+/// The states of `--filter` for jobs.
+pub(crate) fn job_state(text: &str) -> Result<JobState, String> {
+    text.trim().to_ascii_lowercase().parse::<JobState>().map_err(|e| e.to_string())
+}
+
+/// The states of `--filter` for tasks.
+pub(crate) fn task_state(text: &str) -> Result<TaskState, String> {
+    text.trim().to_ascii_lowercase().parse::<TaskState>().map_err(|e| e.to_string())
+}
+
+/// List jobs: by default those that have not ended.
+#[derive(Args, Debug, Default)]
+#[command(after_help = "Examples:\n  hq job list --all\n  hq job list --filter failed,canceled --verbose")]
+pub(crate) struct ListArgs {
+    /// Ended jobs, too
+    #[arg(long, conflicts_with = "filter")]
+    pub all: bool,
+    /// Only jobs in one of these states
+    ///
+    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled.
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = job_state)]
+    pub filter: Vec<JobState>,
+    /// With the reason of a cancellation
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Show all about jobs
+///
+/// What they execute, how far they are, and what their tasks used.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job info last\n  hq job info 1,4-6 --output-mode json")]
+pub(crate) struct InfoArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+}
+
+/// Cancel jobs, or some of their tasks
+///
+/// Running tasks get SIGTERM and, when their time to end is over, SIGKILL.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq job cancel 3 --reason 'wrong input'\n  hq job cancel last --tasks 10-20"
+)]
+pub(crate) struct CancelArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Only these tasks
+    #[arg(long, value_name = "IDS", value_parser = values::ids_some)]
+    pub tasks: Option<IdSet>,
+    /// Why, in at most 200 characters; shown by `hq job info`
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let (length, max) = (text.chars().count(), hq_core::limits::CANCEL_REASON_MAX);
+    if length > max {
+        return Err(format!("a reason has at most {max} characters, this one has {length}"));
+    }
+    Ok(text.into())
+}
+
+/// Drop ended jobs from the server: they are no longer listed.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job forget all --filter finished")]
+pub(crate) struct ForgetArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Only jobs in one of these states [default: all that have ended]
+    ///
+    /// A comma list of finished, failed, aborted, canceled.
+    #[arg(long, visible_alias = "status", value_name = "STATES", value_delimiter = ',', value_parser = ended_state)]
+    pub filter: Vec<JobState>,
+}
+
+fn ended_state(text: &str) -> Result<JobState, String> {
+    let state = job_state(text)?;
+    if state.is_terminal() {
+        return Ok(state);
+    }
+    Err(format!("a job that is {state} has not ended; use finished, failed, aborted or canceled"))
+}
+
+/// Print what tasks wrote, read from their output files.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq job cat last stdout\n  hq job cat 3 --tasks 1-5 --print-task-header stderr"
+)]
+pub(crate) struct CatArgs {
+    /// Ids such as `1,3-5`, or `last`
+    #[arg(value_name = "JOBS", value_parser = selector_some)]
+    pub jobs: Selector,
+    /// Only these tasks
+    #[arg(long, value_name = "IDS", value_parser = values::ids)]
+    pub tasks: Option<IdSet>,
+    /// Only tasks in one of these states
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
+    pub task_status: Vec<TaskState>,
+    /// A line before the output of each task
+    #[arg(long)]
+    pub print_task_header: bool,
+    /// Which output
+    pub channel: Channel,
+}
+
+/// An output of a task.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel {
+    /// Standard output
+    Stdout,
+    /// Standard error
+    Stderr,
+}
+
+/// Wait until jobs have ended
+///
+/// Exits with 1 unless all their tasks finished.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job wait last\n  hq job wait all --allow-failures")]
+pub(crate) struct WaitArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Do not wait for open jobs to be closed
+    #[arg(long)]
+    pub without_close: bool,
+    /// Exit with 0 although tasks failed
+    #[arg(long)]
+    pub allow_failures: bool,
+}
+
+/// Wait until jobs have ended, with a progress bar
+///
+/// The bar is shown on a terminal only. Exits with 1 unless all their tasks finished.
+#[derive(Args, Debug)]
+pub(crate) struct ProgressArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Exit with 0 although tasks failed
+    #[arg(long)]
+    pub allow_failures: bool,
+}
+
+/// Print the ids of tasks as --array takes them.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'"
+)]
+pub(crate) struct TaskIdsArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Only tasks in one of these states
+    ///
+    /// A comma list of waiting, running, finished, failed, canceled, aborted.
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
+    pub filter: Vec<TaskState>,
+}
+
+/// Make an open job and print its id
+///
+/// It takes submits until it is closed, and ends only then.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1"
+)]
+pub(crate) struct OpenArgs {
+    /// Name and limits.
+    #[command(flatten)]
+    pub job: JobOptions,
+}
+
+/// Close open jobs: no more submits
+///
+/// They end when their tasks have.
+#[derive(Args, Debug)]
+pub(crate) struct CloseArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+}

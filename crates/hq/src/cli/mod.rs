@@ -1,0 +1,171 @@
+//! The command line as data: every command, option and help text. What commands do is in
+//! [`crate::commands`].
+
+pub(crate) mod job;
+pub(crate) mod server;
+pub(crate) mod submit;
+pub(crate) mod task;
+pub(crate) mod worker;
+
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs tasks on the nodes of a cluster, or on this machine alone.
+///
+/// A server knows jobs and their tasks; workers on the nodes execute them; `hq` commands talk to the
+/// server, which they find by its directory. Without any server, `hq run` does it all in one process.
+#[derive(Parser, Debug)]
+#[command(
+    name = "hq",
+    version,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = ROOT_EXAMPLES,
+)]
+pub(crate) struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: GlobalOptions,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const ROOT_EXAMPLES: &str = "\
+Examples:
+  Run 1000 tasks on this machine, with nothing set up before:
+    hq run --array 1-1000 -- ./score.sh '%{TASK_ID}'
+
+  The same with a server and workers, which stay for the next job:
+    hq server start --detach
+    hq worker start &
+    hq submit --array 1-1000 --wait -- ./score.sh '%{TASK_ID}'
+    hq job info last
+
+Exit codes:
+  0  done
+  1  the request failed, or a job that was waited for has tasks that did not finish
+  2  bad arguments
+  3  no server could be reached, or it was lost";
+
+/// Options of every command, before or after its name.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalOptions {
+    /// Directory where the server keeps its access file and journal [default: ~/.hq-server]
+    #[arg(long, env = "HQ_SERVER_DIR", hide_env_values = true, global = true, value_name = "PATH")]
+    pub server_dir: Option<PathBuf>,
+
+    /// When to use colours
+    ///
+    /// `auto`: when the output is a terminal and NO_COLOR is not set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub colors: Colors,
+
+    /// How results are printed
+    #[arg(
+        long,
+        env = "HQ_OUTPUT_MODE",
+        hide_env_values = true,
+        global = true,
+        value_name = "MODE",
+        default_value = "cli"
+    )]
+    pub output_mode: OutputMode,
+
+    /// Version of the JSON documents; there is only 1 so far
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
+    pub output_version: Option<u32>,
+
+    /// Log what is done in detail
+    #[arg(
+        long,
+        env = "HQ_DEBUG",
+        hide_env_values = true,
+        global = true,
+        value_parser = FalseyValueParser::new()
+    )]
+    pub debug: bool,
+}
+
+/// When to use colours.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colors {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How results are printed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputMode {
+    /// Tables and sentences, for people
+    Cli,
+    /// One JSON document
+    Json,
+    /// As little as possible, for scripts
+    Quiet,
+}
+
+/// A command. Those with options have their help text beside them.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Run(Box<submit::RunCommand>),
+    Submit(Box<submit::SubmitCommand>),
+    /// Show, wait for and cancel jobs
+    #[command(subcommand)]
+    Job(job::JobCommand),
+    /// Show tasks
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Start, show and stop workers
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
+    /// Start, show and stop the server
+    #[command(subcommand)]
+    Server(server::ServerCommand),
+    #[command(hide = true)]
+    Jobs(job::ListArgs),
+    #[command(hide = true)]
+    Wait(job::WaitArgs),
+    #[command(hide = true)]
+    Progress(job::ProgressArgs),
+    /// Print a script that completes commands in your shell
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    GenerateCompletion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print where the documentation is
+    Doc {
+        /// What about
+        topic: Option<DocTopic>,
+    },
+    /// Print this reference as Markdown
+    #[command(hide = true)]
+    GenerateReference,
+}
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  hq generate-completion bash > ~/.local/share/bash-completion/completions/hq
+  hq generate-completion fish > ~/.config/fish/completions/hq.fish";
+
+/// What the documentation is about.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DocTopic {
+    /// First steps
+    Start,
+    /// Every command and option
+    Cli,
+    /// How it is built
+    Architecture,
+    /// What changed
+    Changelog,
+}

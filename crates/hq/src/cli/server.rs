@@ -1,0 +1,118 @@
+//! `hq server …`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use hq_client::options::values;
+
+/// A command about the server.
+#[derive(Subcommand, Debug)]
+pub(crate) enum ServerCommand {
+    Start(StartArgs),
+    /// Stop the server and its workers
+    Stop,
+    /// Show all about the server
+    Info,
+    Wait(WaitArgs),
+    GenerateAccess(GenerateAccessArgs),
+}
+
+/// Start a server
+///
+/// It stays in the foreground unless --detach is given.
+/// It keeps jobs in a journal inside the server directory, and continues where the last server of that
+/// directory ended. SIGTERM and SIGINT stop it cleanly; a second one ends it at once.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  hq server start --detach\n  hq server start --server-dir ~/project/.hq --host login1 --journal none"
+)]
+pub(crate) struct StartArgs {
+    /// Name by which clients and workers reach it [default: the name of this machine]
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Port for clients [default: some free one]
+    #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
+    pub client_port: Option<u16>,
+    /// Port for workers [default: some free one]
+    #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
+    pub worker_port: Option<u16>,
+    /// Stop workers that had no task for this long, unless they were started with another time
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub idle_timeout: Option<Duration>,
+    /// File that keeps the jobs, or `none` [default: inside the server directory]
+    ///
+    /// With `none`, everything is forgotten when the server ends.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+    /// When a change counts as kept [default: sync]
+    #[arg(long, value_name = "WHAT")]
+    pub journal_durability: Option<DurabilityArg>,
+    /// Put the old journal aside and begin with job 1
+    #[arg(long)]
+    pub fresh: bool,
+    /// Start with hosts, ports and keys of this file, made by `hq server generate-access`
+    #[arg(long, value_name = "PATH")]
+    pub access_file: Option<PathBuf>,
+    /// Let every client in, and talk to clients in the clear
+    #[arg(long)]
+    pub disable_client_authentication_and_encryption: bool,
+    /// Let every worker in, and talk to workers in the clear
+    #[arg(long)]
+    pub disable_worker_authentication_and_encryption: bool,
+    /// Go to the background once it runs; log into its directory
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// When a change counts as kept.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DurabilityArg {
+    /// When it survives the death of the machine: it is on disk
+    Sync,
+    /// When it survives the death of the process: the system has it
+    Os,
+}
+
+/// Wait until the server answers.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq server start & hq server wait --timeout 30s")]
+pub(crate) struct WaitArgs {
+    /// Give up after this long
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
+    pub timeout: Duration,
+}
+
+/// Write an access file with fresh keys, for a server that is started later with --access-file.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hq server generate-access full.json --client-port 7001 --worker-port 7002 --host login1 \\
+      --worker-file workers.json
+  hq server start --access-file full.json")]
+pub(crate) struct GenerateAccessArgs {
+    /// The file for the server, with all keys
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Port for clients
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub client_port: u16,
+    /// Port for workers
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub worker_port: u16,
+    /// Name by which clients and workers reach the server [default: the name of this machine]
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Name by which clients reach it [default: as --host]
+    #[arg(long, value_name = "HOST")]
+    pub client_host: Option<String>,
+    /// Name by which workers reach it [default: as --host]
+    #[arg(long, value_name = "HOST")]
+    pub worker_host: Option<String>,
+    /// A second file that lets clients in, and nothing else
+    #[arg(long, value_name = "FILE")]
+    pub client_file: Option<PathBuf>,
+    /// A second file that lets workers in, and nothing else
+    #[arg(long, value_name = "FILE")]
+    pub worker_file: Option<PathBuf>,
+}

@@ -1,0 +1,73 @@
+//! `hq task …`.
+
+use clap::builder::OsStringValueParser;
+use clap::{Args, Subcommand};
+use hq_client::options::values;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, TaskState};
+use std::ffi::OsString;
+
+use super::job::{selector_some, task_state};
+
+/// A command about tasks.
+#[derive(Subcommand, Debug)]
+pub(crate) enum TaskCommand {
+    List(ListArgs),
+    Info(InfoArgs),
+    Notify(NotifyArgs),
+}
+
+/// List the tasks of jobs.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task list last\n  hq task list 1 --tasks 1-100 --task-status failed")]
+pub(crate) struct ListArgs {
+    /// Ids such as `1,3-5`, or `last`
+    #[arg(value_name = "JOBS", value_parser = selector_some)]
+    pub jobs: Selector,
+    /// Only these tasks
+    #[arg(long, value_name = "IDS", value_parser = values::ids)]
+    pub tasks: Option<IdSet>,
+    /// Only tasks in one of these states
+    ///
+    /// A comma list of waiting, running, finished, failed, canceled, aborted.
+    #[arg(long, visible_alias = "filter", value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
+    pub task_status: Vec<TaskState>,
+    /// With directories, output files and measured use
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Show all about tasks
+///
+/// What they execute, where and when they ran, and what they used.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9")]
+pub(crate) struct InfoArgs {
+    /// Id of a job, or `last`
+    #[arg(value_name = "JOB", value_parser = selector_one)]
+    pub job: Selector,
+    /// Ids such as `1,3-5`
+    #[arg(value_name = "TASKS", value_parser = values::ids_some)]
+    pub tasks: IdSet,
+    /// Accepted for scripts; everything is shown anyway
+    #[arg(long, short, hide = true)]
+    pub verbose: bool,
+}
+
+fn selector_one(text: &str) -> Result<Selector, String> {
+    match selector_some(text)? {
+        Selector::Ids(ids) if ids.len() > 1 => Err("one job only; write its id, or last".into()),
+        one => Ok(one),
+    }
+}
+
+/// Say something to whoever waits for the job
+///
+/// Works inside a running task; whoever submitted with `--on-notify` gets the message.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task notify 'half way'")]
+pub(crate) struct NotifyArgs {
+    /// At most 1024 bytes
+    #[arg(value_name = "MESSAGE", value_parser = OsStringValueParser::new())]
+    pub message: OsString,
+}

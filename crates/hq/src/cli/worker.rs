@@ -1,0 +1,296 @@
+//! `hq worker …`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use hq_client::options::values;
+use hq_model::resources::{Coupling, ResourcePool};
+use hq_model::selector::Selector;
+use hq_model::{request, resources};
+
+use super::job::selector;
+
+/// A command about workers.
+#[derive(Subcommand, Debug)]
+pub(crate) enum WorkerCommand {
+    Start(Box<StartArgs>),
+    Stop(StopArgs),
+    List(ListArgs),
+    Info(InfoArgs),
+    Address(AddressArgs),
+    Wait(WaitArgs),
+    Hwdetect(HwdetectArgs),
+    DeploySsh(DeployArgs),
+}
+
+/// What a worker offers and when it stops.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SharedArgs {
+    /// CPUs it offers [default: those found]
+    ///
+    /// `N`, `NxM` (N groups of M), `[0,1,7]`, `[[0,1],[2,3]]` (groups) or `range(0-15)`.
+    #[arg(long, value_name = "DEFINITION", value_parser = cpus)]
+    pub cpus: Option<ResourcePool>,
+    /// Another resource it offers; may be repeated
+    ///
+    /// In place of one that was found under the same name. As for --cpus, and `sum(AMOUNT)` for what has no
+    /// indices.
+    ///
+    /// Examples: `--resource mem=sum(64GiB)`, `--resource gpus/nvidia=[0,2]`, `--resource licences=sum(5)`.
+    #[arg(long = "resource", value_name = "NAME=DEFINITION", value_parser = pool)]
+    pub resources: Vec<ResourcePool>,
+    /// Which resources to look for
+    ///
+    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd. CPUs are always found unless
+    /// --cpus is given.
+    #[arg(long, value_name = "WHAT", default_value = "all", value_parser = detect)]
+    pub detect_resources: Detect,
+    /// As --detect-resources=none
+    #[arg(long, hide = true, conflicts_with = "detect_resources")]
+    pub no_detect_resources: bool,
+    /// Groups of different resources that are close to each other
+    ///
+    /// Example: `--coupling 'cpus[0]:gpus/nvidia[0],cpus[1]:gpus/nvidia[1]'`.
+    #[arg(long, value_name = "LIST", value_parser = coupling)]
+    pub coupling: Option<Couplings>,
+    /// Tasks on several nodes use workers of one group [default: the allocation's id, else `default`]
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Offer only the first thread of each core
+    #[arg(long)]
+    pub no_hyper_threading: bool,
+    /// Stop when there was no task for this long [default: what the server says]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Sample the use of the hardware this often; 0s for never
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub overview_interval: Duration,
+    /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
+    #[arg(long, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
+    pub min_utilization: u32,
+}
+
+/// Which resources to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Detect {
+    /// All kinds.
+    All,
+    /// None.
+    None,
+    /// These kinds.
+    Some(Vec<String>),
+}
+
+/// Kinds of resources that can be found.
+pub(crate) const DETECTABLE: [&str; 4] = ["cpus", "mem", "gpus/nvidia", "gpus/amd"];
+
+fn detect(text: &str) -> Result<Detect, String> {
+    match text {
+        "all" => return Ok(Detect::All),
+        "none" => return Ok(Detect::None),
+        _ => {}
+    }
+    let kinds: Vec<String> = text.split(',').map(|kind| kind.trim().to_owned()).collect();
+    match kinds.iter().find(|kind| !DETECTABLE.contains(&kind.as_str())) {
+        Some(kind) => Err(format!("'{kind}' cannot be looked for; use {}", DETECTABLE.join(", "))),
+        None => Ok(Detect::Some(kinds)),
+    }
+}
+
+/// Couplings in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Couplings(pub Vec<Coupling>);
+
+fn coupling(text: &str) -> Result<Couplings, String> {
+    resources::parse_coupling(text).map(Couplings).map_err(|e| e.to_string())
+}
+
+fn cpus(text: &str) -> Result<ResourcePool, String> {
+    resources::parse_pool(request::CPUS, text).map_err(|e| e.to_string())
+}
+
+fn pool(text: &str) -> Result<ResourcePool, String> {
+    let Some((name, definition)) = text.split_once('=') else {
+        return Err(format!("'{text}' has no '=': write NAME=DEFINITION, for example gpus=[0,1]"));
+    };
+    request::check_name(name).map_err(|e| e.to_string())?;
+    resources::parse_pool(name, definition).map_err(|e| e.to_string())
+}
+
+fn utilization(text: &str) -> Result<u32, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok((value * 10_000.0).round() as u32),
+        _ => Err(format!("'{text}' is no number from 0 to 1")),
+    }
+}
+
+/// Start a worker on this machine
+///
+/// It stays in the foreground until it is stopped.
+/// It finds the server by its directory, which is usually shared between the nodes. When the server is
+/// lost, running tasks go on and the worker looks for the server again.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  hq worker start
+  hq worker start --cpus 2x8 --resource mem=sum(64GiB) --idle-timeout 5m
+  srun --overlap --cpu-bind=none --mpi=none hq worker start --manager slurm")]
+pub(crate) struct StartArgs {
+    /// What it offers.
+    #[command(flatten)]
+    pub shared: SharedArgs,
+    /// How often it says that it lives
+    #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
+    pub heartbeat: Duration,
+    /// Stop after this long [default: the time left in its allocation]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_limit: Option<Duration>,
+    /// End so much before the time limit, so that tasks can be run elsewhere
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
+    pub time_reserve: Duration,
+    /// The batch system it runs in
+    #[arg(long, value_name = "WHICH", default_value = "detect")]
+    pub manager: ManagerArg,
+    /// Name of this node [default: what the system says]
+    #[arg(long, value_name = "NAME")]
+    pub hostname: Option<String>,
+    /// What to do when the server is lost
+    #[arg(long, value_name = "WHAT", default_value = "reconnect")]
+    pub on_server_lost: OnServerLostArg,
+    /// How long to look for a lost server
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = values::duration)]
+    pub reconnect_timeout: Duration,
+    /// Directory for temporary files [default: a fresh one under TMPDIR]
+    #[arg(long, value_name = "PATH")]
+    pub work_dir: Option<PathBuf>,
+    /// How tasks are executed
+    #[arg(long, value_name = "HOW", default_value = "process")]
+    pub executor: ExecutorArg,
+}
+
+fn heartbeat(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        Duration::ZERO => Err("a worker has to say that it lives; give some time above zero".into()),
+        some => Ok(some),
+    }
+}
+
+/// A batch system.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManagerArg {
+    /// Look at the environment
+    Detect,
+    /// None
+    None,
+    /// PBS
+    Pbs,
+    /// Slurm
+    Slurm,
+}
+
+/// What to do when the server is lost.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnServerLostArg {
+    /// Keep running and look for it; after --reconnect-timeout as finish-running
+    Reconnect,
+    /// Finish what runs, then end
+    FinishRunning,
+    /// End tasks and stop at once
+    Stop,
+}
+
+/// How tasks are executed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExecutorArg {
+    /// As processes
+    Process,
+    /// Not at all: each task ends at once. For dry runs and for measuring
+    Null,
+}
+
+/// Stop workers
+///
+/// Their running tasks are run again elsewhere.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
+pub(crate) struct StopArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "WORKERS", value_parser = selector)]
+    pub workers: Selector,
+    /// Finish what runs first, and take nothing new
+    #[arg(long)]
+    pub drain: bool,
+}
+
+/// List workers: by default those that are connected.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Ended workers, too
+    #[arg(long, conflicts_with = "filter")]
+    pub all: bool,
+    /// Only workers in this state
+    #[arg(long, value_name = "STATE")]
+    pub filter: Option<FilterArg>,
+}
+
+/// A state of workers.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilterArg {
+    /// Connected
+    Running,
+    /// Ended or lost
+    Offline,
+}
+
+/// Show all about workers.
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "WORKERS", value_parser = selector)]
+    pub workers: Selector,
+}
+
+/// Print the name of a worker's node.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  ssh \"$(hq worker address 1)\"")]
+pub(crate) struct AddressArgs {
+    /// Id of the worker
+    #[arg(value_name = "WORKER")]
+    pub worker: hq_model::WorkerId,
+}
+
+/// Wait until so many workers are connected.
+#[derive(Args, Debug)]
+pub(crate) struct WaitArgs {
+    /// How many
+    #[arg(value_name = "COUNT")]
+    pub count: u32,
+}
+
+/// Show what a worker would find on this machine.
+#[derive(Args, Debug)]
+pub(crate) struct HwdetectArgs {
+    /// Only the first thread of each core
+    #[arg(long)]
+    pub no_hyper_threading: bool,
+}
+
+/// Start workers on other machines with ssh
+///
+/// Stays in the foreground; Ctrl-C ends all of them.
+/// The file has one `host[:port]` a line. `hq` must be found there under the same path, and the server
+/// directory must be shared.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq worker deploy-ssh hosts.txt --cpus 8 --idle-timeout 10m")]
+pub(crate) struct DeployArgs {
+    /// Show what the workers print
+    #[arg(long)]
+    pub show_output: bool,
+    /// One host a line; empty lines and lines that begin with # are skipped
+    #[arg(value_name = "HOSTFILE")]
+    pub hostfile: PathBuf,
+    /// Options of `hq worker start`
+    #[arg(value_name = "WORKER OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub worker_args: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,110 @@
+//! `hq job cat`: prints what tasks wrote. The files are read here, so this machine must see the same file system.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hq_model::{JobId, TaskState};
+
+use super::{Context, Done, job};
+use crate::cli::OutputMode;
+use crate::cli::job::{CatArgs, Channel};
+use crate::error::HqError;
+use crate::render::{Report, style::Style};
+use crate::report::JobFiles;
+use crate::tasks::{ServerPages, TaskStream};
+
+pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
+    if context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "hq job cat prints files as they are and has no JSON form; use another --output-mode",
+        ));
+    }
+    let mut session = context.connect()?;
+    let details = job::details(&mut session, args.jobs)?;
+    let jobs: Vec<JobFiles> = details.iter().map(|d| JobFiles::new(d, session.server_uid())).collect();
+    let ids: Vec<JobId> = jobs.iter().map(JobFiles::job).collect();
+    let pages = ServerPages::new(session, &ids, args.tasks, args.task_status);
+    let outputs = Outputs {
+        jobs,
+        tasks: TaskStream::new(pages),
+        channel: args.channel,
+        print_task_header: args.print_task_header,
+    };
+    Done::ok(outputs)
+}
+
+// Outputs are copied while they are listed.
+struct Outputs {
+    jobs: Vec<JobFiles>,
+    tasks: TaskStream,
+    channel: Channel,
+    print_task_header: bool,
+}
+
+impl Report for Outputs {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        self.copy(out)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        self.copy(out)
+    }
+}
+
+impl Outputs {
+    fn copy(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut failures = Failures::default();
+        for files in &self.jobs {
+            while let Some(task) = self.tasks.next_of(files.job())? {
+                let paths = files.of(&task);
+                let path = paths.and_then(|paths| match self.channel {
+                    Channel::Stdout => paths.stdout,
+                    Channel::Stderr => paths.stderr,
+                });
+                if self.print_task_header {
+                    writeln!(out, "# Job {}, task {}", files.job(), task.task)?;
+                }
+                let Some(path) = path else {
+                    continue;
+                };
+                // One that never started has written nothing.
+                let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
+                let path = Path::new(OsStr::from_bytes(&path));
+                match File::open(path) {
+                    Ok(mut file) => {
+                        io::copy(&mut file, out)?;
+                    }
+                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => failures.add(format!("{}: {e}", path.display())),
+                }
+            }
+        }
+        failures.end()
+    }
+}
+
+#[derive(Default)]
+struct Failures {
+    first: Option<String>,
+    count: u64,
+}
+
+impl Failures {
+    fn add(&mut self, text: String) {
+        self.count += 1;
+        self.first.get_or_insert(text);
+    }
+
+    fn end(self) -> Result<(), HqError> {
+        let Some(first) = self.first else {
+            return Ok(());
+        };
+        let more =
+            if self.count > 1 { format!(" (and {} files more)", self.count - 1) } else { String::new() };
+        Err(HqError::failed("no-output", format!("cannot read the output {first}{more}"))
+            .hint("outputs are read from the file system, which this machine must share with the workers"))
+    }
+}

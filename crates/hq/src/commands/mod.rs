@@ -1,0 +1,159 @@
+//! What each command does. A command talks to the server and returns a report; it prints nothing itself.
+
+mod cat;
+mod deploy;
+mod doc;
+mod job;
+mod notify;
+mod run;
+mod server;
+mod submit;
+mod task;
+mod worker;
+mod worker_config;
+
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use hq_client::error::EXIT_FAILED;
+use hq_client::{ClientError, Session};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::cli::job::JobCommand;
+use crate::cli::server::ServerCommand;
+use crate::cli::task::TaskCommand;
+use crate::cli::worker::WorkerCommand;
+use crate::cli::{Cli, Command, GlobalOptions, OutputMode};
+use crate::error::HqError;
+use crate::logging;
+use crate::render::{Printer, Report};
+use crate::report::{Plain, Waited};
+
+/// What a command needs beside its own options.
+pub(crate) struct Context {
+    /// The server's directory.
+    pub server_dir: PathBuf,
+    /// Where reports go before the command is done.
+    pub printer: Printer,
+    /// Log in detail.
+    pub debug: bool,
+}
+
+/// How a command ended that did what was asked, or waited for something that failed.
+pub(crate) struct Done {
+    report: Box<dyn Report>,
+    exit: u8,
+}
+
+impl Done {
+    fn ok(report: impl Report + 'static) -> Result<Done, HqError> {
+        Ok(Done { report: Box::new(report), exit: 0 })
+    }
+
+    fn exit(mut self, exit: u8) -> Done {
+        self.exit = exit;
+        self
+    }
+}
+
+/// Runs a command and prints its report. The exit status is returned.
+pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
+    let GlobalOptions { server_dir, debug, .. } = cli.global;
+    let context = Context { server_dir: server_directory(server_dir)?, printer, debug };
+    // Long-running commands meet SIGPIPE as an error of a write, which they survive.
+    match cli.command {
+        Command::Server(ServerCommand::Start(args)) => return server::start(&context, args),
+        Command::Worker(WorkerCommand::Start(args)) => return worker::start(&context, *args),
+        Command::Run(command) => return run::run(&context, command.options),
+        _ => {}
+    }
+    end_quietly_when_nobody_reads();
+    let level = (printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);
+    logging::init(debug, level);
+    let mut done = short(&context, cli.command)?;
+    printer.print(done.report.as_mut())?;
+    Ok(done.exit)
+}
+
+fn short(context: &Context, command: Command) -> Result<Done, HqError> {
+    match command {
+        Command::Submit(command) | Command::Job(JobCommand::Submit(command)) => {
+            submit::submit(context, command.options)
+        }
+        Command::Jobs(args) | Command::Job(JobCommand::List(args)) => job::list(context, args),
+        Command::Wait(args) | Command::Job(JobCommand::Wait(args)) => job::wait(context, args),
+        Command::Progress(args) | Command::Job(JobCommand::Progress(args)) => job::progress(context, args),
+        Command::Job(JobCommand::Summary) => job::summary(context),
+        Command::Job(JobCommand::Info(args)) => job::info(context, args),
+        Command::Job(JobCommand::Cancel(args)) => job::cancel(context, args),
+        Command::Job(JobCommand::Forget(args)) => job::forget(context, args),
+        Command::Job(JobCommand::Cat(args)) => cat::cat(context, args),
+        Command::Job(JobCommand::TaskIds(args)) => job::task_ids(context, args),
+        Command::Job(JobCommand::Open(args)) => job::open(context, args),
+        Command::Job(JobCommand::Close(args)) => job::close(context, args),
+        Command::Task(TaskCommand::List(args)) => task::list(context, args),
+        Command::Task(TaskCommand::Info(args)) => task::info(context, args),
+        Command::Task(TaskCommand::Notify(args)) => notify::notify(args),
+        Command::Worker(WorkerCommand::Stop(args)) => worker::stop(context, args),
+        Command::Worker(WorkerCommand::List(args)) => worker::list(context, args),
+        Command::Worker(WorkerCommand::Info(args)) => worker::info(context, args),
+        Command::Worker(WorkerCommand::Address(args)) => worker::address(context, args),
+        Command::Worker(WorkerCommand::Wait(args)) => worker::wait(context, args),
+        Command::Worker(WorkerCommand::Hwdetect(args)) => worker::hwdetect(args),
+        Command::Worker(WorkerCommand::DeploySsh(args)) => deploy::deploy(context, args),
+        Command::Server(ServerCommand::Stop) => server::stop(context),
+        Command::Server(ServerCommand::Info) => server::info(context),
+        Command::Server(ServerCommand::Wait(args)) => server::wait(context, args),
+        Command::Server(ServerCommand::GenerateAccess(args)) => server::generate_access(args),
+        Command::GenerateCompletion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);
+            Done::ok(Plain(String::from_utf8_lossy(&script).into_owned()))
+        }
+        Command::Doc { topic } => doc::doc(topic),
+        Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
+        // Handled before, since they run for long.
+        Command::Run(_)
+        | Command::Server(ServerCommand::Start(_))
+        | Command::Worker(WorkerCommand::Start(_)) => Err(HqError::usage("this command cannot be run here")),
+    }
+}
+
+fn server_directory(given: Option<PathBuf>) -> Result<PathBuf, HqError> {
+    if let Some(path) = given.filter(|path| !path.as_os_str().is_empty()) {
+        return Ok(std::path::absolute(path)?);
+    }
+    match std::env::var_os("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(PathBuf::from(home).join(".hq-server")),
+        None => Err(HqError::usage("HOME is not set; name the server's directory with --server-dir")),
+    }
+}
+
+fn end_quietly_when_nobody_reads() {
+    // SAFETY: the default action of SIGPIPE is async-signal-safe, and no thread exists yet that relies on another one.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+impl Context {
+    fn connect(&self) -> Result<Session, HqError> {
+        Ok(Session::connect(&self.server_dir)?)
+    }
+
+    // One request over a connection of its own.
+    fn ask(&self, request: ClientRequest) -> Result<ClientResponse, HqError> {
+        Ok(self.connect()?.request(request)?)
+    }
+}
+
+// An answer of another kind than the request has.
+fn unexpected<T>() -> Result<T, HqError> {
+    Err(ClientError::Unexpected.into())
+}
+
+// The exit status of a wait.
+fn exit_of(waited: &Waited, allow_failures: bool) -> u8 {
+    if allow_failures || waited.all_finished() { 0 } else { EXIT_FAILED }
+}

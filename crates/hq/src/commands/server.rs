@@ -1,0 +1,129 @@
+//! `hq server …`.
+
+use std::time::Instant;
+
+use hq_client::{ClientError, Session, limits};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::duration;
+use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
+use tracing::warn;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::{Context, Done, unexpected};
+use crate::cli::OutputMode;
+use crate::cli::server::{DurabilityArg, GenerateAccessArgs, StartArgs, WaitArgs};
+use crate::error::HqError;
+use crate::logging;
+use crate::report::{Nothing, Sentence, Server};
+
+/// Runs a server until it ends; in the background, until it answers.
+pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
+    let mut options = options(context, &args);
+    if args.detach {
+        match hq_server::detach()? {
+            Detached::Started(_) => {
+                let mut report = report(context)?;
+                context.printer.print(&mut report)?;
+                return Ok(0);
+            }
+            Detached::Failed { error, hint } => {
+                return Err(HqError::failed("server", error).hint(hint));
+            }
+            Detached::Child(child) => options.detached = Some(child),
+        }
+    }
+    // What a script in quiet mode finds on standard error, it takes for a failure.
+    let level = match context.printer.mode {
+        OutputMode::Json | OutputMode::Quiet if !args.detach => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    };
+    logging::init(context.debug, Some(level));
+    let running = hq_server::start(options)?;
+    let mut report = Server { server_dir: context.server_dir.clone(), info: running.info().clone() };
+    if let Err(error) = context.printer.print(&mut report) {
+        warn!(error.text, "the description of the server could not be printed");
+    }
+    running.wait()?;
+    Ok(0)
+}
+
+fn options(context: &Context, args: &StartArgs) -> ServerOptions {
+    let mut options = ServerOptions::new(&context.server_dir);
+    options.host = args.host.clone();
+    options.client_port = args.client_port;
+    options.worker_port = args.worker_port;
+    options.access_file = args.access_file.clone();
+    options.journal = match &args.journal {
+        None => JournalPlace::Default,
+        Some(path) if path.as_os_str() == "none" => JournalPlace::None,
+        Some(path) => JournalPlace::Path(path.clone()),
+    };
+    options.durability = match args.journal_durability {
+        None | Some(DurabilityArg::Sync) => Durability::Sync,
+        Some(DurabilityArg::Os) => Durability::Os,
+    };
+    options.fresh = args.fresh;
+    options.idle_timeout = args.idle_timeout;
+    options.encrypt_clients = !args.disable_client_authentication_and_encryption;
+    options.encrypt_workers = !args.disable_worker_authentication_and_encryption;
+    options.version = env!("CARGO_PKG_VERSION").to_owned();
+    options
+}
+
+pub(super) fn stop(context: &Context) -> Result<Done, HqError> {
+    match context.ask(ClientRequest::StopServer)? {
+        ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn info(context: &Context) -> Result<Done, HqError> {
+    Done::ok(report(context)?)
+}
+
+fn report(context: &Context) -> Result<Server, HqError> {
+    match context.ask(ClientRequest::ServerInfo)? {
+        ClientResponse::ServerInfo(info) => Ok(Server { server_dir: context.server_dir.clone(), info }),
+        _ => unexpected(),
+    }
+}
+
+// The access file may appear on a file system that tells no one of it, so it is looked for again and again, quickly at first.
+pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
+    let begin = Instant::now();
+    let mut delay = limits::RECONNECT_DELAY;
+    loop {
+        let error = match Session::connect(&context.server_dir) {
+            Ok(_) => return Done::ok(Nothing),
+            Err(error) if may_come(&error) => error,
+            Err(error) => return Err(error.into()),
+        };
+        let left = args.timeout.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            let waited = duration::format(args.timeout);
+            let mut error = HqError::from(error);
+            error.text = format!("Timeout after {waited}: {}", error.text);
+            return Err(error);
+        }
+        std::thread::sleep(delay.min(left));
+        delay = (delay * 2).min(limits::RECONNECT_DELAY_MAX);
+    }
+}
+
+fn may_come(error: &ClientError) -> bool {
+    matches!(error, ClientError::Access(_) | ClientError::Connect(_))
+}
+
+pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError> {
+    let GenerateAccessArgs { file, client_port, worker_port, host, client_host, worker_host, .. } = args;
+    let uid = hq_server::generate_access(&GenerateAccess {
+        file,
+        client_file: args.client_file,
+        worker_file: args.worker_file,
+        client_host: client_host.or_else(|| host.clone()),
+        worker_host: worker_host.or(host),
+        client_port,
+        worker_port,
+    })?;
+    Done::ok(Sentence(format!("Access files of server {uid} were written")))
+}

@@ -1,0 +1,103 @@
+//! `hq worker …`, but for deploying.
+
+use clap::Parser;
+use hq_client::error::EXIT_NO_SERVER;
+use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
+use hq_model::selector::Selector;
+use hq_model::worker::WorkerConfig;
+use hq_model::{IdSet, TaskId};
+use hq_worker::launcher::Launcher;
+use hq_worker::{Interrupts, ServerSource, WorkerOptions};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::worker_config::{self, config};
+use super::{Context, Done, unexpected};
+use crate::cli::OutputMode;
+use crate::cli::worker::{
+    AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
+};
+use crate::error::HqError;
+use crate::logging;
+use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
+
+/// Runs a worker until it ends.
+pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
+    let launcher = Launcher::fork()?;
+    // What a script in quiet mode finds on standard error, it takes for a failure.
+    let level = match context.printer.mode {
+        OutputMode::Cli => LevelFilter::INFO,
+        OutputMode::Json | OutputMode::Quiet => LevelFilter::WARN,
+    };
+    logging::init(context.debug, Some(level));
+    let options = WorkerOptions {
+        config: config(&args)?,
+        server: ServerSource::File(hq_client::access_path(&context.server_dir)),
+        hq_binary: std::env::current_exe()?,
+        work_dir: args.work_dir,
+        interrupts: Interrupts::Signals,
+    };
+    let end = hq_worker::run(options, launcher)?;
+    context.printer.print(&mut WorkerEnded(end))?;
+    // Nobody asked it to end then.
+    Ok(if end.is_crash() { EXIT_NO_SERVER } else { 0 })
+}
+
+/// How a worker without options describes itself.
+pub(super) fn default_config() -> Result<WorkerConfig, HqError> {
+    #[derive(clap::Parser)]
+    #[command(no_binary_name = true)]
+    struct Defaults {
+        #[command(flatten)]
+        args: StartArgs,
+    }
+    let none: [&str; 0] = [];
+    let defaults = Defaults::try_parse_from(none).map_err(|e| HqError::usage(e.to_string()))?;
+    config(&defaults.args)
+}
+
+pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {
+    Done::ok(Hardware(worker_config::detect(!args.no_hyper_threading)))
+}
+
+pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
+    let StopArgs { workers, drain } = args;
+    match context.ask(ClientRequest::StopWorkers { workers, drain })? {
+        ClientResponse::WorkersStopped(workers) => Done::ok(WorkersStopped { workers, drain }),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
+    let filter = match (args.all, args.filter) {
+        (true, _) => WorkerFilter::All,
+        (false, Some(FilterArg::Offline)) => WorkerFilter::Offline,
+        (false, Some(FilterArg::Running) | None) => WorkerFilter::Running,
+    };
+    Done::ok(Workers(workers(context, Selector::All, filter)?))
+}
+
+pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
+    Done::ok(WorkerDetails(workers(context, args.workers, WorkerFilter::All)?))
+}
+
+fn workers(context: &Context, workers: Selector, filter: WorkerFilter) -> Result<Vec<WorkerInfo>, HqError> {
+    match context.ask(ClientRequest::ListWorkers { workers, filter })? {
+        ClientResponse::Workers(workers) => Ok(workers),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn address(context: &Context, args: AddressArgs) -> Result<Done, HqError> {
+    let only = Selector::Ids(IdSet::single(TaskId(args.worker.0)));
+    match workers(context, only, WorkerFilter::All)?.as_slice() {
+        [worker] => Done::ok(Answer { name: "address", text: worker.config.hostname.clone() }),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
+    match context.ask(ClientRequest::WaitWorkers { count: args.count })? {
+        ClientResponse::Done => Done::ok(Nothing),
+        _ => unexpected(),
+    }
+}

@@ -1,0 +1,83 @@
+//! What a command ends with when it did not do what was asked: a text, a code, and the exit status.
+
+use std::io;
+
+use hq_client::ClientError;
+use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
+use hq_client::options::OptionsError;
+use hq_server::ServerError;
+use hq_worker::WorkerError;
+
+/// An error to be shown.
+#[derive(Debug)]
+pub(crate) struct HqError {
+    /// What went wrong, with its causes.
+    pub text: String,
+    /// A short word that never changes, for programs.
+    pub code: &'static str,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+    /// The exit status.
+    pub exit: u8,
+}
+
+impl HqError {
+    /// The request failed.
+    pub(crate) fn failed(code: &'static str, text: impl Into<String>) -> HqError {
+        HqError { text: text.into(), code, hint: None, exit: EXIT_FAILED }
+    }
+
+    /// The arguments are wrong.
+    pub(crate) fn usage(text: impl Into<String>) -> HqError {
+        HqError { text: text.into(), code: "usage", hint: None, exit: EXIT_USAGE }
+    }
+
+    /// With a hint.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> HqError {
+        self.hint = Some(hint.into()).filter(|hint| !hint.is_empty());
+        self
+    }
+}
+
+impl From<ClientError> for HqError {
+    fn from(error: ClientError) -> HqError {
+        HqError {
+            text: error.to_string(),
+            code: error.code(),
+            hint: error.hint().map(str::to_owned),
+            exit: error.exit_code(),
+        }
+    }
+}
+
+impl From<OptionsError> for HqError {
+    fn from(error: OptionsError) -> HqError {
+        if error.is_usage() {
+            HqError::usage(error.to_string())
+        } else {
+            HqError::failed("bad-input", error.to_string())
+        }
+    }
+}
+
+impl From<ServerError> for HqError {
+    fn from(error: ServerError) -> HqError {
+        HqError::failed("server", error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<WorkerError> for HqError {
+    fn from(error: WorkerError) -> HqError {
+        let exit = match &error {
+            WorkerError::Access(_) | WorkerError::Connect { .. } => EXIT_NO_SERVER,
+            _ => EXIT_FAILED,
+        };
+        HqError { exit, ..HqError::failed("worker", error.to_string()).hint(error.hint()) }
+    }
+}
+
+impl From<io::Error> for HqError {
+    fn from(error: io::Error) -> HqError {
+        HqError::failed("io", error.to_string())
+    }
+}

@@ -1,0 +1,95 @@
+//! A progress bar over jobs, on a terminal only.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use hq_core::client_messages::JobSummary;
+use hq_model::JobId;
+use hq_model::job::Counters;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often the time shown moves on.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Shows how far jobs are.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// One that shows nothing.
+    pub(crate) fn hidden() -> Progress {
+        Progress { bar: None }
+    }
+
+    /// A bar on standard error, if that is a terminal.
+    pub(crate) fn shown() -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos}/{len} {msg}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(TICK);
+        Progress { bar: Some(bar) }
+    }
+
+    /// Shows these jobs.
+    pub(crate) fn update(&self, jobs: &BTreeMap<JobId, JobSummary>) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        let mut sum = Counters::default();
+        for c in jobs.values().map(|job| &job.counters) {
+            sum.waiting += c.waiting;
+            sum.running += c.running;
+            sum.finished += c.finished;
+            sum.failed += c.failed;
+            sum.canceled += c.canceled;
+            sum.aborted += c.aborted;
+        }
+        bar.set_length(sum.total());
+        bar.set_position(sum.terminal());
+        bar.set_message(message(&sum));
+    }
+
+    /// Takes the bar away; what was printed stays.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Runs something that writes to the terminal without tearing the bar.
+    pub(crate) fn suspend<T>(&self, action: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(action),
+            None => action(),
+        }
+    }
+}
+
+fn message(c: &Counters) -> String {
+    let mut parts = vec![format!("{} running", c.running)];
+    for (count, word) in [(c.failed, "failed"), (c.canceled, "canceled"), (c.aborted, "aborted")] {
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_what_went_wrong_only_when_it_did() {
+        assert_eq!(message(&Counters { running: 3, ..Counters::default() }), "3 running");
+        let c = Counters { running: 1, failed: 2, aborted: 4, ..Counters::default() };
+        assert_eq!(message(&c), "1 running, 2 failed, 4 aborted");
+    }
+}

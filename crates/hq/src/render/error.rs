@@ -1,0 +1,25 @@
+//! Errors on standard error, or as a JSON document on standard output.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use super::json::SCHEMA_VERSION;
+use crate::error::HqError;
+
+pub(crate) fn cli(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
+    writeln!(out, "ERROR {}", error.text)?;
+    match &error.hint {
+        Some(hint) => writeln!(out, "hint: {hint}"),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn json(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
+    let mut document = json!({ "error": error.text, "code": error.code });
+    if let Some(hint) = &error.hint {
+        document["hint"] = hint.as_str().into();
+    }
+    document["schema_version"] = SCHEMA_VERSION.into();
+    super::json::write(out, &document)
+}

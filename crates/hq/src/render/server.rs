@@ -1,0 +1,63 @@
+//! `hq server start` and `info`.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::json::{self, SCHEMA_VERSION};
+use super::style::Style;
+use super::{Report, table, text};
+use crate::error::HqError;
+use crate::report::Server;
+
+impl Report for Server {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let info = &self.info;
+        let journal = info.journal.as_deref().map_or(text::NONE.into(), text::bytes);
+        let limits: Vec<String> =
+            info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let rows = vec![
+            ("Server directory", self.server_dir.display().to_string().into()),
+            ("Server UID", info.uid.as_str().into()),
+            ("Client host", info.client_host.as_str().into()),
+            ("Client port", info.client_port.to_string().into()),
+            ("Worker host", info.worker_host.as_str().into()),
+            ("Worker port", info.worker_port.to_string().into()),
+            ("Version", info.version.as_str().into()),
+            ("Pid", info.pid.to_string().into()),
+            ("Start date", info.started.to_string().into()),
+            ("Journal path", journal.into()),
+            ("Instance directory", text::bytes(&info.server_dir).into()),
+            ("Starts", info.epoch.to_string().into()),
+            ("Limits", limits.join("\n").into()),
+        ];
+        Ok(table::record(out, style, rows)?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let info = &self.info;
+        let limits: serde_json::Map<String, serde_json::Value> =
+            info.limits.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        let document = json!({
+            "server_dir": self.server_dir.display().to_string(),
+            "server_uid": info.uid,
+            "client_host": info.client_host,
+            "client_port": info.client_port,
+            "worker_host": info.worker_host,
+            "worker_port": info.worker_port,
+            "version": info.version,
+            "pid": info.pid,
+            "start_date": json::time(info.started),
+            "journal_path": info.journal.as_deref().map(text::bytes),
+            "instance_dir": text::bytes(&info.server_dir),
+            "starts": info.epoch.0,
+            "limits": limits,
+            "schema_version": SCHEMA_VERSION,
+        });
+        Ok(json::write(out, &document)?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(writeln!(out, "{}", self.server_dir.display())?)
+    }
+}

@@ -1,0 +1,167 @@
+//! `hq task list` and `info`.
+
+use std::cell::RefCell;
+use std::io::Write;
+
+use hq_core::client_messages::TaskInfo;
+use hq_model::{TaskState, Timestamp};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+use super::job::{TaskArray, key, usage, write_error};
+use super::json::{self, SCHEMA_VERSION};
+use super::style::{Color, Style};
+use super::table::{self, Cell, TableWriter};
+use super::{Report, text};
+use crate::error::HqError;
+use crate::report::{JobFiles, TaskDetails, Tasks};
+
+/// Rows printed at once: what a list of any length takes of memory.
+const ROWS: usize = 5_000;
+const HEADER: [&str; 5] = ["Task ID", "State", "Worker", "Makespan", "Error"];
+const HEADER_VERBOSE: [&str; 11] = [
+    "Task ID",
+    "State",
+    "Worker",
+    "Makespan",
+    "Error",
+    "Instance",
+    "CPU time",
+    "Peak memory",
+    "Workdir",
+    "Stdout",
+    "Stderr",
+];
+
+impl Report for Tasks {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let several = self.jobs.len() > 1;
+        for files in &self.jobs {
+            if several {
+                writeln!(out, "Job {}:", files.job())?;
+            }
+            let header = if self.verbose { &HEADER_VERBOSE[..] } else { &HEADER[..] };
+            let mut table = TableWriter::new(out, style, header);
+            let mut rows = Vec::new();
+            while let Some(task) = self.tasks.next_of(files.job())? {
+                rows.push(row(&task, files, self.verbose, self.now));
+                if rows.len() == ROWS {
+                    table.rows(&rows)?;
+                    rows.clear();
+                }
+            }
+            table.rows(&rows)?;
+            table.finish()?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let error = RefCell::new(None);
+        let stream = RefCell::new(&mut self.tasks);
+        let mut serializer = serde_json::Serializer::pretty(&mut *out);
+        let mut map = serializer.serialize_map(None).map_err(write_error)?;
+        for files in &self.jobs {
+            let tasks = TaskArray { files, stream: &stream, error: &error };
+            let written = map.serialize_entry(&key(files.job()), &tasks);
+            if let Some(error) = error.take() {
+                return Err(error);
+            }
+            written.map_err(write_error)?;
+        }
+        map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
+        SerializeMap::end(map).map_err(write_error)?;
+        Ok(out.write_all(b"\n")?)
+    }
+}
+
+impl Report for TaskDetails {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        for task in &self.tasks {
+            table::record(out, style, details(self, task))?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let tasks: Vec<Value> = self.tasks.iter().map(|task| document(task, &self.files)).collect();
+        Ok(json::write(out, &tasks.into())?)
+    }
+}
+
+/// The document of a task. One that never ran has no files.
+pub(super) fn document(task: &TaskInfo, files: &JobFiles) -> Value {
+    let paths = if task.started.is_some() { files.of(task) } else { None };
+    json::task(task, paths.as_ref())
+}
+
+fn makespan(task: &TaskInfo, now: Timestamp) -> String {
+    match (task.started, task.ended) {
+        (Some(start), Some(end)) => text::measured(end.since(start)),
+        (Some(start), None) if task.state == TaskState::Running => text::measured(now.since(start)),
+        _ => String::new(),
+    }
+}
+
+fn error(task: &TaskInfo) -> Cell {
+    Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
+}
+
+fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<Cell> {
+    let mut row = vec![
+        Cell::from(task.task.to_string()),
+        text::task_state(task.state),
+        task.worker.map_or(String::new(), |w| w.to_string()).into(),
+        makespan(task, now).into(),
+        error(task),
+    ];
+    if verbose {
+        let used = task.usage.as_ref();
+        let paths = files.of(task);
+        let file = |path: Option<Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(&p));
+        let (cwd, stdout, stderr) = paths.map_or((None, None, None), |p| (Some(p.cwd), p.stdout, p.stderr));
+        row.extend([
+            task.instance.to_string().into(),
+            used.map_or(String::new(), |u| text::measured(u.cpu())).into(),
+            used.map_or(String::new(), |u| text::size(u.rss_max_kib)).into(),
+            file(cwd).into(),
+            file(stdout).into(),
+            file(stderr).into(),
+        ]);
+    }
+    row
+}
+
+fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
+    let spec = report.job.submits.get(task.submit as usize).map(|s| &s.spec);
+    let paths = report.files.of(task);
+    let of_spec = |what: &dyn Fn(&hq_model::TaskSpec) -> String| spec.map_or(String::new(), |s| what(s));
+    let file = |path: Option<&Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(p));
+    let mut rows = vec![
+        ("Task ID", Cell::from(task.task.to_string())),
+        ("State", text::task_state(task.state)),
+        ("Command", of_spec(&|s| text::command(&s.args)).into()),
+        ("Environment", of_spec(&|s| text::environment(&s.env)).into()),
+        ("Worker", task.worker.map_or(String::new(), |w| w.to_string()).into()),
+        ("Start", text::optional_time(task.started).into()),
+        ("End", text::optional_time(task.ended).into()),
+        ("Makespan", makespan(task, report.now).into()),
+        ("Workdir", file(paths.as_ref().map(|p| &p.cwd)).into()),
+        ("Stdout", file(paths.as_ref().and_then(|p| p.stdout.as_ref())).into()),
+        ("Stderr", file(paths.as_ref().and_then(|p| p.stderr.as_ref())).into()),
+        ("Time limit", of_spec(&|s| text::optional_duration(s.time_limit)).into()),
+        ("Resources", of_spec(&|s| text::requests(&s.requests)).into()),
+        ("Priority", of_spec(&|s| s.priority.to_string()).into()),
+        ("Pin", of_spec(&|s| text::pin(s.pin).into()).into()),
+        ("Task dir", of_spec(&|s| if s.task_dir { "yes" } else { "no" }.into()).into()),
+        ("Crash limit", of_spec(&|s| s.crash_limit.to_string()).into()),
+        ("Dependencies", "".into()),
+        ("Error", error(task)),
+        ("Instance", task.instance.to_string().into()),
+        ("Crashes", task.crashes.to_string().into()),
+    ];
+    if let Some(used) = &task.usage {
+        rows.extend(usage(used, false));
+    }
+    rows
+}

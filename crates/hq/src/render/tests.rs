@@ -1,0 +1,402 @@
+//! How every report looks, from reports made by hand.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo};
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::job::Counters;
+use hq_model::request::WEIGHT_NEUTRAL;
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::{
+    Amount, AmountRequest, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request, ResourcePool,
+    ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+};
+
+use hq_worker::discovery::Detected;
+
+use super::{Report, Style};
+use crate::error::HqError;
+use crate::report::*;
+use crate::tasks::{Pages, TaskStream};
+
+const T0: u64 = 1_790_000_000_000_000;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp(T0 + seconds * 1_000_000)
+}
+
+fn show(report: &mut dyn Report) -> String {
+    let mut out = Vec::new();
+    let shown = report.cli(&mut out, Style::default());
+    text(out, shown)
+}
+
+fn json(report: &mut dyn Report) -> String {
+    let mut out = Vec::new();
+    let shown = report.json(&mut out);
+    let text = text(out, shown);
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(&text);
+    assert!(parsed.is_ok(), "one document: {text}");
+    text
+}
+
+fn quiet(report: &mut dyn Report) -> String {
+    let mut out = Vec::new();
+    let shown = report.quiet(&mut out);
+    text(out, shown)
+}
+
+fn text(mut out: Vec<u8>, shown: Result<(), HqError>) -> String {
+    if let Err(error) = shown {
+        write!(out, "error: {}", error.text).expect("memory");
+    }
+    String::from_utf8(out).expect("text")
+}
+
+fn summary(job: u32, name: &str, counters: Counters) -> JobSummary {
+    JobSummary { job: JobId(job), name: name.into(), is_open: false, counters, cancel_reason: None }
+}
+
+fn jobs() -> Vec<JobSummary> {
+    let mut canceled = summary(2, "b", Counters { canceled: 2, finished: 1, ..Counters::default() });
+    canceled.cancel_reason = Some("wrong input".into());
+    let mut open = summary(3, "sweep", Counters::default());
+    open.is_open = true;
+    vec![summary(1, "score", Counters { running: 2, waiting: 98, ..Counters::default() }), canceled, open]
+}
+
+fn spec() -> TaskSpec {
+    let resource = |name: &str, amount| ResourceRequest { name: name.into(), amount };
+    TaskSpec {
+        args: vec![b"./score.sh".to_vec(), b"a b".to_vec(), b"%{TASK_ID}".to_vec()],
+        env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],
+        stdin: b"input".to_vec(),
+        cwd: b"%{SUBMIT_DIR}".to_vec(),
+        stdout: Output::File {
+            path: b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout".to_vec(),
+            remove_if_finished: false,
+        },
+        stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
+        requests: vec![Request {
+            nodes: 0,
+            resources: vec![
+                resource("cpus", AmountRequest::Some(Amount::whole(2), Policy::CompactStrict)),
+                resource("gpus", AmountRequest::Some(Amount(5_000), Policy::Compact)),
+                resource("mem", AmountRequest::Some(Amount::whole(4096), Policy::Compact)),
+                resource("x", AmountRequest::All),
+            ],
+            time_request: Duration::from_secs(90),
+            weight: WEIGHT_NEUTRAL * 3 / 2,
+        }],
+        pin: Pin::Omp,
+        priority: -5,
+        time_limit: Some(Duration::from_secs(3600)),
+        kill_grace: Duration::from_secs(5),
+        warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
+        crash_limit: CrashLimit::Times(5),
+        retry: Retry {
+            max: 3,
+            delay: Duration::from_secs(10),
+            on: RetryOn { codes: vec![75], signal: true, timeout: false },
+        },
+        task_dir: true,
+    }
+}
+
+fn usage() -> Usage {
+    Usage {
+        wall_us: 2_500_000,
+        user_us: 1_200_000,
+        system_us: 300_000,
+        rss_max_kib: 300 * 1024,
+        blocks_read: 0,
+        blocks_written: 4096,
+    }
+}
+
+fn detail() -> JobDetail {
+    JobDetail {
+        summary: summary(1, "score", Counters { finished: 2, failed: 1, ..Counters::default() }),
+        max_fails: Some(3),
+        submitted: at(0),
+        ended: Some(at(75)),
+        submits: vec![SubmitInfo {
+            ids: IdSet::range(1, 3),
+            spec: Arc::new(spec()),
+            submit_dir: b"/home/user/work".to_vec(),
+            submitted: at(0),
+        }],
+        usage: usage(),
+        workers: vec![WorkerId(1), WorkerId(4)],
+    }
+}
+
+fn task(id: u32, state: TaskState) -> TaskInfo {
+    let ran = !matches!(state, TaskState::Waiting);
+    let over = state.is_terminal();
+    TaskInfo {
+        task: TaskId(id),
+        submit: 0,
+        state,
+        instance: Instance(u32::from(state == TaskState::Failed)),
+        crashes: 0,
+        worker: ran.then_some(WorkerId(4)),
+        started: ran.then(|| at(10)),
+        ended: over.then(|| at(12)),
+        usage: over.then(usage),
+        error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
+    }
+}
+
+struct Given(VecDeque<Result<Vec<(JobId, TaskInfo)>, HqError>>);
+
+impl Pages for Given {
+    fn next_page(&mut self) -> Result<Option<Vec<(JobId, TaskInfo)>>, HqError> {
+        self.0.pop_front().transpose()
+    }
+}
+
+fn stream(pages: Vec<Result<Vec<(JobId, TaskInfo)>, HqError>>) -> TaskStream {
+    TaskStream::new(Given(pages.into()))
+}
+
+fn three_tasks() -> TaskStream {
+    let of = |id, state| (JobId(1), task(id, state));
+    stream(vec![
+        Ok(vec![of(1, TaskState::Finished), of(2, TaskState::Running)]),
+        Ok(Vec::new()),
+        Ok(vec![of(3, TaskState::Failed), of(7, TaskState::Waiting)]),
+    ])
+}
+
+fn details(tasks: Option<TaskStream>) -> JobDetails {
+    JobDetails {
+        jobs: vec![detail()],
+        failed: vec![vec![task(3, TaskState::Failed)]],
+        tasks,
+        server_uid: "a1B2c3".into(),
+        now: at(100),
+    }
+}
+
+fn tasks(verbose: bool) -> Tasks {
+    let mut second = detail();
+    second.summary.job = JobId(2);
+    let jobs = vec![JobFiles::new(&detail(), "a1B2c3"), JobFiles::new(&second, "a1B2c3")];
+    Tasks { jobs, tasks: three_tasks(), verbose, now: at(100) }
+}
+
+fn pools() -> WorkerResources {
+    let pool = |name: &str, kind| ResourcePool { name: name.into(), kind };
+    let group = |labels: &[&str]| labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+    let coupling = hq_model::resources::parse_coupling("cpus[0]:gpus/nvidia[0]").expect("a coupling");
+    let pools = vec![
+        pool("cpus", PoolKind::Groups(vec![group(&["0", "1"]), group(&["2", "3"])])),
+        pool("gpus/nvidia", PoolKind::Groups(vec![group(&["0", "GPU-1"])])),
+        pool("mem", PoolKind::Sum(Amount::whole(64 * 1024))),
+        pool("slots", PoolKind::Range { first: 1, last: 8 }),
+        pool("x", PoolKind::Sum(Amount(25_000))),
+    ];
+    WorkerResources::new(pools, coupling).expect("resources")
+}
+
+fn worker(id: u32) -> WorkerInfo {
+    WorkerInfo {
+        worker: WorkerId(id),
+        config: WorkerConfig {
+            resources: pools(),
+            hostname: "node7".into(),
+            group: "default".into(),
+            work_dir: "/tmp/hq-worker".into(),
+            listen_address: String::new(),
+            heartbeat: Duration::from_secs(8),
+            idle_timeout: None,
+            time_limit: Some(Duration::from_secs(7200)),
+            time_reserve: Duration::from_secs(30),
+            overview_interval: None,
+            min_utilization: 5_000,
+            on_server_lost: OnServerLost::Reconnect,
+            reconnect_timeout: Duration::from_secs(600),
+            allocation: None,
+            executor: Executor::Process,
+            pid: 4711,
+        },
+        started: at(0),
+        ended: None,
+        tasks_assigned: 5,
+        tasks_running: 2,
+        last_task: Some((TaskRef::new(JobId(3), TaskId(17)), at(50))),
+        is_draining: false,
+        idle_timeout: Some(Duration::from_secs(300)),
+    }
+}
+
+fn lost_worker(id: u32) -> WorkerInfo {
+    let mut lost = worker(id);
+    lost.ended = Some((at(90), WorkerEnd::HeartbeatLost));
+    lost.config.allocation = Some((Manager::Slurm, "12345".into()));
+    lost
+}
+
+fn server() -> Server {
+    Server {
+        server_dir: "/home/user/.hq-server".into(),
+        info: ServerInfo {
+            uid: "a1B2c3".into(),
+            epoch: Epoch(3),
+            started: at(0),
+            pid: 99,
+            version: "0.1.0".into(),
+            client_host: "login1".into(),
+            client_port: 7001,
+            worker_host: "login1".into(),
+            worker_port: 7002,
+            server_dir: b"/home/user/.hq-server/003".to_vec(),
+            journal: Some(b"/home/user/.hq-server/journal".to_vec()),
+            limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
+        },
+    }
+}
+
+fn waited() -> Waited {
+    let jobs = vec![
+        summary(1, "a", Counters { finished: 3, ..Counters::default() }),
+        summary(2, "b", Counters { finished: 3, failed: 1, aborted: 2, ..Counters::default() }),
+    ];
+    Waited { jobs, duration: Duration::from_millis(2_034) }
+}
+
+macro_rules! snapshots {
+    ($($name:ident: $report:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            let shown = format!(
+                "cli:\n{}\njson:\n{}\nquiet:\n{}",
+                show(&mut $report), json(&mut $report), quiet(&mut $report)
+            );
+            insta::assert_snapshot!(stringify!($name), shown);
+        })*
+    };
+}
+
+snapshots! {
+    nothing: Nothing;
+    sentence: Sentence("The server is stopping".into());
+    answer: Answer { name: "address", text: "node7".into() };
+    server_info: server();
+    submitted: Submitted { job: JobId(7), warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), warnings: vec!["look".into()] };
+    opened: Opened(Submitted { job: JobId(8), warnings: Vec::new() });
+    submit_waited: SubmitWaited {
+        submitted: Submitted { job: JobId(7), warnings: Vec::new() },
+        waited: waited(),
+    };
+    wait: waited();
+    wait_for_nothing: Waited { jobs: Vec::new(), duration: Duration::ZERO };
+    run_ended: RunEnded {
+        waited: Waited { jobs: waited().jobs.split_off(1), duration: Duration::from_millis(2_034) },
+        outputs: vec![("Stdout", "/work/job-1/%{TASK_ID}.stdout".into())],
+        failed: vec![task(3, TaskState::Failed)],
+    };
+    job_list: Jobs { jobs: jobs(), verbose: false };
+    job_list_verbose: Jobs { jobs: jobs(), verbose: true };
+    job_list_empty: Jobs { jobs: Vec::new(), verbose: false };
+    job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
+    job_summary_empty: JobCounts(Vec::new());
+    job_info: details(Some(three_tasks()));
+    job_cancel: Canceled(vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)]);
+    job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
+    job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
+    task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);
+    task_ids_of_several: TaskIds(vec![(JobId(1), IdSet::range(3, 5)), (JobId(2), IdSet::new())]);
+    task_list: tasks(false);
+    task_list_verbose: tasks(true);
+    task_info: TaskDetails {
+        job: detail(),
+        files: JobFiles::new(&detail(), "a1B2c3"),
+        tasks: vec![task(3, TaskState::Failed), task(7, TaskState::Waiting)],
+        now: at(100),
+    };
+    worker_list: Workers(vec![worker(1), lost_worker(2)]);
+    worker_info: WorkerDetails(vec![worker(1), lost_worker(2)]);
+    worker_stop: WorkersStopped { workers: vec![WorkerId(1)], drain: false };
+    worker_drain: WorkersStopped { workers: vec![WorkerId(1)], drain: true };
+    worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
+    hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
+}
+
+#[test]
+fn several_submits_show_what_differs() {
+    let mut job = detail();
+    let mut other = spec();
+    other.priority = 1;
+    job.submits.push(SubmitInfo {
+        ids: IdSet::range(10, 12),
+        spec: Arc::new(other),
+        ..job.submits[0].clone()
+    });
+    let mut report = JobDetails { jobs: vec![job], failed: Vec::new(), ..details(None) };
+    let shown = show(&mut report);
+    assert!(shown.contains("| Priority               | 1-3: -5"), "{shown}");
+    assert!(shown.contains("|                        | 10-12: 1"), "{shown}");
+    assert_eq!(shown.matches("./score.sh").count(), 1, "what they share is shown once: {shown}");
+}
+
+#[test]
+fn a_list_that_breaks_is_an_error() {
+    let lost = || HqError::failed("server-lost", "The server was lost");
+    let broken = || stream(vec![Ok(vec![(JobId(1), task(1, TaskState::Finished))]), Err(lost())]);
+    let list = || Tasks { tasks: broken(), ..tasks(false) };
+    let mut out = Vec::new();
+    assert_eq!(list().cli(&mut out, Style::default()).expect_err("lost").code, "server-lost");
+    assert_eq!(list().json(&mut out).expect_err("lost").code, "server-lost");
+    let mut info = details(Some(broken()));
+    assert_eq!(info.json(&mut out).expect_err("lost").code, "server-lost");
+}
+
+#[test]
+fn errors() {
+    let error = HqError::failed("no-job", "Job 7 not found.").hint("look");
+    let (mut cli, mut json) = (Vec::new(), Vec::new());
+    super::error::cli(&mut cli, &error).expect("memory");
+    super::error::json(&mut json, &error).expect("memory");
+    insta::assert_snapshot!(format!("{}{}", String::from_utf8_lossy(&cli), String::from_utf8_lossy(&json)));
+}
+
+#[test]
+fn colors_are_only_where_they_are_wanted() {
+    let style = Style { has_colors: true, ..Style::default() };
+    let mut out = Vec::new();
+    Jobs { jobs: jobs(), verbose: false }.cli(&mut out, style).expect("memory");
+    assert!(String::from_utf8(out).expect("text").contains("\x1b[33mRUNNING\x1b[0m"));
+    assert!(!show(&mut Jobs { jobs: jobs(), verbose: false }).contains('\x1b'));
+}
+
+#[test]
+fn help_texts() {
+    let mut root = crate::cli::Cli::command().term_width(100);
+    root.build();
+    let mut all = String::new();
+    help(&mut root, &mut all);
+    insta::assert_snapshot!(all);
+}
+
+fn help(command: &mut clap::Command, all: &mut String) {
+    if !command.is_hide_set() && command.get_name() != "help" {
+        let text = command.render_help();
+        all.push_str(&format!("=== {}\n{text}\n", command.get_bin_name().unwrap_or("hq")));
+    }
+    for sub in command.get_subcommands_mut() {
+        help(sub, all);
+    }
+}
+
+#[test]
+fn the_tree_of_commands_is_sound() {
+    crate::cli::Cli::command().debug_assert();
+}

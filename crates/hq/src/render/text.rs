@@ -1,0 +1,180 @@
+//! The words and numbers of tables.
+
+use std::time::Duration;
+
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::request::MEM;
+use hq_model::task::{Output, Pin};
+use hq_model::{
+    Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources, duration,
+    memory,
+};
+
+use super::style::Color;
+use super::table::Cell;
+
+/// Shown for what is not there.
+pub(crate) const NONE: &str = "None";
+
+pub(crate) fn bytes(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// A command as a shell takes it.
+pub(crate) fn command(args: &[Vec<u8>]) -> String {
+    let quoted: Vec<String> = args
+        .iter()
+        .map(|arg| match shlex::bytes::try_quote(arg) {
+            Ok(quoted) => bytes(&quoted),
+            Err(_) => bytes(arg),
+        })
+        .collect();
+    quoted.join(" ")
+}
+
+pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
+    let lines: Vec<String> = env.iter().map(|(k, v)| format!("{}={}", bytes(k), bytes(v))).collect();
+    lines.join("\n")
+}
+
+pub(crate) fn output(output: &Output) -> String {
+    match output {
+        Output::None => NONE.to_owned(),
+        Output::File { path, remove_if_finished: false } => bytes(path),
+        Output::File { path, remove_if_finished: true } => format!("{} (removed if finished)", bytes(path)),
+    }
+}
+
+pub(crate) fn pin(pin: Pin) -> &'static str {
+    match pin {
+        Pin::None => NONE,
+        Pin::Taskset => "taskset",
+        Pin::Omp => "omp",
+    }
+}
+
+pub(crate) fn optional_duration(value: Option<Duration>) -> String {
+    value.map_or_else(|| NONE.to_owned(), duration::format)
+}
+
+/// A measured duration: to the millisecond, which is all that a reader can use.
+pub(crate) fn measured(value: Duration) -> String {
+    if value < Duration::from_millis(1) {
+        return duration::format(Duration::from_micros(value.as_micros() as u64));
+    }
+    duration::format(Duration::from_millis(u64::try_from(value.as_millis()).unwrap_or(u64::MAX)))
+}
+
+pub(crate) fn optional_time(value: Option<Timestamp>) -> String {
+    value.map_or_else(String::new, |at| at.to_string())
+}
+
+/// The variants of a request.
+pub(crate) fn requests(requests: &[Request]) -> String {
+    match requests {
+        [one] => one.to_string(),
+        several => {
+            let variants: Vec<String> =
+                several.iter().enumerate().map(|(i, r)| format!("variant {i}: {r}")).collect();
+            variants.join("\n")
+        }
+    }
+}
+
+/// What a worker offers in one line: `2x8 cpus; mem 64 GiB`.
+pub(crate) fn resources(resources: &WorkerResources) -> String {
+    let pools: Vec<String> = resources.pools.iter().map(pool_short).collect();
+    pools.join("; ")
+}
+
+/// What a worker offers, a line for each pool, with labels.
+pub(crate) fn resources_long(resources: &WorkerResources) -> String {
+    let mut lines: Vec<String> =
+        resources.pools.iter().map(|p| format!("{}: {}", p.name, pool_long(p))).collect();
+    if !resources.coupling.is_empty() {
+        let parts: Vec<String> = resources.coupling.iter().map(ToString::to_string).collect();
+        lines.push(format!("coupling: {}", parts.join(",")));
+    }
+    lines.join("\n")
+}
+
+fn pool_short(pool: &ResourcePool) -> String {
+    match &pool.kind {
+        PoolKind::Sum(amount) if pool.name == MEM => format!("{} {}", pool.name, memory::format(*amount)),
+        PoolKind::Sum(amount) => format!("{} {amount}", pool.name),
+        PoolKind::Range { .. } => format!("{} {}", pool.name, pool.kind.total()),
+        PoolKind::Groups(groups) => {
+            let size = groups.first().map_or(0, Vec::len);
+            let is_even = groups.iter().all(|g| g.len() == size);
+            if groups.len() > 1 && is_even {
+                format!("{} {}x{size}", pool.name, groups.len())
+            } else {
+                format!("{} {}", pool.name, pool.kind.total())
+            }
+        }
+    }
+}
+
+fn pool_long(pool: &ResourcePool) -> String {
+    match &pool.kind {
+        PoolKind::Sum(amount) if pool.name == MEM => format!("sum({})", memory::format(*amount)),
+        other => other.to_string(),
+    }
+}
+
+/// Whole amounts as integers, others with up to four decimals.
+pub(crate) fn amount(amount: Amount) -> serde_json::Value {
+    if amount.fraction() == 0 { amount.wholes().into() } else { (amount.0 as f64 / 10_000.0).into() }
+}
+
+pub(crate) fn task_state(state: TaskState) -> Cell {
+    let color = match state {
+        TaskState::Waiting => Color::Cyan,
+        TaskState::Running => Color::Yellow,
+        TaskState::Finished => Color::Green,
+        TaskState::Failed | TaskState::Aborted => Color::Red,
+        TaskState::Canceled => Color::Magenta,
+    };
+    Cell::colored(state.word().to_ascii_uppercase(), color)
+}
+
+pub(crate) fn job_state(state: JobState) -> Cell {
+    let color = match state {
+        JobState::Opened | JobState::Waiting => Color::Cyan,
+        JobState::Running => Color::Yellow,
+        JobState::Finished => Color::Green,
+        JobState::Failed | JobState::Aborted => Color::Red,
+        JobState::Canceled => Color::Magenta,
+    };
+    Cell::colored(state.word().to_ascii_uppercase(), color)
+}
+
+/// The lower-case word for the state of a worker.
+pub(crate) fn worker_state(ended: Option<WorkerEnd>) -> &'static str {
+    match ended {
+        None => "running",
+        Some(WorkerEnd::ConnectionLost) => "connection lost",
+        Some(WorkerEnd::HeartbeatLost) => "heartbeat lost",
+        Some(WorkerEnd::Stopped) => "stopped",
+        Some(WorkerEnd::IdleTimeout) => "idle timeout",
+        Some(WorkerEnd::TimeLimit) => "time limit reached",
+        Some(WorkerEnd::Interrupted) => "interrupted",
+    }
+}
+
+/// A size of so many KiB, in the largest unit that leaves at least one of it.
+pub(crate) fn size(kib: u64) -> String {
+    let (mut value, mut unit) = (kib as f64, "KiB");
+    for next in ["MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if unit == "KiB" { format!("{kib} KiB") } else { format!("{value:.1} {unit}") }
+}
+
+/// `1 task`, `2 tasks`.
+pub(crate) fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

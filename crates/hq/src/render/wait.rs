@@ -1,0 +1,110 @@
+//! `hq job wait`, `progress`, and the end of `hq run`.
+
+use std::io::Write;
+
+use hq_model::JobState;
+use serde_json::{Value, json};
+
+use super::json::{self, SCHEMA_VERSION};
+use super::style::Style;
+use super::table::{self, Cell};
+use super::{Report, text};
+use crate::error::HqError;
+use crate::report::{RunEnded, Waited};
+
+const ENDS: [(JobState, &str); 4] = [
+    (JobState::Finished, "finished"),
+    (JobState::Failed, "failed"),
+    (JobState::Aborted, "aborted"),
+    (JobState::Canceled, "canceled"),
+];
+
+impl Report for Waited {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        let mut parts: Vec<String> = ENDS
+            .iter()
+            .map(|(state, word)| (self.count(*state), *word))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{} {word}", text::count(count, "job")))
+            .collect();
+        if parts.is_empty() {
+            parts.push("no job".into());
+        }
+        Ok(writeln!(out, "Wait ended after {}: {}", text::measured(self.duration), parts.join(", "))?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut document = document(self);
+        document["schema_version"] = SCHEMA_VERSION.into();
+        Ok(json::write(out, &document)?)
+    }
+}
+
+/// The document of a wait, without a version.
+pub(super) fn document(waited: &Waited) -> Value {
+    json!({
+        "duration": json::seconds(waited.duration),
+        "finished": waited.count(JobState::Finished),
+        "failed": waited.count(JobState::Failed),
+        "canceled": waited.count(JobState::Canceled),
+        "invalid": 0,
+        "aborted": waited.count(JobState::Aborted),
+    })
+}
+
+impl Report for RunEnded {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        if !self.failed.is_empty() {
+            failed_tasks(out, style, &self.failed)?;
+        }
+        for job in &self.waited.jobs {
+            let c = &job.counters;
+            let parts: Vec<String> = [
+                (c.finished, "finished"),
+                (c.failed, "failed"),
+                (c.aborted, "aborted"),
+                (c.canceled, "canceled"),
+            ]
+            .iter()
+            .filter(|(count, word)| *count > 0 || *word == "finished")
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+            let total = text::count(c.total(), "task");
+            writeln!(out, "{total} in {}: {}", text::measured(self.waited.duration), parts.join(", "))?;
+        }
+        for (channel, path) in &self.outputs {
+            writeln!(out, "{channel}: {path}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut document = document(&self.waited);
+        let stats: Vec<Value> = self.waited.jobs.iter().map(json::job).collect();
+        document["jobs"] = stats.into();
+        let outputs: serde_json::Map<String, Value> =
+            self.outputs.iter().map(|(name, path)| ((*name).to_lowercase(), path.as_str().into())).collect();
+        document["outputs"] = outputs.into();
+        document["schema_version"] = SCHEMA_VERSION.into();
+        Ok(json::write(out, &document)?)
+    }
+}
+
+/// Some failed tasks.
+pub(super) fn failed_tasks(
+    out: &mut dyn Write,
+    style: Style,
+    tasks: &[hq_core::client_messages::TaskInfo],
+) -> Result<(), HqError> {
+    let rows: Vec<Vec<Cell>> = tasks
+        .iter()
+        .map(|task| {
+            vec![
+                task.task.to_string().into(),
+                task.worker.map_or(String::new(), |w| w.to_string()).into(),
+                Cell::colored(task.error.clone().unwrap_or_default(), super::style::Color::Red),
+            ]
+        })
+        .collect();
+    Ok(table::table(out, style, &["Task ID", "Worker", "Error"], &rows)?)
+}

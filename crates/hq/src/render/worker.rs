@@ -1,0 +1,186 @@
+//! `hq worker list`, `info` and `stop`.
+
+use std::io::Write;
+
+use hq_core::client_messages::WorkerInfo;
+use serde_json::{Value, json};
+
+use super::json::{self, SCHEMA_VERSION};
+use super::style::{Color, Style};
+use super::table::{self, Cell};
+use super::{Report, text};
+use crate::error::HqError;
+use crate::report::{WorkerDetails, WorkerEnded, Workers, WorkersStopped};
+use hq_model::duration;
+
+impl Report for Workers {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let rows: Vec<Vec<Cell>> = self
+            .0
+            .iter()
+            .map(|w| {
+                let (manager, allocation) = manager(w);
+                vec![
+                    w.worker.to_string().into(),
+                    state(w),
+                    w.config.hostname.as_str().into(),
+                    text::resources(&w.config.resources).into(),
+                    manager.into(),
+                    allocation.into(),
+                ]
+            })
+            .collect();
+        let header = ["ID", "State", "Hostname", "Resources", "Manager", "Manager Job ID"];
+        Ok(table::table(out, style, &header, &rows)?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let workers: Vec<Value> = self.0.iter().map(worker).collect();
+        Ok(json::write(out, &workers.into())?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for w in &self.0 {
+            writeln!(out, "{} {}", w.worker, state_word(w))?;
+        }
+        Ok(())
+    }
+}
+
+impl Report for WorkerDetails {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        for w in &self.0 {
+            table::record(out, style, details(w))?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Workers(std::mem::take(&mut self.0)).json(out)
+    }
+}
+
+impl Report for WorkersStopped {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        if self.workers.is_empty() {
+            writeln!(out, "No worker to stop")?;
+        }
+        for worker in &self.workers {
+            let how = if self.drain { "finishes what runs, then stops" } else { "stopped" };
+            writeln!(out, "Worker {worker} {how}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Report for WorkerEnded {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(writeln!(out, "The worker has ended: {}", text::worker_state(Some(self.0)))?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let reason = text::worker_state(Some(self.0));
+        Ok(json::write(out, &json!({ "reason": reason, "schema_version": SCHEMA_VERSION }))?)
+    }
+}
+
+fn state_word(w: &WorkerInfo) -> String {
+    text::worker_state(w.ended.map(|(_, end)| end)).to_ascii_uppercase()
+}
+
+fn state(w: &WorkerInfo) -> Cell {
+    let color = if w.ended.is_none() { Color::Green } else { Color::Magenta };
+    Cell::colored(state_word(w), color)
+}
+
+fn manager(w: &WorkerInfo) -> (String, String) {
+    match &w.config.allocation {
+        Some((manager, id)) => (manager.to_string().to_ascii_uppercase(), id.clone()),
+        None => (text::NONE.into(), "N/A".into()),
+    }
+}
+
+fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
+    let config = &w.config;
+    let (manager, allocation) = manager(w);
+    let listens = if config.listen_address.is_empty() { text::NONE } else { &config.listen_address };
+    let last_task = w.last_task.map_or(text::NONE.into(), |(task, at)| format!("{task}; Time: {at}"));
+    let runtime = if w.ended.is_some() {
+        text::NONE.into()
+    } else {
+        format!("assigned tasks: {}; running tasks: {}", w.tasks_assigned, w.tasks_running)
+    };
+    let mut rows = vec![
+        ("Worker", w.worker.to_string().into()),
+        ("State", state(w)),
+        ("Hostname", config.hostname.as_str().into()),
+        ("Started", w.started.to_string().into()),
+        ("Data provider", listens.into()),
+        ("Working directory", config.work_dir.as_str().into()),
+        ("Heartbeat", duration::format(config.heartbeat).into()),
+        ("Idle timeout", text::optional_duration(w.idle_timeout).into()),
+        ("Overview interval", text::optional_duration(config.overview_interval).into()),
+        ("Resources", text::resources_long(&config.resources).into()),
+        ("Time Limit", text::optional_duration(config.time_limit).into()),
+        ("Process pid", config.pid.to_string().into()),
+        ("Group", config.group.as_str().into()),
+        ("Manager", manager.into()),
+        ("Manager Job ID", allocation.into()),
+        ("Last task started", last_task.into()),
+        ("Runtime Info", runtime.into()),
+        ("Time reserve", duration::format(config.time_reserve).into()),
+        ("On server lost", config.on_server_lost.to_string().into()),
+        ("Executor", config.executor.to_string().into()),
+    ];
+    if w.is_draining && w.ended.is_none() {
+        rows.push(("Draining", "finishes what runs, takes nothing new".into()));
+    }
+    if let Some((at, _)) = w.ended {
+        rows.push(("Ended", at.to_string().into()));
+    }
+    rows
+}
+
+fn worker(w: &WorkerInfo) -> Value {
+    let config = &w.config;
+    let pools: Vec<Value> = config.resources.pools.iter().map(json::pool).collect();
+    let coupling: Vec<String> = config.resources.coupling.iter().map(ToString::to_string).collect();
+    let runtime = json!({ "single_node_tasks": {
+        "assigned_tasks": w.tasks_assigned,
+        "running_tasks": w.tasks_running,
+        "is_reserved": false,
+    }});
+    json!({
+        "id": w.worker.0,
+        "configuration": {
+            "heartbeat_interval": json::seconds(config.heartbeat),
+            "idle_timeout": json::optional_seconds(w.idle_timeout),
+            "time_limit": json::optional_seconds(config.time_limit),
+            "work_dir": config.work_dir,
+            "hostname": config.hostname,
+            "group": config.group,
+            "listen_address": config.listen_address,
+            "resources": { "resources": pools, "coupling": coupling },
+            "on_server_lost": config.on_server_lost.to_string(),
+            "min_utilization": f64::from(config.min_utilization) / 10_000.0,
+            "time_reserve": json::seconds(config.time_reserve),
+            "reconnect_timeout": json::seconds(config.reconnect_timeout),
+            "overview_interval": json::optional_seconds(config.overview_interval),
+            "executor": config.executor.to_string(),
+            "pid": config.pid,
+        },
+        "allocation": config.allocation.as_ref().map(|(manager, id)| {
+            json!({ "manager": manager.to_string(), "id": id })
+        }),
+        "runtime_info": if w.ended.is_some() { Value::Null } else { runtime },
+        "last_task_started": w.last_task.map(|(task, at)| {
+            json!({ "task_id": { "job_id": task.job.0, "job_task_id": task.task.0 }, "time": json::time(at) })
+        }),
+        "started": json::time(w.started),
+        "ended": w.ended.map(|(at, end)| {
+            json!({ "at": json::time(at), "reason": text::worker_state(Some(end)) })
+        }),
+        "state": text::worker_state(w.ended.map(|(_, end)| end)),
+        "is_draining": w.is_draining,
+    })
+}

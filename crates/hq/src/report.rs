@@ -1,0 +1,198 @@
+//! What commands find out: plain data, printed by [`crate::render`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::paths::PathTemplates;
+use hq_model::{IdSet, JobId, JobState, WorkerId};
+use hq_worker::discovery::Detected;
+
+use crate::tasks::TaskStream;
+
+/// Nothing to show.
+pub(crate) struct Nothing;
+
+/// A sentence for people.
+pub(crate) struct Sentence(pub String);
+
+/// A text that is the result, whatever the mode.
+pub(crate) struct Plain(pub String);
+
+/// A single text that is the answer, under this name in JSON.
+pub(crate) struct Answer {
+    /// The name.
+    pub name: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+/// All about a server.
+pub(crate) struct Server {
+    /// The directory clients find it by.
+    pub server_dir: PathBuf,
+    /// What it says of itself.
+    pub info: ServerInfo,
+}
+
+/// A submit was accepted, or an open job made.
+pub(crate) struct Submitted {
+    /// The job.
+    pub job: JobId,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// An open job was made.
+pub(crate) struct Opened(pub Submitted);
+
+/// A submit whose end was waited for; the submit itself has been shown before, but for JSON.
+pub(crate) struct SubmitWaited {
+    /// The submit.
+    pub submitted: Submitted,
+    /// Its end.
+    pub waited: Waited,
+}
+
+/// The end of jobs that were waited for.
+pub(crate) struct Waited {
+    /// The jobs as they ended.
+    pub jobs: Vec<JobSummary>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl Waited {
+    /// True when every task of every job finished.
+    pub(crate) fn all_finished(&self) -> bool {
+        self.jobs.iter().all(|job| {
+            let c = &job.counters;
+            c.failed == 0 && c.canceled == 0 && c.aborted == 0
+        })
+    }
+
+    /// Jobs that ended like that. One that is still open counts by its tasks.
+    pub(crate) fn count(&self, state: JobState) -> u64 {
+        self.jobs.iter().filter(|job| job.counters.state(false) == state).count() as u64
+    }
+}
+
+/// The end of `hq run`.
+pub(crate) struct RunEnded {
+    /// The end of its job.
+    pub waited: Waited,
+    /// Where output went: one line for each channel.
+    pub outputs: Vec<(&'static str, String)>,
+    /// Some of the tasks that failed.
+    pub failed: Vec<TaskInfo>,
+}
+
+/// A list of jobs.
+pub(crate) struct Jobs {
+    /// The jobs.
+    pub jobs: Vec<JobSummary>,
+    /// With the reasons of cancellations.
+    pub verbose: bool,
+}
+
+/// Jobs by state.
+pub(crate) struct JobCounts(pub Vec<(JobState, u64)>);
+
+/// All about jobs.
+pub(crate) struct JobDetails {
+    /// The jobs.
+    pub jobs: Vec<JobDetail>,
+    /// Some failed tasks of each, for people.
+    pub failed: Vec<Vec<TaskInfo>>,
+    /// All their tasks, for JSON.
+    pub tasks: Option<TaskStream>,
+    /// Name of the server, for paths.
+    pub server_uid: String,
+    /// When they were asked for, for what still runs.
+    pub now: hq_model::Timestamp,
+}
+
+/// Jobs and the tasks that were canceled.
+pub(crate) struct Canceled(pub Vec<(JobId, IdSet, u64)>);
+
+/// Jobs that something was done to.
+pub(crate) struct JobsDone {
+    /// The jobs.
+    pub jobs: Vec<JobId>,
+    /// What was done: `closed`.
+    pub done: &'static str,
+}
+
+/// Ids of tasks.
+pub(crate) struct TaskIds(pub Vec<(JobId, IdSet)>);
+
+/// A list of tasks.
+pub(crate) struct Tasks {
+    /// The jobs they belong to.
+    pub jobs: Vec<JobFiles>,
+    /// The tasks.
+    pub tasks: TaskStream,
+    /// With paths and use.
+    pub verbose: bool,
+    /// When they were asked for.
+    pub now: hq_model::Timestamp,
+}
+
+/// All about tasks of one job.
+pub(crate) struct TaskDetails {
+    /// The job.
+    pub job: JobDetail,
+    /// Where its files are.
+    pub files: JobFiles,
+    /// The tasks.
+    pub tasks: Vec<TaskInfo>,
+    /// When they were asked for.
+    pub now: hq_model::Timestamp,
+}
+
+/// Where the files of a job's tasks are.
+pub(crate) struct JobFiles {
+    job: JobId,
+    submits: Vec<PathTemplates>,
+}
+
+impl JobFiles {
+    /// The files of a job on the server of that name.
+    pub(crate) fn new(job: &JobDetail, server_uid: &str) -> JobFiles {
+        let submits =
+            job.submits.iter().map(|s| PathTemplates::new(&s.spec, &s.submit_dir, server_uid)).collect();
+        JobFiles { job: job.summary.job, submits }
+    }
+
+    /// The job.
+    pub(crate) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// The files of a task: of its present or last instance.
+    pub(crate) fn of(&self, task: &TaskInfo) -> Option<hq_model::paths::TaskPaths> {
+        let submit = self.submits.get(task.submit as usize)?;
+        Some(submit.expand(self.job, task.task, task.instance))
+    }
+}
+
+/// A list of workers.
+pub(crate) struct Workers(pub Vec<WorkerInfo>);
+
+/// All about workers.
+pub(crate) struct WorkerDetails(pub Vec<WorkerInfo>);
+
+/// Workers that were asked to stop.
+pub(crate) struct WorkersStopped {
+    /// The workers.
+    pub workers: Vec<WorkerId>,
+    /// They finish what runs first.
+    pub drain: bool,
+}
+
+/// A worker of this process has ended.
+pub(crate) struct WorkerEnded(pub WorkerEnd);
+
+/// What a worker would find on this machine.
+pub(crate) struct Hardware(pub Detected);
