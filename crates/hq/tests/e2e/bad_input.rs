@@ -1,6 +1,6 @@
 //! Bad input gets a clear error, and nothing is lost.
 
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, Place, is_alive};
 
 #[test]
 fn bad_arguments_exit_with_2_and_name_the_argument() {
@@ -90,7 +90,7 @@ fn a_task_that_ignores_sigterm_is_killed_with_its_children() {
     let child = cluster.line_from(&pipe);
     cluster.ok("job cancel 1");
     cluster.fails(1, "job wait 1");
-    assert!(!std::path::Path::new("/proc").join(&child).exists(), "the child {child} lives");
+    assert!(!is_alive(&child), "the child {child} lives");
 }
 
 #[test]

@@ -140,6 +140,14 @@ impl From<Output> for Ran {
     }
 }
 
+/// True when a process with this id exists and has not ended.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    // The state follows the name, which is in brackets.
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
 /// A long-running `hq`, killed when it is dropped.
 pub(crate) struct Process(Child);
 

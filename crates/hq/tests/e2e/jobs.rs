@@ -1,6 +1,6 @@
 //! Looking at jobs and tasks, waiting for them, cancelling and forgetting them.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Process};
 
 #[test]
 fn lists_show_what_was_asked_for() {
@@ -137,7 +137,7 @@ fn a_waiting_client_learns_of_the_end_of_the_server() {
     waiting.stderr(std::process::Stdio::piped());
     let waiting = waiting.spawn().expect("hq can be run");
     cluster.ok("server stop");
-    cluster.server.take().map(crate::cluster::Process::end);
+    cluster.server.take().map(Process::end);
     let output = waiting.wait_with_output().expect("a child");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -145,14 +145,17 @@ fn a_waiting_client_learns_of_the_end_of_the_server() {
 #[test]
 fn a_waiting_client_survives_a_restart_of_the_server() {
     let mut cluster = Cluster::new();
-    let pipe = cluster.pipe("go");
-    cluster.ok("submit -- sh -c 'cat go > /dev/null'");
-    let waiting = crate::cluster::Process::start(cluster.command(["job", "wait", "1"]));
+    let (heard, go) = (cluster.pipe("heard"), cluster.pipe("go"));
+    let script = "\"$HQ\" task notify x; cat go > /dev/null";
+    let on_notify = "sh -c 'echo heard > heard'";
+    let submit = ["submit", "--wait", "--on-notify", on_notify, "--", "sh", "-c", script];
+    let waiting = Process::start(cluster.command(submit));
+    cluster.line_from(&heard);
     let server = cluster.server.take().expect("a server");
     server.signal(9);
     server.end();
     cluster.start_server("");
-    std::fs::write(&pipe, "go").expect("a reader");
+    std::fs::write(&go, "go").expect("a reader");
     assert_eq!(waiting.end(), 0);
     assert_eq!(cluster.json("job list --all")[0]["state"], "finished");
 }

@@ -59,7 +59,7 @@ fn hwdetect_shows_this_machine() {
 fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
     let mut cluster = Cluster::new();
     let pipe = cluster.pipe("running");
-    cluster.ok("submit --crash-limit never-restart --cwd . -- sh -c 'echo started > running; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
+    cluster.ok("submit --crash-limit 1 -- sh -c 'echo started > running; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
     cluster.line_from(&pipe);
     assert_eq!(cluster.ok("worker stop 1"), "Worker 1 stopped\n");
     assert_eq!(cluster.workers.remove(0).end(), 0);
