@@ -1,1 +1,19 @@
-//! x
+//! The simulator: the real server and worker machines under virtual time, in one thread, with a network, a
+//! journal and a batch of users that misbehave as a seed says.
+//!
+//! A run is a function of its seed and options: same seed, same story. After every step the
+//! observers look at everything that happened and say which promise was broken.
+
+pub mod canary;
+pub mod clients;
+pub mod faults;
+pub mod journal;
+pub mod network;
+pub mod nodes;
+pub mod observers;
+pub mod rng;
+mod trouble;
+pub mod world;
+
+pub use canary::Canary;
+pub use world::{Failure, Options, Outcome, run};

@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use protox::prost_reflect::prost_types::FileDescriptorSet;
+
 /// The inputs, below `crates/hq-proto/proto`.
 const SOURCES: [&str; 5] = ["hello.proto", "model.proto", "client.proto", "worker.proto", "journal.proto"];
 
@@ -45,9 +47,10 @@ fn generate(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let proto_dir = crate_dir.join("proto");
     let sources = SOURCES.map(|name| proto_dir.join(name));
     let descriptors = protox::compile(&sources, [&proto_dir]).map_err(io::Error::other)?;
+    let shapes = shapes(&descriptors);
     let out_dir = tempfile::tempdir()?;
     prost_build::Config::new().out_dir(out_dir.path()).compile_fds(descriptors)?;
-    let mut files = Vec::new();
+    let mut files = vec![(crate_dir.join("src/generated/shapes.rs"), shapes)];
     for entry in fs::read_dir(out_dir.path())? {
         let entry = entry?;
         let path = crate_dir.join("src/generated").join(entry.file_name());
@@ -55,6 +58,43 @@ fn generate(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// A table of what each message holds that takes memory, so that a receiver can tell how much before
+/// it decodes.
+fn shapes(descriptors: &FileDescriptorSet) -> String {
+    const REPEATED: i32 = 3;
+    const TEXT: i32 = 9;
+    const MESSAGE: i32 = 11;
+    const BYTES: i32 = 12;
+    let messages: Vec<_> = descriptors.file.iter().flat_map(|file| &file.message_type).collect();
+    let place = |type_name: &str| {
+        let name = type_name.rsplit('.').next();
+        messages.iter().position(|message| Some(message.name()) == name).unwrap_or_default()
+    };
+    let mut text = String::from("// This file is generated: `cargo xtask gen`.\n");
+    text += "pub(crate) static SHAPES: &[Shape] = &[\n";
+    for message in &messages {
+        let mut fields = String::new();
+        for field in &message.field {
+            let is_repeated = field.label() as i32 == REPEATED;
+            let content = match field.r#type() as i32 {
+                MESSAGE => format!("Content::Message({})", place(field.type_name())),
+                TEXT | BYTES => "Content::Bytes".to_owned(),
+                _ if is_repeated => "Content::Numbers".to_owned(),
+                _ => continue,
+            };
+            fields += &format!(
+                "        Field {{ number: {}, is_repeated: {is_repeated}, content: {content} }},\n",
+                field.number()
+            );
+        }
+        let name = message.name();
+        text += &format!(
+            "    Shape {{ name: {name:?}, size: size_of::<{name}>(), fields: &[\n{fields}    ] }},\n"
+        );
+    }
+    text + "];\n"
 }
 
 #[cfg(test)]

@@ -68,6 +68,12 @@ pub enum JournalError {
         /// What is wrong there.
         damage: Damage,
     },
+    /// A file does not say what it is.
+    #[error("the header of {file} is damaged, or the file is in the place of another")]
+    DamagedHeader {
+        /// The file.
+        file: String,
+    },
     /// A file that others need is not there.
     #[error("{file} is missing: records from {seq} on are in it")]
     MissingFile {
@@ -97,7 +103,7 @@ impl JournalError {
             Self::Foreign { .. } => "check the path, or move the files of the other server away",
             Self::NotAJournal { .. } => "check the path, or move the file away",
             Self::NewerFormat { .. } => "use the release that wrote it, or a newer one",
-            Self::Damaged { .. } | Self::MissingFile { .. } => {
+            Self::Damaged { .. } | Self::DamagedHeader { .. } | Self::MissingFile { .. } => {
                 "`hq journal check` says what is readable, `hq journal repair` keeps everything up to the damage"
             }
             Self::Unsteady { .. } => "try again",
@@ -195,8 +201,6 @@ impl fmt::Display for ForeignContent {
 /// What is wrong at a place of a journal file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The header's checksum does not match.
-    Header,
     /// The checksum does not match, although later records were written when these were safely on disk.
     Checksum,
     /// The file ends before the length that was safely on disk.
@@ -220,7 +224,6 @@ pub enum Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Header => f.write_str("the header's checksum does not match"),
             Self::Checksum => f.write_str("the checksum does not match"),
             Self::Short { expected } => write!(f, "the file had {expected} bytes and is shorter"),
             Self::Sequence { found } => write!(f, "the header says that record {found} comes first"),

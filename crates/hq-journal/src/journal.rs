@@ -9,11 +9,11 @@ use std::{fmt, mem};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{JournalError, OpenError};
-use crate::format::{FileKind, FileName, HEADER_BYTES, Header, JournalId, Position, push_varint};
+use crate::format::{FileKind, FileName, HEADER_BYTES, Header, JournalId, Position, push_varint, u32_at};
 use crate::layout::{Layout, disk_error, open_all};
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SEGMENT_BYTES};
 use crate::reader::{GroupReader, Next};
-use crate::replay::{Replay, Tail, walk};
+use crate::replay::{Apply, Replay, Tail, walk};
 
 /// How to open a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +96,14 @@ impl<D: Disk> Journal<D> {
     pub fn open<E: fmt::Display + fmt::Debug>(
         disk: D,
         options: &Options,
-        apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+        apply: &mut Apply<'_, E>,
     ) -> Result<(Self, Replay), OpenError<E>> {
         let lock = disk.lock().map_err(JournalError::from)?;
         let layout = Layout::read(&disk)?;
         let files = open_all(&disk, &layout, options.expect, false)?;
         let mut older: Vec<_> = files.iter().map(|file| (file.name, file.size)).collect();
         let (replay, tail) = match (files.is_empty(), options.expect.or(options.create)) {
-            (true, Some(id)) if options.create.is_some() => (new_replay(id), None),
+            (true, Some(id)) if options.create.is_some() => (Replay::new(id, true), None),
             _ => walk(&disk, &layout, files, apply).map(|(replay, tail)| (replay, Some(tail)))?,
         };
         let mut pending = Vec::new();
@@ -254,6 +254,11 @@ impl<D: Disk> Journal<D> {
         size
     }
 
+    /// Whether anything was written to the current segment.
+    pub(crate) fn segment_has_records(&self) -> bool {
+        self.position.offset > HEADER_BYTES
+    }
+
     /// Goes on in a new segment, which begins with everything that is not known to be on disk. All of it is on
     /// disk when this succeeds; until then nothing of the new segment counts.
     pub(crate) fn roll(&mut self) -> Result<(), JournalError> {
@@ -267,7 +272,7 @@ impl<D: Disk> Journal<D> {
             previous_bytes: self.synced_bytes,
         }
         .encode();
-        let mut position = Position::after_header(crate::format::u32_at(&header, header.len() - 4));
+        let mut position = Position::after_header(u32_at(&header, header.len() - 4));
         self.out.clear();
         self.out.extend_from_slice(&header);
         push_groups(&mut self.out, &mut position, HEADER_BYTES, &self.pending, 0, &self.cuts);
@@ -288,14 +293,23 @@ impl<D: Disk> Journal<D> {
     /// Makes a file of what is in `out`, whole and under its name, or not at all.
     fn place(&mut self, name: FileName) -> Result<D::File, JournalError> {
         let temporary = name.temporary();
+        let placed = self.try_place(&temporary, &name.to_string());
+        if placed.is_err() {
+            // On a full disk, half a file would keep others from the last free bytes.
+            self.remove(&[temporary]);
+        }
+        shrink(&mut self.out);
+        placed
+    }
+
+    fn try_place(&self, temporary: &str, name: &str) -> Result<D::File, JournalError> {
         let disk = &self.disk;
-        let failed = |action, source| disk_error(disk, action, &temporary, source);
-        let mut file = disk.create(&temporary).map_err(|source| failed("create", source))?;
+        let failed = |action, source| disk_error(disk, action, temporary, source);
+        let mut file = disk.create(temporary).map_err(|source| failed("create", source))?;
         file.append(&self.out).map_err(|source| failed("write to", source))?;
         file.sync().map_err(|source| failed("sync", source))?;
-        disk.rename(&temporary, &name.to_string()).map_err(|source| failed("rename", source))?;
+        disk.rename(temporary, name).map_err(|source| failed("rename", source))?;
         disk.sync_dir().map_err(|source| disk_error(disk, "sync", "", source))?;
-        shrink(&mut self.out);
         Ok(file)
     }
 
@@ -349,11 +363,6 @@ impl<D: Disk> Journal<D> {
             let _ = self.disk.remove(name);
         }
     }
-}
-
-/// A journal that is about to be made.
-fn new_replay(id: JournalId) -> Replay {
-    Replay { id, created: true, next_seq: 0, snapshot_records: 0, records: 0, bytes: 0, torn: None }
 }
 
 /// Frames `pending[from..]`, with groups that end at the cuts.

@@ -56,6 +56,18 @@ impl Layout {
     }
 }
 
+/// How many bytes count of the file at an index, if the file after it is the one that must be there and says so.
+/// `None`: all that can be read.
+pub(crate) fn counted_bytes<F>(
+    layout: &Layout,
+    index: usize,
+    file: &Opened<F>,
+    next: &Opened<F>,
+) -> Option<u64> {
+    let follows = layout.is_due(index + 1) && next.header.id == file.header.id;
+    follows.then_some(next.header.previous_bytes)
+}
+
 /// A file and what its header says.
 pub(crate) struct Opened<F> {
     pub(crate) name: FileName,

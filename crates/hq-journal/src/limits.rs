@@ -17,7 +17,7 @@ pub const RECORD_BYTES_MAX: usize = 1 << 30;
 pub const HEADER_BYTES_MAX: u64 = 4096;
 
 /// Bytes read from a file at a time.
-pub const READ_BYTES: usize = 256 << 10;
+pub const READ_BYTES: usize = 1 << 20;
 
 /// How often a reader looks again when files vanish under it because the journal is being compacted.
 pub const READ_ATTEMPTS: u32 = 5;

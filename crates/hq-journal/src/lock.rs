@@ -137,3 +137,44 @@ fn write_owner(file: &mut File, owner: &Owner) -> io::Result<()> {
     file.set_len(0)?;
     file.write_all(text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_locks_of_the_kernel_the_file_decides() {
+        let us = Owner::us();
+        assert!(us.started > 0);
+        for (owner, may_live) in [
+            (us.clone(), true),
+            (Owner { host: "elsewhere".to_owned(), ..us.clone() }, true),
+            // The id was given to another process since.
+            (Owner { started: us.started + 1, ..us.clone() }, false),
+            // No process has such an id.
+            (Owner { pid: 1 << 30, ..us.clone() }, false),
+        ] {
+            assert_eq!(owner.may_live(&us), may_live, "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_says_who_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = FileLock::take(directory.path()).unwrap();
+        let mut file = File::open(directory.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(read_owner(&mut file), Some(Owner::us()));
+        drop(lock);
+        assert_eq!(read_owner(&mut file), None);
+    }
+
+    #[test]
+    fn a_removed_lock_file_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = FileLock::take(directory.path()).unwrap();
+        fs::remove_file(directory.path().join(LOCK_FILE)).unwrap();
+        let _new = FileLock::take(directory.path()).unwrap();
+        drop(old);
+        assert!(matches!(FileLock::take(directory.path()), Err(LockError::Held { .. })));
+    }
+}

@@ -6,9 +6,12 @@ use std::{fmt, io};
 use crate::disk::Disk;
 use crate::error::{Damage, JournalError, OpenError};
 use crate::format::{FileKind, HEADER_BYTES, JournalId, Position, records};
-use crate::layout::{Layout, Opened, disk_error, open_all};
+use crate::layout::{Layout, Opened, counted_bytes, disk_error, open_all};
 use crate::limits::READ_ATTEMPTS;
 use crate::reader::{GroupReader, Next, look_beyond};
+
+/// Gets each record with its number, and may refuse it.
+pub type Apply<'a, E> = dyn FnMut(u64, &[u8]) -> Result<(), E> + 'a;
 
 /// What a journal held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,12 @@ pub struct Replay {
     pub bytes: u64,
     /// What a crash left unfinished at the end.
     pub torn: Option<TornTail>,
+}
+
+impl Replay {
+    pub(crate) fn new(id: JournalId, created: bool) -> Self {
+        Self { id, created, next_seq: 0, snapshot_records: 0, records: 0, bytes: 0, torn: None }
+    }
 }
 
 /// The unfinished end of a journal: it was never acknowledged and does not count.
@@ -51,18 +60,26 @@ pub struct TornTail {
 pub fn replay<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     expect: Option<JournalId>,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<Replay, OpenError<E>> {
     for _ in 0..READ_ATTEMPTS {
         let layout = Layout::read(disk)?;
         match open_all(disk, &layout, expect, true) {
-            Ok(files) => return walk(disk, &layout, files, apply).map(|(replay, _)| replay),
-            // A compaction removed a file after it was listed.
-            Err(JournalError::Disk { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Ok(files) => match walk(disk, &layout, files, apply) {
+                // What was read cannot be taken back.
+                Err(OpenError::Journal(error)) if vanished(&error) => break,
+                result => return result.map(|(replay, _)| replay),
+            },
+            Err(error) if vanished(&error) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(JournalError::Unsteady { directory: disk.path("") }.into())
+}
+
+/// Whether a compaction removed a file after it was listed.
+fn vanished(error: &JournalError) -> bool {
+    matches!(error, JournalError::Disk { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The end of the last segment.
@@ -83,20 +100,12 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     layout: &Layout,
     mut files: Vec<Opened<D::File>>,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<(Replay, Tail), OpenError<E>> {
     let Some(first) = files.first() else {
         return Err(JournalError::Missing { directory: disk.path("") }.into());
     };
-    let mut replay = Replay {
-        id: first.header.id,
-        created: false,
-        next_seq: 0,
-        snapshot_records: 0,
-        records: 0,
-        bytes: 0,
-        torn: None,
-    };
+    let mut replay = Replay::new(first.header.id, false);
     let missing = |index: usize, seq| JournalError::MissingFile {
         file: disk.path(&layout.due(index).to_string()),
         seq,
@@ -106,7 +115,8 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
         if !layout.is_due(index) {
             return Err(missing(index, replay.next_seq).into());
         }
-        let counted = files.get(index + 1).map(|next| next.header.previous_bytes);
+        let next = files.get(index + 1);
+        let counted = next.and_then(|next| counted_bytes(layout, index, &files[index], next));
         let file = &mut files[index];
         match file.name.kind {
             FileKind::Snapshot => read_snapshot(disk, file, &mut replay, apply)?,
@@ -119,11 +129,12 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     }
 }
 
-fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
+/// Reads a snapshot, all of which must be whole.
+pub(crate) fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
     replay: &mut Replay,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<(), OpenError<E>> {
     let name = opened.name.to_string();
     let file = opened.take(disk)?;
@@ -156,20 +167,19 @@ fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
 }
 
 /// Reads a segment: up to the length that counts, or to its end if it is the last.
-fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
+pub(crate) fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
     counted: Option<u64>,
     replay: &mut Replay,
-    apply: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+    apply: &mut Apply<'_, E>,
 ) -> Result<Tail, OpenError<E>> {
     let name = opened.name.to_string();
     let file = opened.take(disk)?;
     let damaged = |offset, seq, damage| JournalError::Damaged { file: disk.path(&name), offset, seq, damage };
-    let mut seq = replay.next_seq;
-    if opened.header.first_seq != seq {
-        let found = opened.header.first_seq;
-        return Err(damaged(0, seq, Damage::Sequence { found }).into());
+    let found = opened.header.first_seq;
+    if found != replay.next_seq {
+        return Err(damaged(0, replay.next_seq, Damage::Sequence { found }).into());
     }
     let size = counted.unwrap_or(opened.size).min(opened.size);
     let mut reader = GroupReader::new(&file, Position::after_header(opened.crc), size);
@@ -180,14 +190,16 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         let here = reader.position().offset;
         match reader.next().map_err(read_error)? {
             Next::Group { at, synced, body } => {
-                unproven.push_back((at, seq));
+                unproven.push_back((at, replay.next_seq));
                 while unproven.front().is_some_and(|(at, _)| at.offset < synced) {
                     unproven.pop_front();
                 }
                 for record in records(body) {
+                    let seq = replay.next_seq;
                     let record = record.ok_or_else(|| damaged(here, seq, Damage::Content))?;
                     apply(seq, record).map_err(|reason| OpenError::Refused { seq, reason })?;
-                    seq += 1;
+                    replay.next_seq += 1;
+                    replay.records += 1;
                 }
             }
             Next::End => break false,
@@ -195,6 +207,7 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         }
     };
     let end = reader.position();
+    let seq = replay.next_seq;
     match counted {
         Some(expected) if bad || opened.size < expected => {
             let short = opened.size < expected;
@@ -211,8 +224,6 @@ fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
         _ => {}
     }
     let (kept, kept_seq) = unproven.front().copied().unwrap_or((end, seq));
-    replay.records += seq - replay.next_seq;
-    replay.next_seq = seq;
     replay.bytes += end.offset;
     debug_assert!(kept.offset >= HEADER_BYTES);
     Ok(Tail { number: opened.name.number, kept, kept_seq, end: end.offset })

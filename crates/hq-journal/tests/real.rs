@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use hq_journal::{Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay};
+use hq_journal::{
+    Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay, replay,
+};
 
 const ID: JournalId = JournalId([7; 16]);
 const OPTIONS: Options = Options { expect: None, create: Some(ID), segment_bytes: 1 << 20 };
@@ -80,4 +82,66 @@ fn the_lock_of_a_dead_process_is_no_obstacle() {
         std::fs::write(directory.path().join(hq_journal::LOCK_FILE), text).unwrap();
         drop(open(directory.path()).unwrap());
     }
+}
+
+#[test]
+fn a_path_that_is_no_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(RealDisk::open(&path).unwrap_err().kind(), std::io::ErrorKind::NotADirectory);
+    assert!(RealDisk::create(&path).is_err());
+    assert_eq!(
+        RealDisk::open(&directory.path().join("none")).unwrap_err().kind(),
+        std::io::ErrorKind::NotFound
+    );
+}
+
+#[test]
+fn a_reader_beside_the_writer_sees_a_beginning() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut journal, ..) = open(directory.path()).unwrap();
+    let path = directory.path().to_owned();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            // Each record is its number; a snapshot is the number of the last one.
+            for round in 0..60 {
+                let mut compactor =
+                    (round % 3 == 0 && round > 0).then(|| journal.start_compaction().unwrap());
+                for _ in 0..50 {
+                    let number = journal.next_seq();
+                    journal.append(&number.to_le_bytes());
+                    journal.write().unwrap();
+                }
+                if let Some(mut compactor) = compactor.take() {
+                    compactor.append(&(compactor.first_seq() - 1).to_le_bytes()).unwrap();
+                    let snapshot = compactor.finish().unwrap();
+                    journal.finish_compaction(snapshot).unwrap();
+                }
+            }
+            journal.close().unwrap();
+        });
+        let mut latest = 0;
+        while !writer.is_finished() {
+            let disk = RealDisk::open(&path).unwrap();
+            let mut due = None;
+            let read = replay(&disk, Some(ID), &mut |seq, record| {
+                let number = u64::from_le_bytes(record.try_into().unwrap());
+                if due.unwrap_or(seq) == seq && number == seq {
+                    due = Some(seq + 1);
+                    return Ok(());
+                }
+                Err(format!("{number} in the place of {due:?}, called {seq}"))
+            });
+            let read = match read {
+                Err(OpenError::Journal(JournalError::Unsteady { .. })) => continue,
+                read => read.unwrap(),
+            };
+            assert!(read.next_seq >= latest);
+            latest = read.next_seq;
+        }
+        writer.join().unwrap();
+        let disk = RealDisk::open(&path).unwrap();
+        assert_eq!(replay(&disk, None, &mut |_, _| Ok::<(), Infallible>(())).unwrap().next_seq, 3000);
+    });
 }

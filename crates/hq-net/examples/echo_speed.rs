@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hq_net::{AccessFile, Endpoint, FrameReceiver, FrameSender, Listener, Role, connect};
 use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
 
 const ROUNDS: usize = 7;
 /// Bytes of a frame, frames in flight, frames of a round.
@@ -75,20 +76,35 @@ async fn ask(
     count: usize,
 ) -> Duration {
     let frame = vec![7; size];
+    let room = Semaphore::new(in_flight);
     let begin = Instant::now();
-    let (mut sent, mut received) = (0, 0);
-    while received < count {
-        while sent < count && sent - received < in_flight {
-            sender.send(&frame).await.expect("connected");
-            sent += 1;
+    // Side by side: two peers that both write and do not read would wait for each other.
+    let write = async {
+        let mut sent = 0;
+        while sent < count {
+            room.acquire().await.expect("never closed").forget();
+            let more = room.forget_permits((count - sent - 1).min(in_flight));
+            for _ in 0..=more {
+                sender.send(&frame).await.expect("connected");
+            }
+            sent += 1 + more;
+            sender.flush().await.expect("connected");
         }
-        sender.flush().await.expect("connected");
-        receiver.next().await.expect("connected").expect("an echo");
-        received += 1;
-        while receiver.try_next().expect("connected").is_some() {
-            received += 1;
+        sender
+    };
+    let read = async {
+        let mut received = 0;
+        while received < count {
+            receiver.next().await.expect("connected").expect("an echo");
+            let mut more = 1;
+            while receiver.try_next().expect("connected").is_some() {
+                more += 1;
+            }
+            received += more;
+            room.add_permits(more);
         }
-    }
+    };
+    let (sender, ()) = tokio::join!(write, read);
     let time = begin.elapsed();
     sender.close().await.expect("connected");
     time

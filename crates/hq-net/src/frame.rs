@@ -6,12 +6,13 @@
 use std::fmt;
 use std::io;
 
+use hq_proto::Role;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
 use crate::handshake::Peer;
-use crate::limits::{HELLO_FRAME_MAX, READ_CHUNK_MAX, READ_CHUNK_MIN, WRITE_CHUNK};
+use crate::limits::{HELLO_FRAME_MAX, READ_CHUNK_MAX, READ_CHUNK_MIN, WRITE_CHUNK, frame_max};
 
 /// Bytes of the length.
 const HEADER: usize = 4;
@@ -79,6 +80,19 @@ pub(crate) fn over_tls(stream: TlsStream<TcpStream>) -> (FrameSender, FrameRecei
 pub(crate) fn over_tcp(stream: TcpStream) -> (FrameSender, FrameReceiver) {
     let (read, write) = stream.into_split();
     frames(Box::new(read), Box::new(write))
+}
+
+/// Frames over any two streams, without a handshake: for tests, and for transports that have proved
+/// by other means who speaks.
+pub fn frames_over(
+    read: impl AsyncRead + Send + Unpin + 'static,
+    write: impl AsyncWrite + Send + Unpin + 'static,
+    role: Role,
+) -> (FrameSender, FrameReceiver) {
+    let (mut sender, mut receiver) = frames(Box::new(read), Box::new(write));
+    sender.set_limit(frame_max(role));
+    receiver.set_limit(frame_max(role));
+    (sender, receiver)
 }
 
 // Nothing larger than a hello passes until the limits are raised.
@@ -287,5 +301,155 @@ impl fmt::Debug for FrameSender {
 impl fmt::Debug for FrameReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameReceiver").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use tokio::io::{duplex, empty, sink};
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime")
+            .block_on(future)
+    }
+
+    fn receiver(read: impl AsyncRead + Send + Unpin + 'static) -> FrameReceiver {
+        frames_over(read, sink(), Role::Worker).1
+    }
+
+    /// What comes out of these bytes: the lengths of the frames, and the end.
+    fn check(bytes: &'static [u8], expected: &str) {
+        let mut receiver = receiver(bytes);
+        let mut lengths = Vec::new();
+        let end = run(async {
+            loop {
+                match receiver.next().await {
+                    Ok(Some(frame)) => lengths.push(frame.len()),
+                    end => return end,
+                }
+            }
+        });
+        assert_eq!(format!("{lengths:?} {end:?}"), expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn frames_end_well_only_between_two() {
+        check(b"", "[] Ok(None)");
+        check(b"\0\0\0\0", "[0] Ok(None)");
+        check(b"\x01\0\0\0a\x02\0\0\0bc", "[1, 2] Ok(None)");
+        check(b"\x01", "[] Err(Cut)");
+        check(b"\x01\0\0\0", "[] Err(Cut)");
+        check(b"\x02\0\0\0a", "[] Err(Cut)");
+        check(b"\0\0\0\0\xff\xff\xff\xff", "[0] Err(TooLarge { length: 4294967295, limit: 67108864 })");
+    }
+
+    #[test]
+    fn a_length_alone_takes_little_memory() {
+        let (mut near, far) = duplex(1 << 20);
+        let mut receiver = receiver(far);
+        run(async {
+            near.write_all(&(60_u32 << 20).to_le_bytes()).await.expect("room");
+            near.write_all(&[7; 1000]).await.expect("room");
+            let waiting = timeout(Duration::from_secs(1), receiver.next()).await;
+            assert!(waiting.is_err(), "the frame is not complete");
+            let partial = receiver.partial.as_ref().expect("a part of a frame");
+            assert_eq!((partial.bytes.len(), partial.bytes.capacity()), (1000, READ_CHUNK_MAX));
+            near.write_all(&[7; 500_000]).await.expect("room");
+            let waiting = timeout(Duration::from_secs(1), receiver.next()).await;
+            assert!(waiting.is_err(), "giving up loses nothing");
+            let partial = receiver.partial.as_ref().expect("a part of a frame");
+            assert!(partial.bytes.len() == 501_000 && partial.bytes.capacity() <= 2 * 501_000);
+        });
+    }
+
+    #[test]
+    fn the_buffer_follows_the_traffic() {
+        let (near, far) = duplex(1 << 20);
+        let (mut sender, _) = frames_over(empty(), near, Role::Worker);
+        let mut receiver = receiver(far);
+        run(async {
+            for _ in 0..3 {
+                sender.send(&[7; 60_000]).await.expect("room");
+            }
+            sender.flush().await.expect("room");
+            for _ in 0..3 {
+                receiver.next().await.expect("connected");
+            }
+            assert_eq!(receiver.buffer.len(), READ_CHUNK_MAX);
+            for _ in 0..=SPARSE_READS_MAX {
+                sender.send(b"tick").await.expect("room");
+                sender.flush().await.expect("room");
+                receiver.next().await.expect("connected");
+            }
+            assert_eq!(receiver.buffer.capacity(), READ_CHUNK_MIN);
+        });
+    }
+
+    #[test]
+    fn a_frame_given_up_halfway_is_the_last() {
+        let (near, _far) = duplex(16);
+        let (mut sender, _) = frames_over(empty(), near, Role::Worker);
+        run(async {
+            let given_up = timeout(Duration::from_secs(1), sender.send(&[7; WRITE_CHUNK])).await;
+            assert!(given_up.is_err(), "nobody reads");
+            assert!(matches!(sender.send(b"more").await, Err(NetError::Torn)));
+            assert!(matches!(sender.flush().await, Err(NetError::Torn)));
+        });
+    }
+
+    #[test]
+    fn a_flush_given_up_can_be_repeated() {
+        let (near, far) = duplex(16);
+        let (mut sender, _) = frames_over(empty(), near, Role::Worker);
+        let mut receiver = receiver(far);
+        run(async {
+            sender.send(&[7; 100]).await.expect("only collected");
+            assert!(timeout(Duration::from_secs(1), sender.flush()).await.is_err(), "nobody reads");
+            let (flushed, frame) = tokio::join!(sender.flush(), receiver.next());
+            flushed.expect("somebody reads");
+            assert_eq!(frame.expect("connected"), Some(vec![7; 100]));
+        });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn frames_arrive_as_they_were_sent(
+            lengths in prop::collection::vec(prop_oneof![0..300_usize, 60_000..140_000_usize], 0..12),
+            pipe in prop_oneof![1..100_usize, 1000..100_000_usize],
+        ) {
+            let (near, far) = duplex(pipe);
+            let (mut sender, _) = frames_over(empty(), near, Role::Worker);
+            let mut receiver = receiver(far);
+            let frame: Vec<u8> = (0..140_000_u32).map(|i| (i % 251) as u8).collect();
+            run(async {
+                let send = async {
+                    for &length in &lengths {
+                        sender.send(&frame[..length]).await.expect("connected");
+                    }
+                    sender.close().await.expect("connected");
+                };
+                let receive = async {
+                    for &length in &lengths {
+                        let got = receiver.next().await.expect("connected").expect("a frame");
+                        assert!(got == frame[..length], "a frame of {length} bytes, {} came", got.len());
+                    }
+                    assert!(matches!(receiver.next().await, Ok(None)));
+                };
+                tokio::join!(send, receive);
+            });
+        }
     }
 }

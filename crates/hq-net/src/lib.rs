@@ -18,7 +18,7 @@ mod tls;
 
 pub use access::{AccessError, AccessFile, Endpoint};
 pub use connect::{ConnectError, connect};
-pub use frame::{FrameReceiver, FrameSender, NetError};
+pub use frame::{FrameReceiver, FrameSender, NetError, frames_over};
 pub use handshake::Peer;
 pub use hq_proto::Role;
 pub use keys::{KeyError, Keys, PublicKey, SecretKey};

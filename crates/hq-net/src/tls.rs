@@ -37,7 +37,7 @@ fn shown(found: &Option<PublicKey>) -> String {
 
 /// How to connect to a server.
 pub(crate) fn client_config(secret: &SecretKey, server: PublicKey) -> Arc<ClientConfig> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = provider();
     let resolver = AlwaysResolvesClientRawPublicKeys::new(certified(secret, &provider));
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])
@@ -52,7 +52,7 @@ pub(crate) fn client_config(secret: &SecretKey, server: PublicKey) -> Arc<Client
 
 /// How to accept the holder of one key.
 pub(crate) fn server_config(secret: &SecretKey, peer: PublicKey) -> Arc<ServerConfig> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = provider();
     let resolver = AlwaysResolvesServerRawPublicKeys::new(certified(secret, &provider));
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])
@@ -62,6 +62,20 @@ pub(crate) fn server_config(secret: &SecretKey, peer: PublicKey) -> Arc<ServerCo
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Arc::new(config)
+}
+
+// One key exchange, and the cheapest of the ciphers first: on hardware with AES instructions the
+// shorter key saves a quarter of the time, and nobody breaks either.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            ring::cipher_suite::TLS13_AES_128_GCM_SHA256,
+            ring::cipher_suite::TLS13_AES_256_GCM_SHA384,
+            ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
+        kx_groups: vec![ring::kx_group::X25519],
+        ..ring::default_provider()
+    })
 }
 
 /// The name that TLS wants; it is neither sent nor compared.

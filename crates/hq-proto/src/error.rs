@@ -73,6 +73,14 @@ pub enum ProtoError {
         /// What it must be or have.
         rule: &'static str,
     },
+    /// A rule of the model is broken.
+    #[error("{field}: {reason}")]
+    Model {
+        /// The field.
+        field: &'static str,
+        /// What the model says.
+        reason: String,
+    },
     /// The message would need far more memory than it has bytes.
     #[error("{message} of {length} bytes needs more than {MEMORY_FACTOR_MAX} times that in memory")]
     Inflated {
@@ -114,6 +122,14 @@ pub(crate) fn short(field: &'static str, value: u32) -> Result<u16, ProtoError> 
 /// An error unless the rule is kept.
 pub(crate) fn rule(field: &'static str, is_kept: bool, rule: &'static str) -> Result<(), ProtoError> {
     if is_kept { Ok(()) } else { Err(ProtoError::Rule { field, rule }) }
+}
+
+/// An error unless the model accepts the value.
+pub(crate) fn model<E: std::fmt::Display>(
+    field: &'static str,
+    checked: Result<(), E>,
+) -> Result<(), ProtoError> {
+    checked.map_err(|e| ProtoError::Model { field, reason: e.to_string() })
 }
 
 /// An error unless the counts agree.

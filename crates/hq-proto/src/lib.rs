@@ -20,6 +20,7 @@ mod shown;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod weight;
 mod wire;
 mod worker;
 
@@ -33,5 +34,8 @@ pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encod
 /// The generated types. `cargo xtask gen` writes them.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod generated {
+    use crate::weight::{Content, Field, Shape};
+
     include!("generated/hq.v1.rs");
+    include!("generated/shapes.rs");
 }

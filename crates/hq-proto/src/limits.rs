@@ -4,8 +4,6 @@
 
 /// Longest name of a job, resource, group, host or directory in bytes.
 pub const NAME_BYTES_MAX: usize = 4096;
-/// Most variants of one request.
-pub const VARIANTS_MAX: usize = 64;
 /// Most resources in one request, and most pools of one worker.
 pub const RESOURCES_MAX: usize = 1024;
 /// Most indices in one pool.
@@ -14,5 +12,7 @@ pub const INDICES_MAX: u64 = 1 << 20;
 pub const AMOUNT_UNITS_MAX: u64 = 1 << 50;
 /// Most tasks that a worker says it has started in a message about its present state.
 pub const HELD_RUNNING_MAX: u64 = 1 << 20;
-/// Largest multiple of its own length that a message may need in memory.
-pub const MEMORY_FACTOR_MAX: usize = 64;
+/// Largest multiple of its own length that a message may need in memory once it is decoded.
+pub const MEMORY_FACTOR_MAX: usize = 24;
+/// Shorter messages are decoded whatever they need.
+pub const MEMORY_UNCHECKED_MAX: usize = 16 << 10;

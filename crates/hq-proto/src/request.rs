@@ -5,7 +5,7 @@ use std::time::Duration;
 use hq_model::{Amount, AmountRequest, Policy, Request, ResourceRequest};
 
 use crate::ProtoError;
-use crate::error::{in_range, present, rule};
+use crate::error::{in_range, model, present, rule};
 use crate::generated::{self as form, resource_request::Amount as AmountForm};
 use crate::limits::{AMOUNT_UNITS_MAX, RESOURCES_MAX};
 use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, wire_enum};
@@ -66,12 +66,6 @@ impl Wire for ResourceRequest {
 /// The name of a pool.
 pub(crate) fn resource_name(text: String) -> Result<String, ProtoError> {
     let text = name("name of a resource", text)?;
-    let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
-    let goes_on_well = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '/');
-    rule(
-        "name of a resource",
-        begins_well && goes_on_well,
-        "must be a letter, then letters, digits and `/`",
-    )?;
+    model("name of a resource", hq_model::request::check_name(&text))?;
     Ok(text)
 }

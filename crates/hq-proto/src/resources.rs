@@ -1,6 +1,5 @@
 //! Workers' configurations and what they offer, on the wire.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use hq_model::request::CPUS;
@@ -9,7 +8,7 @@ use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{Amount, PoolKind, ResourcePool, WorkerResources};
 
 use crate::ProtoError;
-use crate::error::{in_range, present, rule, short};
+use crate::error::{in_range, model, present, rule, short};
 use crate::generated::{self as form, resource_pool::Kind};
 use crate::limits::{AMOUNT_UNITS_MAX, INDICES_MAX, RESOURCES_MAX};
 use crate::request::resource_name;
@@ -113,7 +112,10 @@ impl Wire for ResourcePool {
     fn from_wire(pool: form::ResourcePool) -> Result<ResourcePool, ProtoError> {
         let kind = match present("kind of a pool", pool.kind)? {
             Kind::Groups(groups) => {
-                PoolKind::Groups(labels(groups.groups.into_iter().map(|group| group.labels).collect())?)
+                let groups: Vec<Vec<String>> = groups.groups.into_iter().map(|group| group.labels).collect();
+                let indices: u64 = groups.iter().map(|labels| labels.len() as u64).sum();
+                in_range("indices of a pool", indices, 1, INDICES_MAX)?;
+                PoolKind::Groups(groups)
             }
             Kind::Range(form::Range { first, last }) => {
                 rule("range of a pool", first <= last, "must not end before it begins")?;
@@ -122,22 +124,10 @@ impl Wire for ResourcePool {
             }
             Kind::Sum(units) => PoolKind::Sum(Amount(in_range("sum of a pool", units, 0, AMOUNT_UNITS_MAX)?)),
         };
-        Ok(ResourcePool { name: resource_name(pool.name)?, kind })
+        let pool = ResourcePool { name: resource_name(pool.name)?, kind };
+        model("pool of a worker", pool.check())?;
+        Ok(pool)
     }
-}
-
-fn labels(groups: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, ProtoError> {
-    rule("groups of a pool", !groups.is_empty(), "must not be empty")?;
-    let mut seen = HashSet::new();
-    for group in &groups {
-        rule("group of a pool", !group.is_empty(), "must hold an index")?;
-        for label in group {
-            rule("index of a pool", !label.is_empty(), "must have a label")?;
-            rule("index of a pool", seen.insert(label.as_str()), "must appear once")?;
-        }
-    }
-    in_range("indices of a pool", seen.len() as u64, 1, INDICES_MAX)?;
-    Ok(groups)
 }
 
 impl Wire for Coupling {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
-use hq_model::{ByteString, Entries, TaskSpec};
+use hq_model::{ByteString, Entries, Request, TaskSpec};
 
 use crate::ProtoError;
-use crate::error::{byte, count, in_range, present, rule};
+use crate::error::{byte, count, in_range, model, present, rule};
 use crate::generated::{self as form, crash_limit::Limit};
-use crate::limits::VARIANTS_MAX;
 use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required, wire_enum};
 
 /// Signals are numbered 1 to 64 on Linux.
@@ -41,7 +41,9 @@ impl Wire for TaskSpec {
 
     fn from_wire(spec: form::TaskSpec) -> Result<TaskSpec, ProtoError> {
         rule("args", !spec.args.is_empty(), "must hold at least the program")?;
-        in_range("variants of a request", spec.requests.len() as u64, 1, VARIANTS_MAX as u64)?;
+        rule("variants of a request", !spec.requests.is_empty(), "must hold at least one")?;
+        let requests: Vec<Request> = list_from_wire(spec.requests)?;
+        model("variants of a request", check_variants(&requests))?;
         Ok(TaskSpec {
             args: spec.args,
             env: spec.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
@@ -49,7 +51,7 @@ impl Wire for TaskSpec {
             cwd: spec.cwd,
             stdout: output_from_wire(spec.stdout)?,
             stderr: output_from_wire(spec.stderr)?,
-            requests: list_from_wire(spec.requests)?,
+            requests,
             pin: Pin::from_wire(spec.pin)?,
             priority: spec.priority,
             time_limit: spec.time_limit_ns.map(Duration::from_nanos),

@@ -35,8 +35,9 @@ pub(crate) fn required<T: Wire>(field: &'static str, form: Option<T::Form>) -> R
     T::from_wire(present(field, form)?)
 }
 
-/// Decodes the generated type.
+/// Decodes the generated type, unless it would need far more memory than it has bytes.
 pub(crate) fn decode<M: Message + Default>(message: &'static str, bytes: &[u8]) -> Result<M, ProtoError> {
+    crate::weight::check(message, std::any::type_name::<M>(), bytes)?;
     M::decode(bytes).map_err(|e| ProtoError::Damaged { message, reason: e.to_string() })
 }
 

@@ -84,17 +84,29 @@ impl Server {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let Some(needs) = live.needs(class, &self.queue.key(class).requests[0]).cloned() else { return };
         let slots = live.capacity.slots(&needs);
+        let mut skipped = Vec::new();
         while let Some(template) = self.queue.head(class) {
             let backlog = if with_backlog { live.backlog_target(template, slots) } else { 0 };
             let room = live.capacity.room(&needs).saturating_add_unsigned(backlog);
             let wanted = u64::try_from(room).unwrap_or(0).min(share);
             if wanted == 0 {
-                return;
+                break;
             }
-            let Some((template, ids)) = self.queue.take(class, wanted) else { return };
+            let Some((template, mut ids)) = self.queue.take(class, wanted) else { break };
+            // An attempt that it still has must be gone before it gets the next one.
+            if let Some(held) = live.held.get(&template).filter(|held| held.ids.intersects(&ids)) {
+                skipped.push((template, held.ids.intersection(&ids)));
+                ids.subtract(&held.ids);
+                if ids.is_empty() {
+                    continue;
+                }
+            }
             share -= ids.len();
             live.hold(template, class, &ids);
             batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
+        }
+        for (template, ids) in skipped {
+            self.queue.add(class, template, &ids);
         }
     }
 

@@ -105,9 +105,10 @@ impl LiveWorker {
     /// Hands tasks of a class to it.
     pub(super) fn hold(&mut self, template: TemplateId, class: ClassId, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
+        let before = held.ids.len();
         held.ids.union_with(ids);
         if let Some(Some(needs)) = self.needs.get(&class) {
-            self.capacity.promise(needs, ids.len());
+            self.capacity.promise(needs, held.ids.len() - before);
         }
     }
 

@@ -59,6 +59,8 @@ impl Server {
             self.record(now, Record::WorkerJoined { worker, config }, effects);
         }
         let mut live = LiveWorker::new(Some(connection), &hello.config, hello.started, now);
+        // Until the reports of before are in, nothing is handed to it that they could be about.
+        live.reconcile_at = Some(hello.last_report);
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
                 self.worker_connections.remove(&old);
@@ -67,7 +69,6 @@ impl Server {
             live.last_report = before.last_report;
             live.is_draining = before.is_draining;
             live.last_task = before.last_task;
-            live.reconcile_at = Some(hello.last_report);
             self.forget_running_on(worker);
         }
         self.live.insert(worker, live);
@@ -80,7 +81,8 @@ impl Server {
             server_uid: self.state.uid.clone(),
             idle_timeout,
         });
-        effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+        // On disk first: an id that a worker knows must never be given again.
+        effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
         for held in hello.holds {
             self.take_over(worker, connection, returning.is_some(), held, effects);
         }
@@ -287,6 +289,10 @@ impl Server {
             let limit = self.state.jobs[&id].submits[submit as usize].task.crash_limit;
             for task in ids.iter() {
                 let job = &self.state.jobs[&id];
+                // A failure before may have ended the rest of the job.
+                if job.state_of(task).is_none_or(hq_model::TaskState::is_terminal) {
+                    continue;
+                }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
                 let error = match limit {
                     CrashLimit::NeverRestart => {
@@ -318,7 +324,7 @@ impl Server {
                 self.fail(now, id, failure, effects);
             }
         }
-        // A failure may have ended the rest of the job.
+        // So may the last one.
         let alive = self.state.jobs[&id].alive();
         self.restart(now, id, &again.intersection(&alive), cause, effects);
     }

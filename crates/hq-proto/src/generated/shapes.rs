@@ -1,0 +1,392 @@
+// This file is generated: `cargo xtask gen`.
+pub(crate) static SHAPES: &[Shape] = &[
+    Shape { name: "Hello", size: size_of::<Hello>(), fields: &[
+        Field { number: 4, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Nothing", size: size_of::<Nothing>(), fields: &[
+    ] },
+    Shape { name: "IdSet", size: size_of::<IdSet>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "TaskRef", size: size_of::<TaskRef>(), fields: &[
+    ] },
+    Shape { name: "Entries", size: size_of::<Entries>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Usage", size: size_of::<Usage>(), fields: &[
+    ] },
+    Shape { name: "Counters", size: size_of::<Counters>(), fields: &[
+    ] },
+    Shape { name: "Selector", size: size_of::<Selector>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(1) },
+        Field { number: 2, is_repeated: false, content: Content::Message(1) },
+        Field { number: 3, is_repeated: false, content: Content::Message(2) },
+    ] },
+    Shape { name: "JobSpec", size: size_of::<JobSpec>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Submit", size: size_of::<Submit>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(8) },
+        Field { number: 3, is_repeated: false, content: Content::Message(2) },
+        Field { number: 5, is_repeated: false, content: Content::Message(4) },
+        Field { number: 6, is_repeated: false, content: Content::Message(10) },
+        Field { number: 7, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "TaskSpec", size: size_of::<TaskSpec>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Bytes },
+        Field { number: 2, is_repeated: true, content: Content::Message(11) },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+        Field { number: 4, is_repeated: false, content: Content::Bytes },
+        Field { number: 5, is_repeated: false, content: Content::Message(12) },
+        Field { number: 6, is_repeated: false, content: Content::Message(12) },
+        Field { number: 7, is_repeated: true, content: Content::Message(16) },
+        Field { number: 12, is_repeated: false, content: Content::Message(13) },
+        Field { number: 13, is_repeated: false, content: Content::Message(14) },
+        Field { number: 14, is_repeated: false, content: Content::Message(15) },
+    ] },
+    Shape { name: "Variable", size: size_of::<Variable>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Output", size: size_of::<Output>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Warning", size: size_of::<Warning>(), fields: &[
+    ] },
+    Shape { name: "CrashLimit", size: size_of::<CrashLimit>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(1) },
+        Field { number: 3, is_repeated: false, content: Content::Message(1) },
+    ] },
+    Shape { name: "Retry", size: size_of::<Retry>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Request", size: size_of::<Request>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Message(17) },
+    ] },
+    Shape { name: "ResourceRequest", size: size_of::<ResourceRequest>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Message(1) },
+    ] },
+    Shape { name: "WorkerConfig", size: size_of::<WorkerConfig>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(19) },
+        Field { number: 2, is_repeated: true, content: Content::Message(23) },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+        Field { number: 4, is_repeated: false, content: Content::Bytes },
+        Field { number: 5, is_repeated: false, content: Content::Bytes },
+        Field { number: 6, is_repeated: false, content: Content::Bytes },
+        Field { number: 15, is_repeated: false, content: Content::Message(24) },
+    ] },
+    Shape { name: "ResourcePool", size: size_of::<ResourcePool>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Message(20) },
+        Field { number: 3, is_repeated: false, content: Content::Message(22) },
+    ] },
+    Shape { name: "Groups", size: size_of::<Groups>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(21) },
+    ] },
+    Shape { name: "Group", size: size_of::<Group>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Bytes },
+    ] },
+    Shape { name: "Range", size: size_of::<Range>(), fields: &[
+    ] },
+    Shape { name: "Coupling", size: size_of::<Coupling>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Allocation", size: size_of::<Allocation>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "FinishedSpan", size: size_of::<FinishedSpan>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+        Field { number: 4, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Failure", size: size_of::<Failure>(), fields: &[
+        Field { number: 4, is_repeated: false, content: Content::Message(27) },
+        Field { number: 5, is_repeated: false, content: Content::Bytes },
+        Field { number: 7, is_repeated: false, content: Content::Message(5) },
+    ] },
+    Shape { name: "FailureKind", size: size_of::<FailureKind>(), fields: &[
+        Field { number: 3, is_repeated: false, content: Content::Message(1) },
+        Field { number: 4, is_repeated: false, content: Content::Message(1) },
+        Field { number: 5, is_repeated: false, content: Content::Message(1) },
+    ] },
+    Shape { name: "ClientRequest", size: size_of::<ClientRequest>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(1) },
+        Field { number: 3, is_repeated: false, content: Content::Message(1) },
+        Field { number: 4, is_repeated: false, content: Content::Message(29) },
+        Field { number: 5, is_repeated: false, content: Content::Message(30) },
+        Field { number: 6, is_repeated: false, content: Content::Message(7) },
+        Field { number: 7, is_repeated: false, content: Content::Message(31) },
+        Field { number: 8, is_repeated: false, content: Content::Message(1) },
+        Field { number: 9, is_repeated: false, content: Content::Message(7) },
+        Field { number: 10, is_repeated: false, content: Content::Message(32) },
+        Field { number: 11, is_repeated: false, content: Content::Message(33) },
+        Field { number: 12, is_repeated: false, content: Content::Message(34) },
+        Field { number: 13, is_repeated: false, content: Content::Message(35) },
+        Field { number: 14, is_repeated: false, content: Content::Message(36) },
+        Field { number: 15, is_repeated: false, content: Content::Message(37) },
+        Field { number: 16, is_repeated: false, content: Content::Message(38) },
+    ] },
+    Shape { name: "SubmitRequest", size: size_of::<SubmitRequest>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Message(9) },
+    ] },
+    Shape { name: "OpenJob", size: size_of::<OpenJob>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Message(8) },
+    ] },
+    Shape { name: "ListJobs", size: size_of::<ListJobs>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Cancel", size: size_of::<Cancel>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+        Field { number: 2, is_repeated: false, content: Content::Message(2) },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "ForgetJobs", size: size_of::<ForgetJobs>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "ListTasks", size: size_of::<ListTasks>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+        Field { number: 2, is_repeated: false, content: Content::Message(2) },
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+        Field { number: 4, is_repeated: false, content: Content::Message(3) },
+    ] },
+    Shape { name: "ListTaskIds", size: size_of::<ListTaskIds>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "WatchJobs", size: size_of::<WatchJobs>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+    ] },
+    Shape { name: "ListWorkers", size: size_of::<ListWorkers>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+    ] },
+    Shape { name: "StopWorkers", size: size_of::<StopWorkers>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(7) },
+    ] },
+    Shape { name: "ClientResponse", size: size_of::<ClientResponse>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(40) },
+        Field { number: 3, is_repeated: false, content: Content::Message(1) },
+        Field { number: 4, is_repeated: false, content: Content::Message(41) },
+        Field { number: 5, is_repeated: false, content: Content::Message(43) },
+        Field { number: 6, is_repeated: false, content: Content::Message(44) },
+        Field { number: 7, is_repeated: false, content: Content::Message(45) },
+        Field { number: 8, is_repeated: false, content: Content::Message(47) },
+        Field { number: 9, is_repeated: false, content: Content::Message(49) },
+        Field { number: 10, is_repeated: false, content: Content::Message(52) },
+        Field { number: 11, is_repeated: false, content: Content::Message(54) },
+        Field { number: 12, is_repeated: false, content: Content::Message(56) },
+        Field { number: 13, is_repeated: false, content: Content::Message(45) },
+        Field { number: 14, is_repeated: false, content: Content::Message(58) },
+        Field { number: 15, is_repeated: false, content: Content::Message(1) },
+        Field { number: 16, is_repeated: false, content: Content::Message(59) },
+        Field { number: 17, is_repeated: false, content: Content::Message(44) },
+    ] },
+    Shape { name: "RequestError", size: size_of::<RequestError>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(1) },
+        Field { number: 4, is_repeated: false, content: Content::Message(3) },
+        Field { number: 5, is_repeated: false, content: Content::Message(3) },
+        Field { number: 8, is_repeated: false, content: Content::Message(1) },
+        Field { number: 10, is_repeated: false, content: Content::Bytes },
+        Field { number: 11, is_repeated: false, content: Content::Message(1) },
+    ] },
+    Shape { name: "ServerInfo", size: size_of::<ServerInfo>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 5, is_repeated: false, content: Content::Bytes },
+        Field { number: 6, is_repeated: false, content: Content::Bytes },
+        Field { number: 8, is_repeated: false, content: Content::Bytes },
+        Field { number: 10, is_repeated: false, content: Content::Bytes },
+        Field { number: 11, is_repeated: false, content: Content::Bytes },
+        Field { number: 12, is_repeated: true, content: Content::Message(42) },
+    ] },
+    Shape { name: "Limit", size: size_of::<Limit>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Bytes },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "JobSubmitted", size: size_of::<JobSubmitted>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+        Field { number: 3, is_repeated: true, content: Content::Bytes },
+    ] },
+    Shape { name: "NumberList", size: size_of::<NumberList>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "JobSummaries", size: size_of::<JobSummaries>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(46) },
+    ] },
+    Shape { name: "JobSummary", size: size_of::<JobSummary>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 4, is_repeated: false, content: Content::Message(6) },
+        Field { number: 5, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "JobCounts", size: size_of::<JobCounts>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(48) },
+    ] },
+    Shape { name: "JobCount", size: size_of::<JobCount>(), fields: &[
+    ] },
+    Shape { name: "JobDetails", size: size_of::<JobDetails>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(50) },
+    ] },
+    Shape { name: "JobDetail", size: size_of::<JobDetail>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(46) },
+        Field { number: 5, is_repeated: true, content: Content::Message(51) },
+        Field { number: 6, is_repeated: false, content: Content::Message(5) },
+        Field { number: 7, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "SubmitInfo", size: size_of::<SubmitInfo>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Numbers },
+        Field { number: 2, is_repeated: false, content: Content::Message(10) },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "CanceledJobs", size: size_of::<CanceledJobs>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(53) },
+    ] },
+    Shape { name: "CanceledJob", size: size_of::<CanceledJob>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "TaskPage", size: size_of::<TaskPage>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(55) },
+        Field { number: 2, is_repeated: false, content: Content::Message(3) },
+    ] },
+    Shape { name: "TaskInfo", size: size_of::<TaskInfo>(), fields: &[
+        Field { number: 10, is_repeated: false, content: Content::Message(5) },
+        Field { number: 11, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(57) },
+    ] },
+    Shape { name: "TaskIdsOfJob", size: size_of::<TaskIdsOfJob>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Notification", size: size_of::<Notification>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(3) },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Workers", size: size_of::<Workers>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(60) },
+    ] },
+    Shape { name: "WorkerInfo", size: size_of::<WorkerInfo>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(18) },
+        Field { number: 8, is_repeated: false, content: Content::Message(3) },
+    ] },
+    Shape { name: "ToWorker", size: size_of::<ToWorker>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(62) },
+        Field { number: 2, is_repeated: false, content: Content::Message(63) },
+        Field { number: 3, is_repeated: false, content: Content::Message(66) },
+        Field { number: 4, is_repeated: false, content: Content::Message(66) },
+        Field { number: 6, is_repeated: false, content: Content::Message(67) },
+    ] },
+    Shape { name: "Welcome", size: size_of::<Welcome>(), fields: &[
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Run", size: size_of::<Run>(), fields: &[
+        Field { number: 1, is_repeated: true, content: Content::Message(64) },
+    ] },
+    Shape { name: "RunBatch", size: size_of::<RunBatch>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+        Field { number: 5, is_repeated: false, content: Content::Message(65) },
+        Field { number: 6, is_repeated: false, content: Content::Message(4) },
+    ] },
+    Shape { name: "Template", size: size_of::<Template>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(10) },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "TasksOfJob", size: size_of::<TasksOfJob>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Stop", size: size_of::<Stop>(), fields: &[
+    ] },
+    Shape { name: "FromWorker", size: size_of::<FromWorker>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(69) },
+        Field { number: 2, is_repeated: false, content: Content::Message(71) },
+        Field { number: 3, is_repeated: false, content: Content::Message(1) },
+        Field { number: 4, is_repeated: false, content: Content::Message(74) },
+    ] },
+    Shape { name: "WorkerHello", size: size_of::<WorkerHello>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(18) },
+        Field { number: 4, is_repeated: true, content: Content::Message(70) },
+    ] },
+    Shape { name: "Held", size: size_of::<Held>(), fields: &[
+        Field { number: 4, is_repeated: true, content: Content::Numbers },
+        Field { number: 5, is_repeated: true, content: Content::Numbers },
+        Field { number: 6, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Report", size: size_of::<Report>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Message(72) },
+        Field { number: 4, is_repeated: true, content: Content::Message(25) },
+        Field { number: 5, is_repeated: true, content: Content::Message(73) },
+        Field { number: 6, is_repeated: true, content: Content::Message(66) },
+        Field { number: 7, is_repeated: true, content: Content::Message(66) },
+        Field { number: 8, is_repeated: true, content: Content::Message(66) },
+    ] },
+    Shape { name: "Started", size: size_of::<Started>(), fields: &[
+    ] },
+    Shape { name: "FailureOfJob", size: size_of::<FailureOfJob>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(26) },
+    ] },
+    Shape { name: "TaskNotify", size: size_of::<TaskNotify>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(3) },
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Record", size: size_of::<Record>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(76) },
+        Field { number: 3, is_repeated: false, content: Content::Message(77) },
+        Field { number: 4, is_repeated: false, content: Content::Message(78) },
+        Field { number: 5, is_repeated: false, content: Content::Message(79) },
+        Field { number: 6, is_repeated: false, content: Content::Message(80) },
+        Field { number: 7, is_repeated: false, content: Content::Message(81) },
+        Field { number: 8, is_repeated: false, content: Content::Message(82) },
+        Field { number: 9, is_repeated: false, content: Content::Message(83) },
+        Field { number: 12, is_repeated: false, content: Content::Message(84) },
+        Field { number: 13, is_repeated: false, content: Content::Message(85) },
+        Field { number: 14, is_repeated: false, content: Content::Message(86) },
+        Field { number: 15, is_repeated: false, content: Content::Message(87) },
+    ] },
+    Shape { name: "Leased", size: size_of::<Leased>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Finished", size: size_of::<Finished>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(25) },
+    ] },
+    Shape { name: "Returned", size: size_of::<Returned>(), fields: &[
+        Field { number: 3, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "Restarted", size: size_of::<Restarted>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+        Field { number: 4, is_repeated: false, content: Content::Message(1) },
+        Field { number: 5, is_repeated: false, content: Content::Message(1) },
+    ] },
+    Shape { name: "Failed", size: size_of::<Failed>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(26) },
+    ] },
+    Shape { name: "Submitted", size: size_of::<Submitted>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 3, is_repeated: false, content: Content::Message(8) },
+        Field { number: 4, is_repeated: true, content: Content::Numbers },
+        Field { number: 5, is_repeated: false, content: Content::Message(4) },
+        Field { number: 6, is_repeated: false, content: Content::Message(10) },
+        Field { number: 7, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "ServerStarted", size: size_of::<ServerStarted>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "JobOpened", size: size_of::<JobOpened>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 3, is_repeated: false, content: Content::Message(8) },
+    ] },
+    Shape { name: "TasksCanceled", size: size_of::<TasksCanceled>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "TasksAborted", size: size_of::<TasksAborted>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "WorkerJoined", size: size_of::<WorkerJoined>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(18) },
+    ] },
+    Shape { name: "WorkerEnded", size: size_of::<WorkerEnded>(), fields: &[
+    ] },
+];

@@ -1,0 +1,329 @@
+//! Generators of whole messages and records.
+
+use hq_core::client_messages::{
+    ClientRequest, ClientResponse, JobDetail, JobSummary, RequestError, ServerInfo, SubmitInfo, TaskInfo,
+    WorkerFilter, WorkerInfo,
+};
+use hq_core::record::{Record, RestartCause};
+use hq_core::worker_messages::{
+    FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerHello,
+};
+use hq_model::Epoch;
+
+use super::*;
+
+/// Any request of a client.
+pub fn client_request() -> impl Strategy<Value = ClientRequest> {
+    use ClientRequest::*;
+    let filter = select(vec![WorkerFilter::All, WorkerFilter::Running, WorkerFilter::Offline]);
+    prop_oneof![
+        select(vec![ServerInfo, StopServer, CountJobs]),
+        (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
+        (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
+        selector().prop_map(|jobs| CloseJobs { jobs }),
+        job_states().prop_map(|states| ListJobs { states }),
+        selector().prop_map(|jobs| JobInfo { jobs }),
+        (selector(), of(id_set()), of(text())).prop_map(|(jobs, tasks, reason)| Cancel {
+            jobs,
+            tasks,
+            reason
+        }),
+        (selector(), job_states()).prop_map(|(jobs, states)| ForgetJobs { jobs, states }),
+        (selector(), of(id_set()), task_states(), of(task_ref()), any::<u32>())
+            .prop_map(|(jobs, tasks, states, after, limit)| ListTasks { jobs, tasks, states, after, limit }),
+        (selector(), task_states()).prop_map(|(jobs, states)| TaskIds { jobs, states }),
+        (selector(), any::<bool>(), any::<bool>())
+            .prop_map(|(jobs, until_closed, notifications)| WatchJobs { jobs, until_closed, notifications }),
+        (selector(), filter).prop_map(|(workers, filter)| ListWorkers { workers, filter }),
+        (selector(), any::<bool>()).prop_map(|(workers, drain)| StopWorkers { workers, drain }),
+        any::<u32>().prop_map(|count| WaitWorkers { count }),
+    ]
+}
+
+/// Any answer to a client.
+pub fn client_response() -> impl Strategy<Value = ClientResponse> {
+    use ClientResponse::*;
+    let canceled = (job(), id_set(), any::<u64>());
+    prop_oneof![
+        select(vec![Done, WatchEnded]),
+        request_error().prop_map(Error),
+        server_info().prop_map(ServerInfo),
+        (job(), id_set(), vec(text(), 0..3)).prop_map(|(job, ids, warnings)| Submitted {
+            job,
+            ids,
+            warnings
+        }),
+        vec(job(), 0..5).prop_map(Jobs),
+        vec(job_summary(), 0..4).prop_map(JobList),
+        vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
+        vec(job_detail(), 0..3).prop_map(JobDetails),
+        vec(canceled, 0..4).prop_map(Canceled),
+        (vec((job(), task_info()), 0..4), of(task_ref())).prop_map(|(tasks, next)| Tasks { tasks, next }),
+        vec((job(), id_set()), 0..4).prop_map(TaskIds),
+        vec(job_summary(), 0..4).prop_map(Progress),
+        (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
+            task,
+            worker,
+            text
+        }),
+        vec(worker_info(), 0..3).prop_map(Workers),
+        vec(worker(), 0..5).prop_map(WorkersStopped),
+    ]
+}
+
+fn request_error() -> impl Strategy<Value = RequestError> {
+    use RequestError::*;
+    prop_oneof![
+        select(vec![NoJobs, NoWorkers, Stopping]),
+        job().prop_map(NoJob),
+        job().prop_map(JobNotOpen),
+        task_ref().prop_map(|task| TaskExists(task.job, task.task)),
+        task_ref().prop_map(|task| NoTask(task.job, task.task)),
+        job().prop_map(JobAlive),
+        worker().prop_map(NoWorker),
+        worker().prop_map(WorkerEnded),
+        text().prop_map(Invalid),
+    ]
+}
+
+fn server_info() -> impl Strategy<Value = ServerInfo> {
+    let place = || (text(), any::<u16>());
+    let names = (text(), any::<u32>(), timestamp(), any::<u32>(), text());
+    (names, place(), place(), byte_string(), of(byte_string()), vec((text(), text()), 0..3)).prop_map(
+        |(names, client, worker, server_dir, journal, limits)| {
+            let (uid, epoch, started, pid, version) = names;
+            ServerInfo {
+                uid,
+                epoch: Epoch(epoch),
+                started,
+                pid,
+                version,
+                client_host: client.0,
+                client_port: client.1,
+                worker_host: worker.0,
+                worker_port: worker.1,
+                server_dir,
+                journal,
+                limits,
+            }
+        },
+    )
+}
+
+fn job_summary() -> impl Strategy<Value = JobSummary> {
+    (job(), text(), any::<bool>(), counters(), of(text())).prop_map(
+        |(job, name, is_open, counters, cancel_reason)| JobSummary {
+            job,
+            name,
+            is_open,
+            counters,
+            cancel_reason,
+        },
+    )
+}
+
+fn job_detail() -> impl Strategy<Value = JobDetail> {
+    let submit =
+        (id_set(), task_spec(), byte_string(), timestamp()).prop_map(|(ids, spec, submit_dir, submitted)| {
+            SubmitInfo { ids, spec: Arc::new(spec), submit_dir, submitted }
+        });
+    let times = (timestamp(), of(timestamp()));
+    (job_summary(), of(any::<u64>()), times, vec(submit, 0..3), usage(), vec(worker(), 0..4)).prop_map(
+        |(summary, max_fails, (submitted, ended), submits, usage, workers)| JobDetail {
+            summary,
+            max_fails,
+            submitted,
+            ended,
+            submits,
+            usage,
+            workers,
+        },
+    )
+}
+
+fn task_info() -> impl Strategy<Value = TaskInfo> {
+    let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
+    let times = (of(timestamp()), of(timestamp()));
+    let state = select(TaskState::ALL.to_vec());
+    (numbers, state, of(worker()), times, of(usage()), of(text())).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error)| TaskInfo {
+            task: TaskId(task),
+            submit,
+            state,
+            instance,
+            crashes,
+            worker,
+            started,
+            ended,
+            usage,
+            error,
+        },
+    )
+}
+
+fn worker_info() -> impl Strategy<Value = WorkerInfo> {
+    let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())));
+    let ended = of((timestamp(), worker_end()));
+    (worker(), worker_config(), timestamp(), ended, tasks, any::<bool>(), of(duration())).prop_map(
+        |(worker, config, started, ended, tasks, is_draining, idle_timeout)| {
+            let (tasks_assigned, tasks_running, last_task) = tasks;
+            WorkerInfo {
+                worker,
+                config,
+                started,
+                ended,
+                tasks_assigned,
+                tasks_running,
+                last_task,
+                is_draining,
+                idle_timeout,
+            }
+        },
+    )
+}
+
+fn template_id() -> impl Strategy<Value = TemplateId> {
+    (job(), any::<u32>()).prop_map(|(job, submit)| TemplateId { job, submit })
+}
+
+/// Any tasks of one template.
+pub fn run_batch() -> impl Strategy<Value = RunBatch> {
+    let content = of((task_spec(), byte_string()));
+    (template_id(), content, instance(), ids_with_entries()).prop_map(
+        |(template, content, instance, (ids, entries))| {
+            let content =
+                content.map(|(spec, submit_dir)| Template { id: template, spec: Arc::new(spec), submit_dir });
+            RunBatch { template, content, ids, instance, entries }
+        },
+    )
+}
+
+/// Any message to a worker.
+pub fn to_worker() -> impl Strategy<Value = ToWorker> {
+    let welcome = (worker(), any::<u32>(), text(), of(duration())).prop_map(
+        |(worker, epoch, server_uid, idle_timeout)| Welcome {
+            worker,
+            epoch: Epoch(epoch),
+            server_uid,
+            idle_timeout,
+        },
+    );
+    prop_oneof![
+        welcome.prop_map(ToWorker::Welcome),
+        vec(run_batch(), 0..3).prop_map(ToWorker::Run),
+        (job(), id_set()).prop_map(|(job, ids)| ToWorker::Cancel { job, ids }),
+        (job(), id_set()).prop_map(|(job, ids)| ToWorker::Retract { job, ids }),
+        any::<u64>().prop_map(|report| ToWorker::Saved { report }),
+        any::<bool>().prop_map(|drain| ToWorker::Stop { drain }),
+    ]
+}
+
+/// Any message from a worker.
+pub fn from_worker() -> impl Strategy<Value = FromWorker> {
+    let hello = (worker_config(), timestamp(), of(worker()), vec(held(), 0..3), any::<u64>()).prop_map(
+        |(config, started, known_as, holds, last_report)| WorkerHello {
+            config,
+            started,
+            known_as,
+            holds,
+            last_report,
+        },
+    );
+    prop_oneof![
+        hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
+        report().prop_map(FromWorker::Report),
+        Just(FromWorker::Heartbeat),
+        (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
+        worker_end().prop_map(|end| FromWorker::Leaving { end }),
+    ]
+}
+
+fn held() -> impl Strategy<Value = Held> {
+    let running = vec((edgy_id(), timestamp()), 0..5).prop_map(|tasks| {
+        let tasks: std::collections::BTreeMap<u32, Timestamp> = tasks.into_iter().collect();
+        let ids: IdSet = tasks.keys().map(|&id| TaskId(id)).collect();
+        (ids, tasks.into_values().collect::<Vec<_>>())
+    });
+    (template_id(), instance(), id_set(), running).prop_map(
+        |(template, instance, queued, (running, started))| Held {
+            template,
+            instance,
+            queued,
+            running,
+            started,
+        },
+    )
+}
+
+/// Any report of a worker.
+pub fn report() -> impl Strategy<Value = Report> {
+    let started = (task_ref(), instance(), timestamp()).prop_map(|(task, instance, at)| Started {
+        job: task.job,
+        task: task.task,
+        instance,
+        at,
+    });
+    // A worker does not say which worker it is.
+    let failed = (job(), failure()).prop_map(|(job, failure)| (job, Failure { worker: None, ..failure }));
+    let tasks = || vec((job(), id_set()), 0..3);
+    (
+        any::<u64>(),
+        vec(started, 0..4),
+        vec(finished_span(), 0..3),
+        vec(failed, 0..3),
+        tasks(),
+        tasks(),
+        tasks(),
+    )
+        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted)| Report {
+            number,
+            started,
+            finished,
+            failed,
+            canceled,
+            returned,
+            interrupted,
+        })
+}
+
+/// Any record.
+pub fn record() -> impl Strategy<Value = Record> {
+    use Record::*;
+    let cause = prop_oneof![
+        Just(RestartCause::Crash),
+        Just(RestartCause::Left),
+        timestamp().prop_map(|not_before| RestartCause::Retry { not_before })
+    ];
+    let submitted = (job(), any::<u128>(), of(job_spec()), ids_with_entries(), task_spec(), byte_string())
+        .prop_map(|(job, key, spec, (ids, entries), task, submit_dir)| Submitted {
+            job,
+            key,
+            spec,
+            ids,
+            entries,
+            task: Arc::new(task),
+            submit_dir,
+        });
+    prop_oneof![
+        (any::<u32>(), text()).prop_map(|(epoch, uid)| ServerStarted { epoch: Epoch(epoch), uid }),
+        (job(), any::<u128>(), job_spec()).prop_map(|(job, key, spec)| JobOpened { job, key, spec }),
+        submitted,
+        job().prop_map(|job| JobClosed { job }),
+        job().prop_map(|job| JobForgotten { job }),
+        (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Leased { worker, job, ids }),
+        (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Returned { worker, job, ids }),
+        (job(), id_set(), instance(), cause).prop_map(|(job, ids, instance, cause)| Restarted {
+            job,
+            ids,
+            instance,
+            cause
+        }),
+        (worker(), finished_span()).prop_map(|(worker, span)| Finished { worker, span }),
+        (job(), failure()).prop_map(|(job, failure)| Failed { job, failure }),
+        (job(), id_set(), of(text())).prop_map(|(job, ids, reason)| Canceled { job, ids, reason }),
+        (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
+        (worker(), worker_config())
+            .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
+        (worker(), worker_end()).prop_map(|(worker, end)| WorkerEnded { worker, end }),
+    ]
+}

@@ -1,0 +1,120 @@
+//! A client that submits, cancels, watches and asks, and repeats what got no answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_core::client_messages::ClientRequest;
+use hq_model::job::{Target, TaskIds};
+use hq_model::request::parse_amount;
+use hq_model::selector::Selector;
+use hq_model::task::{CrashLimit, Retry};
+use hq_model::{Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskSpec};
+
+use crate::rng::Rng;
+
+/// One client.
+#[derive(Debug, Default)]
+pub struct Client {
+    /// Its connection.
+    pub connection: Option<u64>,
+    /// What it has asked and got no answer to.
+    pub asked: Option<ClientRequest>,
+    /// Number of the request.
+    pub request: u64,
+    /// Jobs it was told of.
+    pub jobs: Vec<JobId>,
+    /// Things it still wants to do.
+    pub wishes: u64,
+}
+
+/// The next wish of a client.
+pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
+    let any = |rng: &mut Rng| {
+        let job = jobs.get(rng.between(0, jobs.len().max(1) as u64 - 1) as usize).copied();
+        Selector::Ids(IdSet::single(TaskId(job.unwrap_or(JobId(1)).0)))
+    };
+    match rng.between(0, 19) {
+        0..=9 => {
+            let max_fails = max_fails(rng);
+            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails }))
+        }
+        10 => ClientRequest::OpenJob {
+            key: u128::from(rng.draw()),
+            spec: JobSpec { name: "open".into(), max_fails: None },
+        },
+        11 | 12 => {
+            let target = match any(rng) {
+                Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),
+                _ => Target::Open(JobId(1)),
+            };
+            submit(rng, target)
+        }
+        13 => ClientRequest::CloseJobs { jobs: Selector::All },
+        14 => ClientRequest::Cancel { jobs: any(rng), tasks: None, reason: Some("sim".into()) },
+        15 => ClientRequest::Cancel { jobs: any(rng), tasks: Some(IdSet::single(TaskId(0))), reason: None },
+        16 => ClientRequest::ListTasks {
+            jobs: Selector::All,
+            tasks: None,
+            states: Vec::new(),
+            after: None,
+            limit: 100,
+        },
+        17 => ClientRequest::ForgetJobs { jobs: any(rng), states: Vec::new() },
+        18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
+        _ => ClientRequest::ListJobs { states: Vec::new() },
+    }
+}
+
+fn max_fails(rng: &mut Rng) -> Option<u64> {
+    if rng.chance(200) { Some(rng.between(0, 5)) } else { None }
+}
+
+fn submit(rng: &mut Rng, target: Target) -> ClientRequest {
+    let mut resources = Vec::new();
+    let cpus = ["1", "1", "1", "2", "0.5", "all"][rng.between(0, 5) as usize];
+    if let Ok(amount) = parse_amount("cpus", cpus) {
+        resources.push(ResourceRequest { name: "cpus".into(), amount });
+    }
+    if rng.chance(200)
+        && let Ok(amount) = parse_amount("mem", "300")
+    {
+        resources.push(ResourceRequest { name: "mem".into(), amount });
+    }
+    let request = Request { resources, ..Request::default() };
+    let spec = TaskSpec {
+        args: vec![b"work".to_vec()],
+        requests: vec![request],
+        priority: rng.between(0, 4) as i32 - 2,
+        time_limit: if rng.chance(200) { Some(Duration::from_secs(rng.between(1, 20))) } else { None },
+        kill_grace: Duration::from_secs(5),
+        crash_limit: match rng.between(0, 9) {
+            0 => CrashLimit::NeverRestart,
+            1 => CrashLimit::Times(1),
+            2 => CrashLimit::Times(2),
+            _ => CrashLimit::Unlimited,
+        },
+        retry: Retry {
+            max: if rng.chance(300) { 2 } else { 0 },
+            delay: Duration::from_secs(rng.between(0, 10)),
+            ..Retry::default()
+        },
+        ..TaskSpec::default()
+    };
+    let count = [1, 3, 20, 300][rng.between(0, 3) as usize];
+    let ids = if rng.chance(200) {
+        let first = rng.between(0, 50) as u32;
+        TaskIds::Given(IdSet::range(first, first + count))
+    } else {
+        TaskIds::Next(count)
+    };
+    ClientRequest::Submit {
+        key: u128::from(rng.draw()),
+        submit: Box::new(Submit {
+            target,
+            ids,
+            entries: Entries::default(),
+            spec: Arc::new(spec),
+            submit_dir: b"/".to_vec(),
+        }),
+    }
+}

@@ -1,0 +1,53 @@
+//! Which faults exist in a run and how strong they are: drawn from the seed, most runs have some.
+
+use crate::rng::Rng;
+
+/// The faults of one run. Counts are per run.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Kills of the server's process.
+    pub server_kills: u64,
+    /// Further kills, in the middle of a commit.
+    pub commit_kills: u64,
+    /// Of all those, in per mille, the whole machine goes down: what was not synced is gone.
+    pub machine_per_mille: u64,
+    /// Kills of workers.
+    pub worker_kills: u64,
+    /// Workers stopped for longer than their heartbeat.
+    pub freezes: u64,
+    /// Connections cut.
+    pub cuts: u64,
+    /// Connections that fall silent in one direction.
+    pub mutes: u64,
+    /// Workers asked to drain or to end.
+    pub stops: u64,
+    /// Longest delay of a message, µs.
+    pub delay_max: u64,
+    /// Longest time that a write or a sync takes, µs.
+    pub disk_max: u64,
+    /// Tasks that fail, in per mille.
+    pub failing_per_mille: u64,
+    /// Tasks that ignore SIGTERM, in per mille.
+    pub stubborn_per_mille: u64,
+}
+
+impl Faults {
+    /// Draws the faults of a run.
+    pub fn draw(rng: &mut Rng) -> Faults {
+        let some = |rng: &mut Rng, max: u64| if rng.chance(500) { rng.between(1, max) } else { 0 };
+        Faults {
+            server_kills: some(rng, 4),
+            commit_kills: some(rng, 3),
+            machine_per_mille: if rng.chance(300) { 500 } else { 0 },
+            worker_kills: some(rng, 4),
+            freezes: some(rng, 3),
+            cuts: some(rng, 6),
+            mutes: some(rng, 3),
+            stops: some(rng, 3),
+            delay_max: [100, 2_000, 500_000][rng.between(0, 2) as usize],
+            disk_max: [50, 5_000, 300_000][rng.between(0, 2) as usize],
+            failing_per_mille: [0, 50, 500][rng.between(0, 2) as usize],
+            stubborn_per_mille: [0, 100][rng.between(0, 1) as usize],
+        }
+    }
+}

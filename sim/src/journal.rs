@@ -1,0 +1,91 @@
+//! The journal as the server shell sees it: what is written survives the process, what is synced the machine.
+
+use std::collections::VecDeque;
+
+use hq_core::record::Record;
+use hq_core::server::{Effect, Gate};
+use hq_model::Timestamp;
+
+/// Records in the order in which they were made, and effects that wait for them.
+#[derive(Debug, Default)]
+pub struct Journal {
+    records: Vec<(Timestamp, Record)>,
+    written: usize,
+    synced: usize,
+    // An effect, its gate, and how many records come before it.
+    waiting: VecDeque<(Effect, Gate, usize)>,
+}
+
+impl Journal {
+    /// Takes the effects of a step in order: records are appended, the rest waits for its gate.
+    pub fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Persist { at, record } => self.records.push((at, record)),
+                effect => {
+                    let gate = match &effect {
+                        Effect::Answer { gate, .. } | Effect::ToWorker { gate, .. } => *gate,
+                        _ => Gate::Open,
+                    };
+                    self.waiting.push_back((effect, gate, self.records.len()));
+                }
+            }
+        }
+    }
+
+    /// Forgets a record that was appended last, as a bug would.
+    pub fn lose_last(&mut self) {
+        if self.records.len() > self.written {
+            self.records.pop();
+            let len = self.records.len();
+            self.waiting.iter_mut().for_each(|waiting| waiting.2 = waiting.2.min(len));
+        }
+    }
+
+    /// Everything appended so far is written.
+    pub fn write(&mut self) {
+        self.written = self.records.len();
+    }
+
+    /// Everything written so far is on disk.
+    pub fn sync(&mut self) {
+        self.synced = self.written;
+    }
+
+    /// Takes the next effect that may leave; effects keep their order.
+    pub fn release(&mut self, ignore_written: bool, ignore_synced: bool) -> Option<Effect> {
+        let (_, gate, records) = self.waiting.front()?;
+        let passed = match gate {
+            Gate::Open => true,
+            Gate::Written => ignore_written || *records <= self.written,
+            Gate::Synced => ignore_synced || *records <= self.synced,
+        };
+        if passed { self.waiting.pop_front().map(|waiting| waiting.0) } else { None }
+    }
+
+    /// True when something is to be written or synced.
+    pub fn is_behind(&self) -> bool {
+        self.synced < self.records.len()
+    }
+
+    /// The server's process dies, or with `machine` its node: what was not kept is gone.
+    pub fn crash(&mut self, machine: bool) {
+        let kept = if machine { self.synced } else { self.written };
+        self.records.truncate(kept);
+        self.written = kept;
+        self.synced = self.synced.min(kept);
+        self.waiting.clear();
+    }
+
+    /// What a restarted server reads; it is synced from then on.
+    pub fn restore(&mut self) -> &[(Timestamp, Record)] {
+        self.synced = self.records.len();
+        self.written = self.records.len();
+        &self.records
+    }
+
+    /// All records, kept or not yet.
+    pub fn records(&self) -> &[(Timestamp, Record)] {
+        &self.records
+    }
+}

@@ -1,0 +1,120 @@
+//! The shell around a worker machine: its processes, its connection, its clock.
+
+use std::collections::BTreeMap;
+
+use hq_core::worker::{Effect, Worker};
+use hq_model::worker::{OnServerLost, WorkerConfig};
+use hq_model::{ResourcePool, TaskRef, Timestamp, WorkerResources};
+
+use crate::rng::Rng;
+
+/// A node with a worker process, or without one for the moment.
+#[derive(Debug)]
+pub struct Node {
+    /// The machine; `None` while no worker runs there.
+    pub worker: Option<Worker>,
+    /// Counts the worker processes on this node; events for an earlier one are dropped.
+    pub life: u64,
+    /// Its connection.
+    pub connection: Option<u64>,
+    /// It is stopped until then.
+    pub frozen_until: Timestamp,
+    /// Processes of tasks, by task: a number that tells the process from an earlier one.
+    pub processes: BTreeMap<TaskRef, Process>,
+    /// A wakeup is under way for this time.
+    pub wakeup: Option<Timestamp>,
+    /// A new worker is started when this one ends.
+    pub restarts: bool,
+}
+
+/// A task's process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// Tells it from others.
+    pub number: u64,
+    /// It does not react to SIGTERM.
+    pub stubborn: bool,
+}
+
+impl Node {
+    /// A node without a worker.
+    pub fn new() -> Node {
+        Node {
+            worker: None,
+            life: 0,
+            connection: None,
+            frozen_until: Timestamp(0),
+            processes: BTreeMap::new(),
+            wakeup: None,
+            restarts: true,
+        }
+    }
+
+    /// Starts a worker process.
+    pub fn start(&mut self, now: Timestamp, rng: &mut Rng) {
+        self.life += 1;
+        self.connection = None;
+        self.processes.clear();
+        self.wakeup = None;
+        self.worker = Some(Worker::new(config(rng), now));
+    }
+
+    /// The worker process is gone, and its tasks with it.
+    pub fn die(&mut self) {
+        self.life += 1;
+        self.worker = None;
+        self.connection = None;
+        self.processes.clear();
+    }
+
+    /// Lets the machine act, and returns what it wants.
+    pub fn step(&mut self, now: Timestamp, input: hq_core::worker::Input) -> Result<Vec<Effect>, String> {
+        let mut effects = Vec::new();
+        if let Some(worker) = &mut self.worker {
+            worker.handle(now, input, &mut effects);
+            worker.settle(now, &mut effects);
+            worker.check()?;
+        }
+        Ok(effects)
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Node::new()
+    }
+}
+
+fn config(rng: &mut Rng) -> WorkerConfig {
+    let cpus = hq_model::resources::parse_pool("cpus", ["1", "2", "2x2", "4"][rng.between(0, 3) as usize]);
+    let mem = hq_model::resources::parse_pool("mem", "sum(1000)");
+    let pools: Vec<ResourcePool> = cpus.into_iter().chain(mem).collect();
+    let resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
+    let seconds = std::time::Duration::from_secs;
+    WorkerConfig {
+        resources,
+        hostname: "node".into(),
+        group: "default".into(),
+        work_dir: "/tmp".into(),
+        listen_address: String::new(),
+        heartbeat: seconds(8),
+        idle_timeout: if rng.chance(100) { Some(seconds(rng.between(1, 120))) } else { None },
+        time_limit: if rng.chance(150) { Some(seconds(rng.between(30, 300))) } else { None },
+        time_reserve: seconds(10),
+        overview_interval: None,
+        min_utilization: 0,
+        on_server_lost: match rng.between(0, 9) {
+            0 => OnServerLost::Stop,
+            1 => OnServerLost::FinishRunning,
+            _ => OnServerLost::Reconnect,
+        },
+        reconnect_timeout: seconds(600),
+        allocation: None,
+        executor: if rng.chance(100) {
+            hq_model::worker::Executor::Null
+        } else {
+            hq_model::worker::Executor::Process
+        },
+        pid: 1,
+    }
+}

@@ -1,0 +1,678 @@
+//! One run: events in virtual time until everything has ended, or a promise is broken.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
+use hq_core::record::FailureKind;
+use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput, Server, ServerOptions};
+use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as TaskOutcome};
+use hq_core::worker_messages::{FromWorker, ToWorker};
+use hq_model::selector::Selector;
+use hq_model::{JobId, TaskRef, Timestamp, Usage};
+
+use crate::canary::Canary;
+use crate::clients::{self, Client};
+use crate::faults::Faults;
+use crate::journal::Journal;
+use crate::network::Network;
+use crate::nodes::{Node, Process};
+use crate::observers::{Observers, fold_equals_state};
+use crate::rng::Rng;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Decides everything.
+    pub seed: u64,
+    /// A planted bug.
+    pub canary: Option<Canary>,
+}
+
+/// What a run that kept all promises did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Steps taken.
+    pub steps: u64,
+    /// Tasks started.
+    pub starts: usize,
+    /// Scrambles everything that happened: equal seeds give equal numbers.
+    pub fingerprint: u64,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Virtual time since the start, µs.
+    pub at_us: u64,
+    /// The step.
+    pub step: u64,
+    /// Which promise, where.
+    pub what: String,
+    /// The last things that happened.
+    pub story: Vec<String>,
+}
+
+const START: Timestamp = Timestamp(1_000_000_000_000);
+/// Faults and wishes end here, µs after the start.
+const TROUBLE_US: u64 = 150_000_000;
+/// Everything has ended by then.
+const END_US: u64 = 40_000_000_000;
+const STEPS_MAX: u64 = 3_000_000;
+const STORY_MAX: usize = 60;
+
+#[derive(Debug)]
+pub(crate) enum Event {
+    FromWorker { connection: u64, message: FromWorker },
+    FromClient { connection: u64, request: u64, body: ClientRequest },
+    ToWorker { connection: u64, life: u64, message: ToWorker },
+    ToClient { connection: u64, request: u64, body: ClientResponse },
+    PeerGone { connection: u64 },
+    WorkerLostServer { node: usize, life: u64 },
+    ClientLostServer { client: usize, connection: u64 },
+    WorkerTick { node: usize, life: u64, at: Timestamp },
+    ServerTick { life: u64, at: Timestamp },
+    ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
+    Write { life: u64 },
+    Sync { life: u64 },
+    Connect { node: usize, life: u64 },
+    ClientActs { client: usize },
+    Fault(Fault),
+    Unmute { connection: u64 },
+    StartServer,
+    StartWorker { node: usize },
+    Heal,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    ServerKill,
+    WorkerKill,
+    Freeze,
+    Cut,
+    Mute,
+    StopWorker,
+}
+
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) rng: Rng,
+    pub(crate) now: Timestamp,
+    pub(crate) events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
+    pub(crate) bodies: BTreeMap<usize, Event>,
+    pub(crate) sequence: u64,
+    pub(crate) server: Option<Server>,
+    pub(crate) server_life: u64,
+    pub(crate) server_tick: Option<Timestamp>,
+    pub(crate) journal: Journal,
+    pub(crate) journal_busy: bool,
+    pub(crate) network: Network,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) faults: Faults,
+    pub(crate) observers: Observers,
+    pub(crate) processes: u64,
+    pub(crate) healed: bool,
+    pub(crate) steps: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) story: Vec<String>,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(options: Options) -> Result<Outcome, Failure> {
+    let mut world = World::new(options);
+    match world.play() {
+        Ok(()) => Ok(Outcome {
+            steps: world.steps,
+            starts: world.observers.attempts.count(),
+            fingerprint: world.fingerprint,
+        }),
+        Err(what) => Err(Failure {
+            seed: options.seed,
+            at_us: world.now.0 - START.0,
+            step: world.steps,
+            what,
+            story: world.story,
+        }),
+    }
+}
+
+impl World {
+    fn new(options: Options) -> World {
+        let mut rng = Rng::new(options.seed);
+        let faults = Faults::draw(&mut rng);
+        let nodes = rng.between(1, 5);
+        let clients = rng.between(1, 4);
+        let mut world = World {
+            options,
+            now: START,
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            sequence: 0,
+            server: None,
+            server_life: 0,
+            server_tick: None,
+            journal: Journal::default(),
+            journal_busy: false,
+            network: Network::new(faults.delay_max),
+            nodes: (0..nodes).map(|_| Node::new()).collect(),
+            clients: (0..clients)
+                .map(|_| Client { wishes: rng.between(2, 12), ..Client::default() })
+                .collect(),
+            faults,
+            observers: Observers::default(),
+            processes: 0,
+            healed: false,
+            steps: 0,
+            fingerprint: options.seed,
+            story: Vec::new(),
+            rng,
+        };
+        world.at(0, Event::StartServer);
+        for node in 0..world.nodes.len() {
+            let after = world.rng.between(0, 20_000_000);
+            world.at(after, Event::StartWorker { node });
+        }
+        for client in 0..world.clients.len() {
+            let after = world.rng.between(0, 5_000_000);
+            world.at(after, Event::ClientActs { client });
+        }
+        let f = world.faults.clone();
+        for (count, fault) in [
+            (f.server_kills, Fault::ServerKill),
+            (f.worker_kills, Fault::WorkerKill),
+            (f.freezes, Fault::Freeze),
+            (f.cuts, Fault::Cut),
+            (f.mutes, Fault::Mute),
+            (f.stops, Fault::StopWorker),
+        ] {
+            for _ in 0..count {
+                let after = world.rng.between(0, TROUBLE_US);
+                world.at(after, Event::Fault(fault));
+            }
+        }
+        world.at(TROUBLE_US, Event::Heal);
+        world
+    }
+
+    pub(crate) fn at(&mut self, after_us: u64, event: Event) {
+        self.at_time(Timestamp(self.now.0 + after_us), event);
+    }
+
+    fn at_time(&mut self, at: Timestamp, event: Event) {
+        self.sequence += 1;
+        let key = self.sequence as usize;
+        self.bodies.insert(key, event);
+        self.events.push(Reverse((at.max(self.now), self.sequence, key)));
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        while let Some(Reverse((at, _, key))) = self.events.pop() {
+            let Some(event) = self.bodies.remove(&key) else { continue };
+            self.now = at;
+            self.steps += 1;
+            self.note(&event);
+            self.happen(event)?;
+            if self.healed && self.is_over() {
+                return self.last_look();
+            }
+            if self.now.0 - START.0 > END_US || self.steps > STEPS_MAX {
+                return Err(format!("not everything has ended: {}", self.what_is_left()));
+            }
+        }
+        Err("nothing happens any more".into())
+    }
+
+    fn note(&mut self, event: &Event) {
+        let mut text = format!("{:>12} {event:?}", self.now.0 - START.0);
+        for byte in text.bytes() {
+            self.fingerprint = (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        text.truncate(text.floor_char_boundary(300));
+        if self.story.len() == STORY_MAX {
+            self.story.remove(0);
+        }
+        self.story.push(text);
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::FromWorker { connection, message } => {
+                if self.network.get(connection).is_some() {
+                    let connection = ConnectionId(connection);
+                    self.server_step(ServerInput::Worker { connection, message })?;
+                }
+            }
+            Event::FromClient { connection, request, body } => {
+                if self.network.get(connection).is_some() {
+                    let connection = ConnectionId(connection);
+                    self.server_step(ServerInput::Client { connection, request, body })?;
+                }
+            }
+            Event::ToWorker { connection, life, message } => self.worker_hears(connection, life, message)?,
+            Event::ToClient { connection, request, body } => self.client_hears(connection, request, body)?,
+            Event::PeerGone { connection } => self.server_sees_loss(connection)?,
+            Event::WorkerLostServer { node, life } => {
+                if self.nodes[node].life == life {
+                    self.nodes[node].connection = None;
+                    self.worker_step(node, WorkerInput::ServerLost)?;
+                    let after = self.rng.between(1_000, 5_000_000);
+                    self.at(after, Event::Connect { node, life });
+                }
+            }
+            Event::ClientLostServer { client, connection } => {
+                if self.clients[client].connection == Some(connection) {
+                    self.clients[client].connection = None;
+                    let after = self.rng.between(1_000, 3_000_000);
+                    self.at(after, Event::ClientActs { client });
+                }
+            }
+            Event::WorkerTick { node, life, at } => self.worker_ticks(node, life, at)?,
+            Event::ServerTick { life, at } => {
+                if life == self.server_life && self.server_tick == Some(at) {
+                    self.server_tick = None;
+                    self.server_step(ServerInput::Tick)?;
+                }
+            }
+            Event::ProcessEnds { node, life, task, number, outcome } => {
+                self.process_ends(node, life, task, number, outcome)?;
+            }
+            Event::Write { life } => self.journal_writes(life)?,
+            Event::Sync { life } => self.journal_syncs(life)?,
+            Event::Connect { node, life } => self.connect_worker(node, life)?,
+            Event::ClientActs { client } => self.client_acts(client),
+            Event::Fault(fault) => self.fault(fault)?,
+            Event::Unmute { connection } => self.cut(connection),
+            Event::StartServer => self.start_server()?,
+            Event::StartWorker { node } => {
+                if self.nodes[node].worker.is_none() {
+                    let life = self.nodes[node].life + 1;
+                    self.nodes[node].start(self.now, &mut self.rng);
+                    self.at(1_000, Event::Connect { node, life });
+                }
+            }
+            Event::Heal => self.heal()?,
+        }
+        Ok(())
+    }
+
+    // --- server ---
+
+    pub(crate) fn start_server(&mut self) -> Result<(), String> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let mut server = Server::new(ServerOptions::default());
+        for (at, record) in self.journal.restore() {
+            server.restore(*at, record);
+        }
+        self.observers.acknowledged.check(server.state())?;
+        self.observers.ends.check(server.state())?;
+        let mut effects = Vec::new();
+        server.start(self.now, "sim123".into(), &mut effects);
+        server.settle(self.now, &mut effects);
+        server.check()?;
+        self.server = Some(server);
+        self.server_life += 1;
+        self.server_tick = None;
+        self.journal_busy = false;
+        self.journal.take(effects);
+        self.after_server_step();
+        Ok(())
+    }
+
+    pub(crate) fn server_step(&mut self, input: ServerInput) -> Result<(), String> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let mut effects = Vec::new();
+        server.handle(self.now, input, &mut effects);
+        server.settle(self.now, &mut effects);
+        server.check()?;
+        self.journal.take(effects);
+        if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
+            self.journal.lose_last();
+        }
+        if self.rng.chance(20) {
+            fold_equals_state(self.journal.records(), server.state())?;
+        }
+        self.after_server_step();
+        Ok(())
+    }
+
+    fn after_server_step(&mut self) {
+        self.release();
+        if !self.journal_busy && self.journal.is_behind() {
+            self.journal_busy = true;
+            let after = self.rng.between(5, self.faults.disk_max.max(5));
+            self.at(after, Event::Write { life: self.server_life });
+            if !self.healed && self.faults.commit_kills > 0 && self.rng.chance(50) {
+                self.faults.commit_kills -= 1;
+                let after = self.rng.between(0, 3 * self.faults.disk_max);
+                self.at(after, Event::Fault(Fault::ServerKill));
+            }
+        }
+        let wanted = self.server.as_ref().and_then(Server::next_wakeup);
+        if let Some(at) = wanted
+            && self.server_tick.is_none_or(|known| at < known)
+        {
+            let at = at.max(Timestamp(self.now.0 + 1));
+            self.server_tick = Some(at);
+            self.at_time(at, Event::ServerTick { life: self.server_life, at });
+        }
+    }
+
+    fn journal_writes(&mut self, life: u64) -> Result<(), String> {
+        if life == self.server_life && self.server.is_some() {
+            self.journal.write();
+            self.release();
+            let after = self.rng.between(5, self.faults.disk_max.max(5));
+            self.at(after, Event::Sync { life });
+        }
+        Ok(())
+    }
+
+    fn journal_syncs(&mut self, life: u64) -> Result<(), String> {
+        if life != self.server_life || self.server.is_none() {
+            return Ok(());
+        }
+        self.journal.sync();
+        self.release();
+        self.journal_busy = false;
+        if let (false, Some(server)) = (self.journal.is_behind(), &self.server) {
+            self.observers.ends.check(server.state())?;
+        }
+        self.after_server_step();
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        let early_answers = self.options.canary == Some(Canary::AnswersBeforeSync);
+        let early_runs = self.options.canary == Some(Canary::RunsBeforeWrite);
+        while let Some(effect) = self.journal.release(early_runs, early_answers) {
+            match effect {
+                ServerEffect::Answer { connection, request, body, .. } => {
+                    let connection = connection.0;
+                    if let Some(at) = self.network.arrival(connection, false, self.now, &mut self.rng) {
+                        self.at_time(at, Event::ToClient { connection, request, body });
+                    }
+                }
+                ServerEffect::ToWorker { connection, message, .. } => {
+                    let connection = connection.0;
+                    let life = self.network.get(connection).map(|c| c.peer).map(|node| self.nodes[node].life);
+                    if let (Some(life), Some(at)) =
+                        (life, self.network.arrival(connection, false, self.now, &mut self.rng))
+                    {
+                        self.at_time(at, Event::ToWorker { connection, life, message });
+                    }
+                }
+                ServerEffect::Close { connection } => self.close_from_server(connection.0),
+                ServerEffect::Persist { .. } | ServerEffect::WorkerJoined { .. } | ServerEffect::Exit => {}
+            }
+        }
+    }
+
+    fn close_from_server(&mut self, id: u64) {
+        let Some(at) = self.network.arrival(id, false, self.now, &mut self.rng) else { return };
+        if let Some(connection) = self.network.get(id) {
+            let node = connection.peer;
+            if connection.is_worker && self.nodes[node].connection == Some(id) {
+                let life = self.nodes[node].life;
+                self.at_time(at, Event::WorkerLostServer { node, life });
+            }
+        }
+        self.network.close(id);
+    }
+
+    fn server_sees_loss(&mut self, id: u64) -> Result<(), String> {
+        let Some(connection) = self.network.close(id) else { return Ok(()) };
+        let gone = ConnectionId(id);
+        self.server_step(match connection.is_worker {
+            true => ServerInput::WorkerGone { connection: gone },
+            false => ServerInput::ClientGone { connection: gone },
+        })
+    }
+
+    // --- workers ---
+
+    fn connect_worker(&mut self, node: usize, life: u64) -> Result<(), String> {
+        let known = &self.nodes[node];
+        if known.life != life || known.worker.is_none() || known.connection.is_some() {
+            return Ok(());
+        }
+        if self.server.is_none() {
+            self.at(1_000_000, Event::Connect { node, life });
+            return Ok(());
+        }
+        let id = self.network.open(node, true, self.now);
+        self.nodes[node].connection = Some(id);
+        self.worker_step(node, WorkerInput::ServerFound)
+    }
+
+    fn worker_hears(&mut self, connection: u64, life: u64, message: ToWorker) -> Result<(), String> {
+        let Some(node) = self.network.get(connection).map(|known| known.peer) else { return Ok(()) };
+        if self.nodes[node].life != life || self.nodes[node].connection != Some(connection) {
+            return Ok(());
+        }
+        if self.nodes[node].frozen_until > self.now {
+            let at = self.nodes[node].frozen_until;
+            self.at_time(at, Event::ToWorker { connection, life, message });
+            return Ok(());
+        }
+        self.worker_step(node, WorkerInput::Server(message))
+    }
+
+    fn worker_ticks(&mut self, node: usize, life: u64, at: Timestamp) -> Result<(), String> {
+        if self.nodes[node].life != life || self.nodes[node].wakeup != Some(at) {
+            return Ok(());
+        }
+        if self.nodes[node].frozen_until > self.now {
+            let later = self.nodes[node].frozen_until;
+            self.nodes[node].wakeup = Some(later);
+            self.at_time(later, Event::WorkerTick { node, life, at: later });
+            return Ok(());
+        }
+        self.nodes[node].wakeup = None;
+        self.worker_step(node, WorkerInput::Tick)
+    }
+
+    pub(crate) fn worker_step(&mut self, node: usize, input: WorkerInput) -> Result<(), String> {
+        let effects = self.nodes[node].step(self.now, input)?;
+        let life = self.nodes[node].life;
+        for effect in effects {
+            match effect {
+                WorkerEffect::Start(start) => {
+                    let epoch = self.server.as_ref().map_or(Default::default(), |s| s.state().epoch);
+                    self.observers.attempts.started(start.task, start.instance, epoch)?;
+                    if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
+                        self.observers.attempts.started(start.task, start.instance, epoch)?;
+                    }
+                    self.start_process(node, start.task);
+                }
+                WorkerEffect::Signal { task, signal } => self.signal(node, task, signal),
+                WorkerEffect::Send(message) => self.worker_sends(node, message),
+                WorkerEffect::Exit(_) => {
+                    // What was sent still arrives; then the connection ends.
+                    if let Some(connection) = self.nodes[node].connection
+                        && let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng)
+                    {
+                        self.at_time(at, Event::PeerGone { connection });
+                    }
+                    if !self.nodes[node].processes.is_empty() {
+                        return Err(format!("worker on node {node} left while tasks ran"));
+                    }
+                    self.nodes[node].die();
+                    let after = self.rng.between(1_000_000, 20_000_000);
+                    self.at(after, Event::StartWorker { node });
+                    return Ok(());
+                }
+            }
+        }
+        let wanted = self.nodes[node].worker.as_ref().and_then(|worker| worker.next_wakeup());
+        if let Some(at) = wanted
+            && self.nodes[node].wakeup.is_none_or(|known| at < known)
+        {
+            let at = at.max(Timestamp(self.now.0 + 1));
+            self.nodes[node].wakeup = Some(at);
+            self.at_time(at, Event::WorkerTick { node, life, at });
+        }
+        Ok(())
+    }
+
+    fn worker_sends(&mut self, node: usize, message: FromWorker) {
+        let Some(connection) = self.nodes[node].connection else { return };
+        let mut message = message;
+        if let (Some(Canary::ReportsWrongInstance), FromWorker::Report(report)) =
+            (self.options.canary, &mut message)
+        {
+            let started = std::mem::take(&mut report.started);
+            report.started = started.into_iter().filter(|_| self.rng.chance(500)).collect();
+            for span in &mut report.finished {
+                if self.rng.chance(50) {
+                    span.instance.0 += 1;
+                }
+            }
+        }
+        if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
+            self.at_time(at, Event::FromWorker { connection, message });
+        }
+    }
+
+    fn start_process(&mut self, node: usize, task: TaskRef) {
+        self.processes += 1;
+        let number = self.processes;
+        let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
+        self.nodes[node].processes.insert(task, Process { number, stubborn });
+        let outcome = if self.rng.chance(self.faults.failing_per_mille) {
+            TaskOutcome::Failed(FailureKind::Exit(1), "exit code 1".into())
+        } else {
+            TaskOutcome::Finished
+        };
+        let longest = [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize];
+        let after = self.rng.between(100, longest);
+        let life = self.nodes[node].life;
+        self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
+    }
+
+    fn signal(&mut self, node: usize, task: TaskRef, signal: u8) {
+        let Some(process) = self.nodes[node].processes.get(&task).copied() else { return };
+        if signal != 9 && process.stubborn {
+            return;
+        }
+        let life = self.nodes[node].life;
+        let outcome = TaskOutcome::Failed(FailureKind::Signal(signal), format!("signal {signal}"));
+        let after = self.rng.between(100, 50_000);
+        self.at(after, Event::ProcessEnds { node, life, task, number: process.number, outcome });
+    }
+
+    fn process_ends(
+        &mut self,
+        node: usize,
+        life: u64,
+        task: TaskRef,
+        number: u64,
+        outcome: TaskOutcome,
+    ) -> Result<(), String> {
+        let known = &mut self.nodes[node];
+        if known.life != life || known.processes.get(&task).is_none_or(|process| process.number != number) {
+            return Ok(());
+        }
+        if known.frozen_until > self.now {
+            let at = known.frozen_until;
+            self.at_time(at, Event::ProcessEnds { node, life, task, number, outcome });
+            return Ok(());
+        }
+        known.processes.remove(&task);
+        if self.options.canary == Some(Canary::LosesEnds) && self.rng.chance(20) {
+            return Ok(());
+        }
+        self.worker_step(node, WorkerInput::Ended { task, outcome, usage: Usage::default() })
+    }
+
+    // --- clients ---
+
+    fn client_acts(&mut self, client: usize) {
+        if self.server.is_none() {
+            self.at(2_000_000, Event::ClientActs { client });
+            return;
+        }
+        if self.clients[client].connection.is_none() {
+            let id = self.network.open(client, false, self.now);
+            self.clients[client].connection = Some(id);
+        } else if self.clients[client].asked.is_some() {
+            return;
+        }
+        if self.clients[client].asked.is_none() {
+            if self.clients[client].wishes == 0 {
+                return;
+            }
+            self.clients[client].wishes -= 1;
+            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs);
+            if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
+                // Asked for is enough: the answer may be lost.
+                ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));
+            }
+            self.clients[client].asked = Some(wish);
+        }
+        let state = &mut self.clients[client];
+        state.request += 1;
+        let (request, connection) = (state.request, state.connection.unwrap_or(0));
+        let Some(body) = state.asked.clone() else { return };
+        if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
+            self.at_time(at, Event::FromClient { connection, request, body });
+        }
+    }
+
+    fn client_hears(&mut self, connection: u64, request: u64, body: ClientResponse) -> Result<(), String> {
+        let Some(client) = self.network.get(connection).map(|known| known.peer) else { return Ok(()) };
+        let state = &mut self.clients[client];
+        if state.connection != Some(connection) || state.request != request {
+            return Ok(());
+        }
+        let asked = state.asked.take();
+        match (asked, body) {
+            (Some(ClientRequest::Submit { key, .. }), ClientResponse::Submitted { job, ids, .. }) => {
+                state.jobs.push(job);
+                self.observers.acknowledged.submitted(key, job, &ids)?;
+            }
+            (Some(ClientRequest::OpenJob { .. }), ClientResponse::Submitted { job, .. }) => {
+                state.jobs.push(job)
+            }
+            (_, ClientResponse::Error(RequestError::Invalid(text))) => {
+                return Err(format!("a valid request was refused: {text}"));
+            }
+            _ => {}
+        }
+        let after = self.rng.between(1_000, 10_000_000);
+        self.at(after, Event::ClientActs { client });
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let clients = self.clients.iter().all(|client| client.asked.is_none());
+        let server = self.server.as_ref();
+        clients && server.is_some_and(|s| s.state().jobs.values().all(|job| job.tasks_ended()))
+    }
+
+    fn last_look(&self) -> Result<(), String> {
+        let Some(server) = &self.server else { return Ok(()) };
+        self.observers.acknowledged.check(server.state())?;
+        fold_equals_state(self.journal.records(), server.state())
+    }
+
+    fn what_is_left(&self) -> String {
+        let Some(server) = &self.server else { return "the server is down".into() };
+        let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
+        let left: Vec<String> = left
+            .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
+            .collect();
+        format!(
+            "{} (clients wait: {:?})",
+            left.join("; "),
+            self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
+        )
+    }
+}
