@@ -12,6 +12,7 @@ pub mod network;
 pub mod nodes;
 pub mod observers;
 pub mod rng;
+mod trouble;
 pub mod world;
 
 pub use canary::Canary;

@@ -64,7 +64,7 @@ const STEPS_MAX: u64 = 3_000_000;
 const STORY_MAX: usize = 60;
 
 #[derive(Debug)]
-enum Event {
+pub(crate) enum Event {
     FromWorker { connection: u64, message: FromWorker },
     FromClient { connection: u64, request: u64, body: ClientRequest },
     ToWorker { connection: u64, life: u64, message: ToWorker },
@@ -87,7 +87,7 @@ enum Event {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+pub(crate) enum Fault {
     ServerKill,
     WorkerKill,
     Freeze,
@@ -96,28 +96,28 @@ enum Fault {
     StopWorker,
 }
 
-struct World {
-    options: Options,
-    rng: Rng,
-    now: Timestamp,
-    events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
-    bodies: BTreeMap<usize, Event>,
-    sequence: u64,
-    server: Option<Server>,
-    server_life: u64,
-    server_tick: Option<Timestamp>,
-    journal: Journal,
-    journal_busy: bool,
-    network: Network,
-    nodes: Vec<Node>,
-    clients: Vec<Client>,
-    faults: Faults,
-    observers: Observers,
-    processes: u64,
-    healed: bool,
-    steps: u64,
-    fingerprint: u64,
-    story: Vec<String>,
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) rng: Rng,
+    pub(crate) now: Timestamp,
+    pub(crate) events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
+    pub(crate) bodies: BTreeMap<usize, Event>,
+    pub(crate) sequence: u64,
+    pub(crate) server: Option<Server>,
+    pub(crate) server_life: u64,
+    pub(crate) server_tick: Option<Timestamp>,
+    pub(crate) journal: Journal,
+    pub(crate) journal_busy: bool,
+    pub(crate) network: Network,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) faults: Faults,
+    pub(crate) observers: Observers,
+    pub(crate) processes: u64,
+    pub(crate) healed: bool,
+    pub(crate) steps: u64,
+    pub(crate) fingerprint: u64,
+    pub(crate) story: Vec<String>,
 }
 
 /// Runs one seed.
@@ -200,7 +200,7 @@ impl World {
         world
     }
 
-    fn at(&mut self, after_us: u64, event: Event) {
+    pub(crate) fn at(&mut self, after_us: u64, event: Event) {
         self.at_time(Timestamp(self.now.0 + after_us), event);
     }
 
@@ -303,7 +303,7 @@ impl World {
 
     // --- server ---
 
-    fn start_server(&mut self) -> Result<(), String> {
+    pub(crate) fn start_server(&mut self) -> Result<(), String> {
         if self.server.is_some() {
             return Ok(());
         }
@@ -326,7 +326,7 @@ impl World {
         Ok(())
     }
 
-    fn server_step(&mut self, input: ServerInput) -> Result<(), String> {
+    pub(crate) fn server_step(&mut self, input: ServerInput) -> Result<(), String> {
         let Some(server) = &mut self.server else { return Ok(()) };
         let mut effects = Vec::new();
         server.handle(self.now, input, &mut effects);
@@ -479,7 +479,7 @@ impl World {
         self.worker_step(node, WorkerInput::Tick)
     }
 
-    fn worker_step(&mut self, node: usize, input: WorkerInput) -> Result<(), String> {
+    pub(crate) fn worker_step(&mut self, node: usize, input: WorkerInput) -> Result<(), String> {
         let effects = self.nodes[node].step(self.now, input)?;
         let life = self.nodes[node].life;
         for effect in effects {
@@ -648,133 +648,6 @@ impl World {
         }
         let after = self.rng.between(1_000, 10_000_000);
         self.at(after, Event::ClientActs { client });
-        Ok(())
-    }
-
-    // --- faults ---
-
-    fn fault(&mut self, fault: Fault) -> Result<(), String> {
-        match fault {
-            Fault::ServerKill => self.kill_server(),
-            Fault::WorkerKill => {
-                let node = self.any_node();
-                if let Some(connection) = self.nodes[node].connection {
-                    self.at(500, Event::PeerGone { connection });
-                }
-                self.nodes[node].die();
-                let after = self.rng.between(1_000_000, 60_000_000);
-                self.at(after, Event::StartWorker { node });
-            }
-            Fault::Freeze => {
-                let node = self.any_node();
-                let until = self.now.0 + self.rng.between(1_000_000, 60_000_000);
-                self.nodes[node].frozen_until = Timestamp(until);
-            }
-            Fault::Cut => {
-                let ids = self.network.ids();
-                if !ids.is_empty() {
-                    let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
-                    self.cut(id);
-                }
-            }
-            Fault::Mute => {
-                let ids = self.network.ids();
-                if !ids.is_empty() {
-                    let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
-                    let down = self.rng.chance(500);
-                    if let Some(connection) = self.network.get(id) {
-                        connection.mute_down = down;
-                        connection.mute_up = !down;
-                    }
-                    // The kernel gives up on what is never acknowledged.
-                    let after = self.rng.between(10_000_000, 60_000_000);
-                    self.at(after, Event::Unmute { connection: id });
-                }
-            }
-            Fault::StopWorker => {
-                let node = self.any_node();
-                if self.nodes[node].worker.is_some() {
-                    self.worker_step(node, WorkerInput::Interrupt)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn any_node(&mut self) -> usize {
-        self.rng.between(0, self.nodes.len() as u64 - 1) as usize
-    }
-
-    // Both ends see a connection end, each when it does; nothing under way arrives.
-    fn cut(&mut self, id: u64) {
-        let Some(connection) = self.network.get(id) else { return };
-        let (peer, is_worker) = (connection.peer, connection.is_worker);
-        connection.mute_down = true;
-        connection.mute_up = true;
-        let (up, down) = (self.rng.between(100, 2_000_000), self.rng.between(100, 2_000_000));
-        self.at(up, Event::PeerGone { connection: id });
-        if is_worker {
-            if self.nodes[peer].connection == Some(id) {
-                let life = self.nodes[peer].life;
-                self.nodes[peer].connection = None;
-                self.at(down, Event::WorkerLostServer { node: peer, life });
-            }
-        } else {
-            self.at(down, Event::ClientLostServer { client: peer, connection: id });
-        }
-    }
-
-    fn kill_server(&mut self) {
-        if self.server.take().is_none() {
-            return;
-        }
-        self.server_life += 1;
-        let machine = self.rng.chance(self.faults.machine_per_mille);
-        self.journal.crash(machine);
-        self.observers.attempts.machine_lost |= machine;
-        for id in self.network.ids() {
-            let Some(connection) = self.network.close(id) else { continue };
-            let after = self.rng.between(100, 1_000_000);
-            if connection.is_worker {
-                let life = self.nodes[connection.peer].life;
-                if self.nodes[connection.peer].connection == Some(id) {
-                    self.nodes[connection.peer].connection = None;
-                    self.at(after, Event::WorkerLostServer { node: connection.peer, life });
-                }
-            } else {
-                self.at(after, Event::ClientLostServer { client: connection.peer, connection: id });
-            }
-        }
-        let after = self.rng.between(100_000, 90_000_000);
-        self.at(after, Event::StartServer);
-    }
-
-    // --- the end ---
-
-    // From now on nothing bad happens, and there is a node that can run everything.
-    fn heal(&mut self) -> Result<(), String> {
-        self.healed = true;
-        self.start_server()?;
-        for client in &mut self.clients {
-            client.wishes = 0;
-        }
-        let id = self.network.open(0, false, self.now);
-        let close = ClientRequest::CloseJobs { jobs: Selector::All };
-        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
-        self.network.close(id);
-        let life = self.nodes.len();
-        let mut node = Node::new();
-        // Drawn until it is big enough and stays.
-        loop {
-            node.start(self.now, &mut self.rng);
-            let big = node.worker.as_ref().is_some_and(|worker| worker.is_lasting(4));
-            if big {
-                break;
-            }
-        }
-        let number = node.life;
-        self.nodes.push(node);
-        self.at(1_000, Event::Connect { node: life, life: number });
         Ok(())
     }
 

@@ -33,10 +33,10 @@ pub(crate) fn explore(place: &Place, log: &Path) -> StepResult {
     exec::demand(&mut build, Duration::from_secs(900), log, &place.mark)?;
     let commit = commit(place);
     let mut command = place.command(place.target.join("sim/hq-sim"));
-    command.args(["explore", "--seconds", &EXPLORE.as_secs().to_string(), "--commit", &commit]);
+    command.args(["--seconds", &EXPLORE.as_secs().to_string(), "--seed", &commit]);
     let ended = exec::demand(&mut command, EXPLORE + GRACE, log, &place.mark)?;
-    let last = ended.text.lines().last().unwrap_or_default().to_owned();
-    Ok(Outcome::Passed(1, last))
+    let summary = ended.text.lines().find(|line| line.contains("seeds")).unwrap_or_default().to_owned();
+    Ok(Outcome::Passed(1, summary))
 }
 
 /// The commit that is checked out; zeros where there is no git.

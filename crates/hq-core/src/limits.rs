@@ -25,6 +25,8 @@ pub const TASK_PAGE_MAX: u32 = 10_000;
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
 /// A report of a worker is sent at most this long after what it reports, when the worker is busy.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+/// A start is reported at most this long after it, if no end takes it along before.
+pub const STARTS_INTERVAL: Duration = Duration::from_millis(25);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
 pub const UNSAVED_REPORTS_MAX: usize = 4096;
 /// Heartbeats that may be missing before a worker counts as lost.

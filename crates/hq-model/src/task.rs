@@ -78,10 +78,10 @@ pub struct Warning {
     pub before: Duration,
 }
 
-/// How often a task may be lost together with its worker.
+/// How often a task may be lost together with its worker. A worker that is stopped or whose time is over is no loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrashLimit {
-    /// The task fails at the first loss.
+    /// The task fails when it is lost once.
     NeverRestart,
     /// The task fails when it was lost this many times; at least 1.
     Times(u32),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost::Message;
 
-use crate::error::{ProtoError, in_range, present, rule};
+use crate::error::{ProtoError, present, rule};
 use crate::limits::NAME_BYTES_MAX;
 
 /// A core type with a form on the wire.
@@ -43,7 +43,7 @@ pub(crate) fn decode<M: Message + Default>(message: &'static str, bytes: &[u8]) 
 
 /// A name of bounded length.
 pub(crate) fn name(field: &'static str, text: String) -> Result<String, ProtoError> {
-    in_range(field, text.len() as u64, 0, NAME_BYTES_MAX as u64)?;
+    rule(field, text.len() <= NAME_BYTES_MAX, "must be at most 4096 bytes long")?;
     rule(field, !text.contains('\0'), "must not hold a zero byte")?;
     Ok(text)
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, Server};
 use hq_model::Timestamp;
 use tracing::info;
@@ -173,7 +174,10 @@ impl Router {
         }
     }
 
-    fn persist(&mut self, at: Timestamp, record: hq_core::record::Record) {
+    fn persist(&mut self, at: Timestamp, record: Record) {
+        if let Record::WorkerEnded { worker, end } = &record {
+            info!(%worker, ?end, "worker gone");
+        }
         if self.commits.is_some() {
             self.records += 1;
             self.steps_bytes += weight::of_record(&record);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input};
-use hq_core::worker_messages::FromWorker;
+use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_net::queue::QueueReceiver;
 use hq_net::{FrameReceiver, FrameSender, HandshakeError, Incoming, Listener, NetError, Role};
 use hq_proto::ProtoError;
@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{CLIENT_QUEUE_BYTES_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
 use crate::outbox::{Message, Outbox};
+use crate::sendable;
 use crate::throttle::Throttle;
 
 /// A port for clients or workers.
@@ -116,6 +117,11 @@ impl Door {
         match self.role {
             Role::Client => match hq_proto::decode_client_request(frame) {
                 Ok((request, body)) => {
+                    if let Some(error) = sendable::refusal(&body) {
+                        self.inbox.give_back(room);
+                        outbox.send(Message::Answer(request, ClientResponse::Error(error)));
+                        return Ok(());
+                    }
                     self.inbox.push(Event::Input(Input::Client { connection, request, body }), room);
                 }
                 Err(error) => {
@@ -173,6 +179,11 @@ async fn write(mut sender: FrameSender, mut queue: QueueReceiver<Message>) -> Re
         while let Some(message) = next {
             match message {
                 Message::Close => return sender.close().await,
+                Message::Worker(ToWorker::Run(batches)) => {
+                    for part in sendable::messages(batches) {
+                        sender.send(&hq_proto::encode_to_worker(&ToWorker::Run(part))).await?;
+                    }
+                }
                 Message::Worker(message) => sender.send(&hq_proto::encode_to_worker(&message)).await?,
                 Message::Answer(request, body) => answer(&mut sender, request, body).await?,
             }

@@ -27,6 +27,7 @@ mod options;
 mod outbox;
 mod process;
 mod saving;
+mod sendable;
 mod signals;
 mod throttle;
 mod weight;

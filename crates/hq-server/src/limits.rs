@@ -30,8 +30,12 @@ pub const CLIENT_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Bytes that may wait to be sent to one worker. A worker that lets more pile up is disconnected;
 /// it may come back.
 pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
-/// Bytes that are encrypted and handed to the system in one go, unless one message is longer.
-pub const FLUSH_BYTES: usize = 64 << 10;
+/// Arguments, environment and standard input of a task together, in bytes; a submit with more is refused.
+pub const TASK_BYTES_MAX: usize = 32 << 20;
+/// Longest entry of a submit, in bytes; a submit with a longer one is refused.
+pub const ENTRY_BYTES_MAX: usize = 16 << 20;
+/// Tasks for a worker are sent in messages of about this many bytes.
+pub const RUN_BYTES: usize = 4 << 20;
 /// File descriptors kept free for the journal, for logs and for accepting; connections are refused
 /// when only so many are left.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
@@ -64,6 +68,8 @@ pub fn table() -> Vec<(String, String)> {
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
         ("connections without a key", net::HALF_OPEN_MAX.to_string()),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
+        ("arguments of a task", bytes(TASK_BYTES_MAX)),
+        ("entry of a task", bytes(ENTRY_BYTES_MAX)),
         ("descriptors reserved", DESCRIPTORS_RESERVED.to_string()),
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),

@@ -121,7 +121,8 @@ impl Running {
         if !self.runtime.block_on(farewell) {
             info!("not all peers took their last messages");
         }
-        self.runtime.shutdown_background();
+        // Ports are free when this returns.
+        self.runtime.shutdown_timeout(GOODBYE_TIME);
         decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         match saved {
             None => {}

@@ -2,7 +2,7 @@
 
 use hq_core::client_messages::ClientResponse;
 use hq_core::record::Record;
-use hq_core::worker_messages::ToWorker;
+use hq_core::worker_messages::{RunBatch, ToWorker};
 use hq_model::{IdSet, TaskSpec};
 
 /// What anything takes at least, in bytes.
@@ -42,16 +42,17 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
 /// Bytes of a message to a worker.
 pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
     let more = match message {
-        ToWorker::Run(batches) => (batches.iter())
-            .map(|batch| {
-                let content = batch.content.as_ref().map_or(0, |template| of_task(&template.spec));
-                LEAST + of_ids(&batch.ids) + batch.entries.bytes_len() + batch.entries.len() * 4 + content
-            })
-            .sum(),
+        ToWorker::Run(batches) => batches.iter().map(of_batch).sum(),
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => of_ids(ids),
         _ => 0,
     };
     LEAST + more
+}
+
+/// Bytes of some tasks for a worker.
+pub(crate) fn of_batch(batch: &RunBatch) -> usize {
+    let content = batch.content.as_ref().map_or(0, |template| of_task(&template.spec));
+    LEAST + of_ids(&batch.ids) + batch.entries.bytes_len() + batch.entries.len() * 4 + content
 }
 
 /// Bytes of a record.
@@ -76,7 +77,8 @@ fn of_ids(ids: &IdSet) -> usize {
     ids.range_count() * 8
 }
 
-fn of_task(task: &TaskSpec) -> usize {
+/// Bytes of a template.
+pub(crate) fn of_task(task: &TaskSpec) -> usize {
     let args: usize = task.args.iter().map(|arg| 24 + arg.len()).sum();
     let env: usize = task.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
     args + env + task.stdin.len()

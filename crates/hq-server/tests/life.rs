@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -28,6 +29,13 @@ fn info(access: &AccessFile) -> ServerInfo {
 // Submits one task; gives the id of its job.
 fn submit(access: &AccessFile, key: u128) -> u32 {
     runtime().block_on(async { Client::connect(access).await.submit(key, 1, spec()).await.0 })
+}
+
+// A free port of which the system hands out none by itself, so that nobody takes it between two servers.
+fn quiet_port(number: u16) -> u16 {
+    let begin = 10_000 + (std::process::id() % 10_000) as u16 * 2 + number;
+    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    (begin..32_000).step_by(2).find(is_free).expect("one of many is free")
 }
 
 #[test]
@@ -98,7 +106,10 @@ fn the_access_file_of_a_server_that_died_is_no_hindrance() {
 #[test]
 fn a_new_start_continues_name_keys_ports_and_jobs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let first = start(dir.path());
+    let mut options = ServerOptions::new(dir.path());
+    options.client_port = Some(quiet_port(0));
+    options.worker_port = Some(quiet_port(1));
+    let first = try_start(options).expect("a server");
     let before = access(dir.path());
     assert_eq!(submit(&before, 1), 1);
     assert_eq!(submit(&before, 2), 2);
@@ -127,10 +138,14 @@ fn a_new_start_continues_name_keys_ports_and_jobs() {
 #[test]
 fn a_port_that_was_taken_meanwhile_is_replaced_but_a_given_one_is_not() {
     let dir = tempfile::tempdir().expect("a directory");
-    let first = start(dir.path());
-    let port = first.info().client_port;
-    stop(first);
-    let _taken = std::net::TcpListener::bind(("0.0.0.0", port)).expect("the port is free");
+    stop(start(dir.path()));
+    let taken = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+    let port = taken.local_addr().expect("it is bound").port();
+    // As if the first server had had it.
+    let identity = dir.path().join("identity.json");
+    let mut kept = AccessFile::load(&identity).expect("an identity");
+    kept.client.as_mut().expect("a part").port = port;
+    kept.save(&identity).expect("writable");
     let second = start(dir.path());
     assert_ne!(second.info().client_port, port);
     stop(second);

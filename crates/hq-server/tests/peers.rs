@@ -5,10 +5,11 @@ mod common;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use common::{Client, Worker, runtime, spec, start, stop, try_start, watch};
+use common::{Client, Worker, runtime, spec, start, stop, submit_of, try_start, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::worker_messages::FromWorker;
 use hq_model::selector::Selector;
+use hq_model::{Amount, AmountRequest, Entries, Policy};
 use hq_net::Role;
 use hq_server::{Running, ServerOptions};
 
@@ -124,6 +125,42 @@ fn a_client_that_does_not_read_is_disconnected_and_others_are_served() {
         }
         assert!(whole_answers < 100, "the connection was cut");
         assert_eq!(good.jobs().await, [1]);
+    });
+    stop(server);
+}
+
+#[test]
+fn tasks_with_a_lot_of_entries_reach_the_worker_in_several_messages() {
+    let (_dir, server) = server();
+    runtime().block_on(async {
+        let mut client = Client::connect(server.access()).await;
+        // More than the largest frame to a worker.
+        let entries = vec![vec![b'e'; 9 << 20]; 8];
+        let entries = Entries::new(entries.iter().map(Vec::as_slice)).expect("short");
+        let mut spec = spec();
+        // All of them fit on the worker at once.
+        spec.requests[0].resources[0].amount = AmountRequest::Some(Amount(5000), Policy::Compact);
+        let job = client.submit_entries(1, 8, entries, spec).await;
+        let worker = tokio::spawn(Worker::connect(server.access()).await.work());
+        assert_eq!(watch(&mut client, job).await, (8, 8));
+        worker.abort();
+    });
+    stop(server);
+}
+
+#[test]
+fn a_task_that_no_frame_could_carry_is_refused() {
+    let (_dir, server) = server();
+    runtime().block_on(async {
+        let mut client = Client::connect(server.access()).await;
+        let mut spec = spec();
+        spec.stdin = vec![b'x'; 33 << 20];
+        let submit = submit_of(1, Entries::default(), spec);
+        match client.ask(ClientRequest::Submit { key: 1, submit: Box::new(submit) }).await {
+            ClientResponse::Error(error) => assert_eq!(error.code(), "invalid"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(client.jobs().await, [0; 0]);
     });
     stop(server);
 }

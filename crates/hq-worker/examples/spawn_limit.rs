@@ -1,5 +1,6 @@
 //! How close the launcher comes to the machine's own limit: tasks a second of the launcher and of a plain
 //! `posix_spawn` + `wait4` loop on as many threads, both with two output files a task, alternately in one run.
+//! On a busy machine look at the processor time a task: it wobbles less.
 //!
 //! `spawn_limit [TASKS] [AT ONCE] [ROUNDS]`
 
@@ -17,35 +18,63 @@ const PROGRAM: &[u8] = b"/bin/true";
 fn main() -> io::Result<()> {
     let mut launcher = Launcher::fork()?;
     let mut numbers = std::env::args().skip(1).filter_map(|a| a.parse::<usize>().ok());
-    let tasks = numbers.next().unwrap_or(5_000);
+    let tasks = numbers.next().unwrap_or(2_000);
     let at_once =
         numbers.next().unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
-    let rounds = numbers.next().unwrap_or(5);
+    let rounds = numbers.next().unwrap_or(11);
     let mut out = io::stdout().lock();
-    let mut ratios = Vec::new();
+    let (mut ratios, mut cpu_ratios) = (Vec::new(), Vec::new());
     let mut generations = vec![0; at_once];
     for round in 0..rounds {
-        let plain = measure(tasks, |dir| plain_loop(dir, tasks, at_once))?;
-        let ours = measure(tasks, |dir| through_launcher(&mut launcher, dir, tasks, &mut generations))?;
-        ratios.push(ours / plain);
+        let pid = launcher.pid();
+        let plain = measure(tasks, pid, |dir| plain_loop(dir, tasks, at_once))?;
+        let ours = measure(tasks, pid, |dir| through_launcher(&mut launcher, dir, tasks, &mut generations))?;
+        ratios.push(ours.per_second / plain.per_second);
+        cpu_ratios.push(plain.cpu_us / ours.cpu_us);
         writeln!(
             out,
-            "round {round}: posix_spawn {plain:.0}/s, launcher {ours:.0}/s, ratio {:.3}",
-            ours / plain
+            "round {round}: posix_spawn {:.0}/s with {:.0} us of processor time each, launcher {:.0}/s with {:.0} us",
+            plain.per_second, plain.cpu_us, ours.per_second, ours.cpu_us
         )?;
     }
-    ratios.sort_by(f64::total_cmp);
-    writeln!(out, "median ratio {:.3} ({tasks} tasks, {at_once} at once)", ratios[ratios.len() / 2])
+    let median = |ratios: &mut Vec<f64>| {
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    };
+    let (speed, cpu) = (median(&mut ratios), median(&mut cpu_ratios));
+    writeln!(out, "launcher / posix_spawn, median of {rounds} rounds of {tasks} tasks, {at_once} at once:")?;
+    writeln!(out, "speed {speed:.3}, tasks for the same processor time {cpu:.3}")
 }
 
-fn measure(tasks: usize, body: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<f64> {
+struct Measured {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+fn measure(tasks: usize, launcher: u32, body: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<Measured> {
     let dir = std::env::temp_dir().join(format!("hq-spawn-limit-{}", std::process::id()));
     fs::create_dir(&dir)?;
+    let cpu = cpu_seconds(launcher)?;
     let start = Instant::now();
     let result = body(&dir);
     let elapsed = start.elapsed();
+    let cpu = cpu_seconds(launcher)? - cpu;
     fs::remove_dir_all(&dir)?;
-    result.map(|()| tasks as f64 / elapsed.as_secs_f64())
+    let tasks = tasks as f64;
+    result.map(|()| Measured { per_second: tasks / elapsed.as_secs_f64(), cpu_us: cpu * 1e6 / tasks })
+}
+
+/// Processor time of this process, the launcher and all that they have waited for.
+fn cpu_seconds(launcher: u32) -> io::Result<f64> {
+    let mut seconds = 0.0;
+    for pid in [launcher, std::process::id()] {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<f64>().ok());
+        // SAFETY: a plain query.
+        seconds += ticks.sum::<f64>() / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    }
+    Ok(seconds)
 }
 
 fn plain_loop(dir: &Path, tasks: usize, threads: usize) -> io::Result<()> {

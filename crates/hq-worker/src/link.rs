@@ -37,14 +37,19 @@ impl Connection {
         self.queue.try_push(frame, bytes).map_err(|full| format!("the server does not read: {full}"))
     }
 
-    /// Lets everything leave and says goodbye.
-    pub(crate) async fn close(self) {
+    /// Lets everything leave, says goodbye, and waits until the server has heard it: who sees the worker's
+    /// process end finds the server knowing.
+    pub(crate) async fn close(mut self) {
         drop(self.queue);
         match timeout(limits::FAREWELL_LIMIT, self.writer).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => debug!(%error, "the last words did not reach the server"),
             Ok(Err(error)) => warn!(%error, "the writer of the connection failed"),
             Err(_) => debug!("the server did not take the last words in time"),
+        }
+        let goodbye = async { while let Ok(Some(_)) = self.receiver.next().await {} };
+        if timeout(limits::FAREWELL_LIMIT, goodbye).await.is_err() {
+            debug!("the server did not say goodbye in time");
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::paths::PathTemplates;
-use hq_model::{IdSet, JobId, JobState, WorkerId, WorkerResources};
+use hq_model::{IdSet, JobId, JobState, WorkerId};
+use hq_worker::discovery::Detected;
 
 use crate::tasks::TaskStream;
 
@@ -194,4 +195,4 @@ pub(crate) struct WorkersStopped {
 pub(crate) struct WorkerEnded(pub WorkerEnd);
 
 /// What a worker would find on this machine.
-pub(crate) struct Hardware(pub WorkerResources);
+pub(crate) struct Hardware(pub Detected);

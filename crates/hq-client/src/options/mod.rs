@@ -1,6 +1,7 @@
 //! The one definition of every option of a submit: read from flags and from `#HQ` lines alike, and
 //! turned into the model's [`Submit`](hq_model::Submit) in one place.
 
+mod checks;
 mod directives;
 mod entries;
 mod error;
@@ -9,6 +10,7 @@ mod prepare;
 mod submit;
 mod task;
 pub mod values;
+mod warnings;
 
 pub use directives::{Directives, parse as parse_directives};
 pub use entries::{each_line, from_json};

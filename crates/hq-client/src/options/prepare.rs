@@ -17,6 +17,7 @@ use hq_model::{
     pattern,
 };
 
+use super::checks::{check, check_lengths, check_stdin};
 use super::directives::{self, Directives};
 use super::entries;
 use super::error::OptionsError;
@@ -24,6 +25,7 @@ use super::job::WaitOptions;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
 use super::values::{OutputArg, StdinArg};
+use super::warnings::warnings;
 use crate::limits;
 
 /// Time between SIGTERM and SIGKILL of tasks that say nothing of it.
@@ -82,61 +84,6 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
     let submit = Submit { target, ids, entries, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
-}
-
-fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Result<(), OptionsError> {
-    let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-    let array = &options.common.array;
-    let readers = [
-        (mode == DirectivesArg::Stdin, "--directives=stdin"),
-        (
-            mode != DirectivesArg::Stdin && options.common.task.execution.stdin == Some(StdinArg::Inherited),
-            "--stdin",
-        ),
-        (dash(&array.each_line), "--each-line -"),
-        (dash(&array.from_json), "--from-json -"),
-    ];
-    let mut names = readers.iter().filter(|(reads, _)| *reads).map(|(_, name)| *name);
-    match (names.next(), names.next()) {
-        (Some(first), Some(second)) => Err(OptionsError::StdinTwice(first, second)),
-        _ => Ok(()),
-    }
-}
-
-fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
-    let TaskOptions { resources, outputs, failures, .. } = &common.task;
-    if resources.nodes.is_some_and(|n| n > 0) {
-        return Err(OptionsError::NotYet {
-            option: "--nodes",
-            why: "a task runs within one worker; leave the option out, or start the job's own launcher in one task",
-        });
-    }
-    if outputs.stream.is_some() {
-        return Err(OptionsError::NotYet {
-            option: "--stream",
-            why: "outputs are not collected in streams yet; use --stdout and --stderr with paths, or none",
-        });
-    }
-    if failures.signal.is_some() && failures.time_limit.is_none() {
-        return Err(OptionsError::SignalWithoutLimit);
-    }
-    if failures.retry.is_none() {
-        if failures.retry_on.is_some() {
-            return Err(OptionsError::RetryWithoutCount("--retry-on"));
-        }
-        if failures.retry_delay.is_some() {
-            return Err(OptionsError::RetryWithoutCount("--retry-delay"));
-        }
-    }
-    if !wait.waits() {
-        if wait.on_notify.is_some() {
-            return Err(OptionsError::Needs("--on-notify", "--wait or --progress"));
-        }
-        if wait.allow_failures {
-            return Err(OptionsError::Needs("--allow-failures", "--wait or --progress"));
-        }
-    }
-    Ok(())
 }
 
 // What is known of the script before options are merged.
@@ -351,86 +298,4 @@ fn request(options: ResourceOptions) -> Result<Request, OptionsError> {
         time_request: options.time_request.unwrap_or_default(),
         weight: options.weight.unwrap_or(WEIGHT_NEUTRAL),
     })
-}
-
-fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
-    // The end mark counts.
-    let max = limits::ARGUMENT_BYTES_MAX - 1;
-    let check = |what: &dyn Fn() -> String, bytes: usize| {
-        if bytes > max { Err(OptionsError::ArgumentTooLong { what: what(), bytes, max }) } else { Ok(()) }
-    };
-    let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
-        if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
-    };
-    let mut total = 0;
-    for (i, arg) in spec.args.iter().enumerate() {
-        let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
-        check(&what, arg.len())?;
-        total += arg.len() + limits::ARGUMENT_COST;
-    }
-    for (key, value) in &spec.env {
-        let what = || format!("the variable {}", String::from_utf8_lossy(key));
-        check(&what, key.len() + 1 + value.len())?;
-        total += key.len() + 1 + value.len() + limits::ARGUMENT_COST;
-    }
-    let mut longest = 0;
-    for (i, entry) in entries.iter().enumerate() {
-        let what = || format!("entry {i}");
-        check(&what, b"HQ_ENTRY=".len() + entry.len())?;
-        check_nul(&what, entry)?;
-        longest = longest.max(entry.len());
-    }
-    total += longest;
-    if total > limits::ARGUMENTS_BYTES_MAX {
-        return Err(OptionsError::ArgumentsTooLong { bytes: total, max: limits::ARGUMENTS_BYTES_MAX });
-    }
-    Ok(())
-}
-
-fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
-    let paths = outputs.iter().filter_map(|(option, output)| match output {
-        Output::File { path, .. } => Some((*option, path)),
-        Output::None => None,
-    });
-    for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
-        for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
-            warnings
-                .push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
-        }
-    }
-    for (option, path) in paths.clone() {
-        if tasks > 1 && !differs_by_task(path, &spec.cwd) {
-            let shown = String::from_utf8_lossy(path);
-            warnings.push(format!(
-                "all {tasks} tasks write to the same file, {option} {shown}: put %{{TASK_ID}} into the path"
-            ));
-        }
-    }
-    let files = tasks.saturating_mul(paths.count() as u64);
-    if files > limits::OUTPUT_FILES_QUIET {
-        warnings.push(format!(
-            "the job makes {files} output files, which is hard on shared file systems: \
-             consider --stdout none, --stderr none or :rm-if-finished"
-        ));
-    }
-    for (i, (key, _)) in spec.env.iter().enumerate() {
-        let before = spec.env[..i].iter().filter(|(other, _)| other == key).count();
-        if before == 1 {
-            let key = String::from_utf8_lossy(key);
-            warnings.push(format!("the variable {key} is set more than once; the last value is used"));
-        }
-    }
-    warnings
-}
-
-fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {
-    let names = pattern::names(path);
-    let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
-    if has(&names, "TASK_ID") {
-        return true;
-    }
-    let is_absolute = path.starts_with(b"/") || path.starts_with(b"%{SUBMIT_DIR}");
-    (!is_absolute || has(&names, "CWD")) && has(&pattern::names(cwd), "TASK_ID")
 }

@@ -199,7 +199,7 @@ pub struct FailureOptions {
     /// How often a task may be lost together with its worker [default: 5]
     ///
     /// A number from 1, `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
-    /// limit, does not count.
+    /// limit, does not count; but with `never-restart` a task does not run again even then.
     #[arg(long, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,
 }

@@ -295,7 +295,7 @@ impl Server {
                 }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
                 let error = match limit {
-                    CrashLimit::NeverRestart => {
+                    CrashLimit::NeverRestart if cause == RestartCause::Crash => {
                         "Task was running on a worker that was lost; it is never restarted (crash limit never-restart)."
                             .to_owned()
                     }
@@ -303,7 +303,7 @@ impl Server {
                         "Task was running on a worker that was lost; the task has occurred {crashes} times in \
                          this situation and limit was reached."
                     ),
-                    CrashLimit::Times(_) | CrashLimit::Unlimited => {
+                    CrashLimit::NeverRestart | CrashLimit::Times(_) | CrashLimit::Unlimited => {
                         again.insert(task);
                         continue;
                     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::pools::{Needs, Pools};
 use super::reporting::Reporting;
 use super::{Allocation, Effect, Input, Outcome, Start};
-use crate::limits::{NULL_TASKS_AT_ONCE, REPORT_INTERVAL, SCAN_BLOCKED_MAX};
+use crate::limits::{NULL_TASKS_AT_ONCE, REPORT_INTERVAL, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{
     FromWorker, Held, RunBatch, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
@@ -39,6 +39,8 @@ pub struct Worker {
     deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     reporting: Reporting,
     next_report: Timestamp,
+    // When starts are to be reported, unless an end takes them along before.
+    starts_due: Timestamp,
     next_heartbeat: Timestamp,
     idle_since: Option<Timestamp>,
     leaving: Option<WorkerEnd>,
@@ -119,6 +121,7 @@ impl Worker {
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
             next_report: started,
+            starts_due: started,
             next_heartbeat: started,
             idle_since: None,
             leaving: None,
@@ -181,7 +184,7 @@ impl Worker {
         }
         let deadline = self.deadlines.first().map(|deadline| deadline.0);
         let up = self.link == Link::Up;
-        let report = (up && self.reporting.has_news()).then_some(self.next_report);
+        let report = (up && self.reporting.has_news()).then(|| self.report_due());
         let heartbeat = up.then_some(self.next_heartbeat);
         let idle = self.idle_since.zip(self.idle_timeout).map(|(since, timeout)| since.after(timeout));
         let life = if self.leaving.is_none() { self.ends_at() } else { None };
@@ -470,6 +473,9 @@ impl Worker {
                 };
                 let before = self.running.insert(task, run);
                 assert!(before.is_none(), "a task runs once at a time: {task}");
+                if !self.reporting.has_news() {
+                    self.starts_due = now.after(STARTS_INTERVAL);
+                }
                 self.reporting.started(task);
             }
         }
@@ -585,6 +591,12 @@ impl Worker {
 
     // --- speaking ---
 
+    // An end is reported at once after a quiet time. A start can wait a little: most tasks that end soon are
+    // then reported once, and never by themselves as running.
+    fn report_due(&self) -> Timestamp {
+        if self.reporting.has_ends() { self.next_report } else { self.next_report.max(self.starts_due) }
+    }
+
     fn make_report(&mut self) -> FromWorker {
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since));
@@ -598,7 +610,7 @@ impl Worker {
         }
         let is_done = self.leaving.is_some() && self.running.is_empty();
         if self.link == Link::Up {
-            let is_due = now >= self.next_report || is_done || self.reporting.is_full();
+            let is_due = now >= self.report_due() || is_done || self.reporting.is_full();
             if self.reporting.has_news() && is_due {
                 effects.push(Effect::Send(self.make_report()));
                 self.next_report = now.after(REPORT_INTERVAL);

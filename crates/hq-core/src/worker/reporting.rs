@@ -67,7 +67,8 @@ impl Reporting {
         self.has_ends() || !self.started.is_empty()
     }
 
-    fn has_ends(&self) -> bool {
+    /// True when there is more to report than starts.
+    pub(super) fn has_ends(&self) -> bool {
         self.finished_count > 0
             || !self.failed.is_empty()
             || !self.canceled.is_empty()

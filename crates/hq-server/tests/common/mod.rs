@@ -79,14 +79,19 @@ impl Client {
 
     /// Submits an array of so many tasks; gives the job's id.
     pub(crate) async fn submit(&mut self, key: u128, count: u32, spec: TaskSpec) -> JobId {
-        let submit = Submit {
-            target: Target::New(JobSpec { name: "job".to_owned(), max_fails: None }),
-            ids: TaskIds::Given(IdSet::range(1, count)),
-            entries: Entries::default(),
-            spec: Arc::new(spec),
-            submit_dir: b"/tmp".to_vec(),
-        };
-        match self.ask(ClientRequest::Submit { key, submit: Box::new(submit) }).await {
+        self.submit_entries(key, count, Entries::default(), spec).await
+    }
+
+    /// Submits tasks with an entry each.
+    pub(crate) async fn submit_entries(
+        &mut self,
+        key: u128,
+        count: u32,
+        entries: Entries,
+        spec: TaskSpec,
+    ) -> JobId {
+        let submit = Box::new(submit_of(count, entries, spec));
+        match self.ask(ClientRequest::Submit { key, submit }).await {
             ClientResponse::Submitted { job, .. } => job,
             other => panic!("{other:?}"),
         }
@@ -108,6 +113,17 @@ impl Client {
                 Ok(None) | Err(_) => return true,
             }
         }
+    }
+}
+
+/// A job of its own with tasks 1 to `count`.
+pub(crate) fn submit_of(count: u32, entries: Entries, spec: TaskSpec) -> Submit {
+    Submit {
+        target: Target::New(JobSpec { name: "job".to_owned(), max_fails: None }),
+        ids: TaskIds::Given(IdSet::range(1, count)),
+        entries,
+        spec: Arc::new(spec),
+        submit_dir: b"/tmp".to_vec(),
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) struct SharedArgs {
     pub resources: Vec<ResourcePool>,
     /// Which resources to look for
     ///
-    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd.
+    /// `all`, `none` or a comma list of cpus, mem, gpus/nvidia, gpus/amd. CPUs are always found unless
+    /// --cpus is given.
     #[arg(long, value_name = "WHAT", default_value = "all", value_parser = detect)]
     pub detect_resources: Detect,
     /// As --detect-resources=none

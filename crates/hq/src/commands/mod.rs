@@ -10,6 +10,7 @@ mod server;
 mod submit;
 mod task;
 mod worker;
+mod worker_config;
 
 use std::path::PathBuf;
 

@@ -39,9 +39,11 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     };
     logging::init(context.debug, Some(level));
     let running = hq_server::start(options)?;
-    let mut report = Server { server_dir: context.server_dir.clone(), info: running.info().clone() };
-    if let Err(error) = context.printer.print(&mut report) {
-        warn!(error.text, "the description of the server could not be printed");
+    if !args.detach {
+        let printed = report(context).and_then(|mut report| context.printer.print(&mut report));
+        if let Err(error) = printed {
+            warn!(error.text, "the description of the server could not be printed");
+        }
     }
     running.wait()?;
     Ok(0)

@@ -4,21 +4,21 @@ use clap::Parser;
 use hq_client::error::EXIT_NO_SERVER;
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{IdSet, TaskId, WorkerResources};
+use hq_model::worker::WorkerConfig;
+use hq_model::{IdSet, TaskId};
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::worker_config::{self, config};
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::worker::{
-    AddressArgs, ExecutorArg, FilterArg, HwdetectArgs, InfoArgs, ListArgs, OnServerLostArg, StartArgs,
-    StopArgs, WaitArgs,
+    AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
 };
 use crate::error::HqError;
 use crate::logging;
-use crate::report::{Answer, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
+use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 
 /// Runs a worker until it ends.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
@@ -55,43 +55,8 @@ pub(super) fn default_config() -> Result<WorkerConfig, HqError> {
     config(&defaults.args)
 }
 
-/// How a worker with these options describes itself.
-pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
-    let shared = &args.shared;
-    let resources = WorkerResources::new(
-        shared.cpus.iter().chain(&shared.resources).cloned().chain(fallback(shared)).collect(),
-        shared.coupling.clone().map(|c| c.0).unwrap_or_default(),
-    );
-    let resources = resources.map_err(|e| HqError::usage(e.to_string()))?;
-    Ok(WorkerConfig {
-        resources,
-        hostname: args.hostname.clone().unwrap_or_default(),
-        group: shared.group.clone().unwrap_or_else(|| "default".into()),
-        work_dir: String::new(),
-        listen_address: String::new(),
-        heartbeat: args.heartbeat,
-        idle_timeout: shared.idle_timeout,
-        time_limit: args.time_limit,
-        time_reserve: args.time_reserve,
-        overview_interval: Some(shared.overview_interval).filter(|interval| !interval.is_zero()),
-        min_utilization: shared.min_utilization,
-        on_server_lost: match args.on_server_lost {
-            OnServerLostArg::Reconnect => OnServerLost::Reconnect,
-            OnServerLostArg::FinishRunning => OnServerLost::FinishRunning,
-            OnServerLostArg::Stop => OnServerLost::Stop,
-        },
-        reconnect_timeout: args.reconnect_timeout,
-        allocation: None,
-        executor: match args.executor {
-            ExecutorArg::Process => Executor::Process,
-            ExecutorArg::Null => Executor::Null,
-        },
-        pid: std::process::id(),
-    })
-}
-
-pub(super) fn hwdetect(_args: HwdetectArgs) -> Result<Done, HqError> {
-    Err(HqError::usage("not yet"))
+pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {
+    Done::ok(Hardware(worker_config::detect(!args.no_hyper_threading)))
 }
 
 pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
@@ -135,10 +100,4 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
         ClientResponse::Done => Done::ok(Nothing),
         _ => unexpected(),
     }
-}
-
-fn fallback(shared: &crate::cli::worker::SharedArgs) -> Option<hq_model::ResourcePool> {
-    let count = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let kind = hq_model::PoolKind::Range { first: 0, last: count - 1 };
-    shared.cpus.is_none().then(|| hq_model::ResourcePool { name: "cpus".into(), kind })
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use hq_worker::discovery::Detected;
 use serde_json::json;
 
 use super::json::{self, SCHEMA_VERSION};
@@ -12,21 +13,29 @@ use crate::report::Hardware;
 
 impl Report for Hardware {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        writeln!(out, "Summary: {}", text::resources(&self.0))?;
-        for pool in &self.0.pools {
-            writeln!(out, "{}: {}", pool.name, text::pool_long(pool))?;
+        let Detected { resources, notes } = &self.0;
+        writeln!(out, "Summary: {}", text::resources(resources))?;
+        writeln!(out, "{}", text::resources_long(resources))?;
+        for note in notes {
+            writeln!(out, "note: {note}")?;
         }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let pools: Vec<_> = self.0.pools.iter().map(json::pool).collect();
-        let coupling: Vec<_> = self.0.coupling.iter().map(ToString::to_string).collect();
-        let document = json!({ "resources": pools, "coupling": coupling, "schema_version": SCHEMA_VERSION });
+        let Detected { resources, notes } = &self.0;
+        let pools: Vec<_> = resources.pools.iter().map(json::pool).collect();
+        let coupling: Vec<_> = resources.coupling.iter().map(ToString::to_string).collect();
+        let document = json!({
+            "resources": pools,
+            "coupling": coupling,
+            "notes": notes,
+            "schema_version": SCHEMA_VERSION,
+        });
         Ok(json::write(out, &document)?)
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(writeln!(out, "{}", text::resources(&self.0))?)
+        Ok(writeln!(out, "{}", text::resources(&self.0.resources))?)
     }
 }

@@ -17,6 +17,8 @@ use hq_model::{
     ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 
+use hq_worker::discovery::Detected;
+
 use super::{Report, Style};
 use crate::error::HqError;
 use crate::report::*;
@@ -325,7 +327,7 @@ snapshots! {
     worker_stop: WorkersStopped { workers: vec![WorkerId(1)], drain: false };
     worker_drain: WorkersStopped { workers: vec![WorkerId(1)], drain: true };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
-    hardware: Hardware(pools());
+    hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
 }
 
 #[test]

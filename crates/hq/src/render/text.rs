@@ -115,7 +115,7 @@ fn pool_short(pool: &ResourcePool) -> String {
     }
 }
 
-pub(crate) fn pool_long(pool: &ResourcePool) -> String {
+fn pool_long(pool: &ResourcePool) -> String {
     match &pool.kind {
         PoolKind::Sum(amount) if pool.name == MEM => format!("sum({})", memory::format(*amount)),
         other => other.to_string(),

@@ -1,0 +1,104 @@
+//! What is refused of options before anything is sent: contradictions, and what Linux passes to no program.
+
+use std::path::{Path, PathBuf};
+
+use hq_model::{Entries, TaskSpec};
+
+use super::error::OptionsError;
+use super::job::WaitOptions;
+use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
+use super::task::TaskOptions;
+use super::values::StdinArg;
+use crate::limits;
+
+/// Standard input has one reader at most.
+pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Result<(), OptionsError> {
+    let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    let array = &options.common.array;
+    let readers = [
+        (mode == DirectivesArg::Stdin, "--directives=stdin"),
+        (
+            mode != DirectivesArg::Stdin && options.common.task.execution.stdin == Some(StdinArg::Inherited),
+            "--stdin",
+        ),
+        (dash(&array.each_line), "--each-line -"),
+        (dash(&array.from_json), "--from-json -"),
+    ];
+    let mut names = readers.iter().filter(|(reads, _)| *reads).map(|(_, name)| *name);
+    match (names.next(), names.next()) {
+        (Some(first), Some(second)) => Err(OptionsError::StdinTwice(first, second)),
+        _ => Ok(()),
+    }
+}
+
+/// Options that need or exclude each other, and those this release does not have.
+pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
+    let TaskOptions { resources, outputs, failures, .. } = &common.task;
+    if resources.nodes.is_some_and(|n| n > 0) {
+        return Err(OptionsError::NotYet {
+            option: "--nodes",
+            why: "a task runs within one worker; leave the option out, or start the job's own launcher in one task",
+        });
+    }
+    if outputs.stream.is_some() {
+        return Err(OptionsError::NotYet {
+            option: "--stream",
+            why: "outputs are not collected in streams yet; use --stdout and --stderr with paths, or none",
+        });
+    }
+    if failures.signal.is_some() && failures.time_limit.is_none() {
+        return Err(OptionsError::SignalWithoutLimit);
+    }
+    if failures.retry.is_none() {
+        if failures.retry_on.is_some() {
+            return Err(OptionsError::RetryWithoutCount("--retry-on"));
+        }
+        if failures.retry_delay.is_some() {
+            return Err(OptionsError::RetryWithoutCount("--retry-delay"));
+        }
+    }
+    if !wait.waits() {
+        if wait.on_notify.is_some() {
+            return Err(OptionsError::Needs("--on-notify", "--wait or --progress"));
+        }
+        if wait.allow_failures {
+            return Err(OptionsError::Needs("--allow-failures", "--wait or --progress"));
+        }
+    }
+    Ok(())
+}
+
+/// Arguments, variables and entries that Linux passes to no program.
+pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
+    // The end mark counts.
+    let max = limits::ARGUMENT_BYTES_MAX - 1;
+    let check = |what: &dyn Fn() -> String, bytes: usize| {
+        if bytes > max { Err(OptionsError::ArgumentTooLong { what: what(), bytes, max }) } else { Ok(()) }
+    };
+    let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
+        if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
+    };
+    let mut total = 0;
+    for (i, arg) in spec.args.iter().enumerate() {
+        let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
+        check(&what, arg.len())?;
+        total += arg.len() + limits::ARGUMENT_COST;
+    }
+    for (key, value) in &spec.env {
+        let what = || format!("the variable {}", String::from_utf8_lossy(key));
+        check(&what, key.len() + 1 + value.len())?;
+        total += key.len() + 1 + value.len() + limits::ARGUMENT_COST;
+    }
+    let mut longest = 0;
+    for (i, entry) in entries.iter().enumerate() {
+        let what = || format!("entry {i}");
+        check(&what, b"HQ_ENTRY=".len() + entry.len())?;
+        check_nul(&what, entry)?;
+        longest = longest.max(entry.len());
+    }
+    total += longest;
+    if total > limits::ARGUMENTS_BYTES_MAX {
+        return Err(OptionsError::ArgumentsTooLong { bytes: total, max: limits::ARGUMENTS_BYTES_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! What a user should know of a submit that is possible but perhaps not meant.
+
+use hq_model::task::Output;
+use hq_model::{TaskSpec, pattern};
+
+use crate::limits;
+
+/// Warnings about a submit of so many tasks.
+pub(super) fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
+    let paths = outputs.iter().filter_map(|(option, output)| match output {
+        Output::File { path, .. } => Some((*option, path)),
+        Output::None => None,
+    });
+    for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
+        for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
+            warnings
+                .push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
+        }
+    }
+    for (option, path) in paths.clone() {
+        if tasks > 1 && !differs_by_task(path, &spec.cwd) {
+            let shown = String::from_utf8_lossy(path);
+            warnings.push(format!(
+                "all {tasks} tasks write to the same file, {option} {shown}: put %{{TASK_ID}} into the path"
+            ));
+        }
+    }
+    let files = tasks.saturating_mul(paths.count() as u64);
+    if files > limits::OUTPUT_FILES_QUIET {
+        warnings.push(format!(
+            "the job makes {files} output files, which is hard on shared file systems: \
+             consider --stdout none, --stderr none or :rm-if-finished"
+        ));
+    }
+    for (i, (key, _)) in spec.env.iter().enumerate() {
+        let before = spec.env[..i].iter().filter(|(other, _)| other == key).count();
+        if before == 1 {
+            let key = String::from_utf8_lossy(key);
+            warnings.push(format!("the variable {key} is set more than once; the last value is used"));
+        }
+    }
+    warnings
+}
+
+fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {
+    let names = pattern::names(path);
+    let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
+    if has(&names, "TASK_ID") {
+        return true;
+    }
+    let is_absolute = path.starts_with(b"/") || path.starts_with(b"%{SUBMIT_DIR}");
+    (!is_absolute || has(&names, "CWD")) && has(&pattern::names(cwd), "TASK_ID")
+}

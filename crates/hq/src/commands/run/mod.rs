@@ -1,0 +1,107 @@
+//! `hq run`: a server, a worker and a client in one process, for one job.
+//!
+//! Everything they share lies in a private directory that is removed at the end, also after SIGINT,
+//! SIGTERM or SIGHUP: those cancel the job, and its end is awaited. A second one ends the tasks at once.
+
+mod cluster;
+mod outputs;
+mod room;
+mod signals;
+
+use hq_client::options::{Prepared, RunOptions};
+use hq_client::{Session, Watch};
+use hq_core::client_messages::ClientRequest;
+use hq_model::{JobId, Submit};
+use hq_worker::launcher::Launcher;
+use tracing_subscriber::filter::LevelFilter;
+
+use self::cluster::Cluster;
+use self::outputs::OutputPaths;
+use self::signals::{HeldSignals, Signals};
+use super::{Context, exit_of, job, submit};
+use crate::cli::OutputMode;
+use crate::error::HqError;
+use crate::logging;
+use crate::progress::Progress;
+use crate::report::RunEnded;
+use crate::waiting::{Follow, NotifyCommand, follow_or};
+
+/// Added to the number of a signal, as a shell reports a program that died from it.
+const EXIT_SIGNAL: u8 = 128;
+
+pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
+    let launcher = Launcher::fork()?;
+    logging::init(context.debug, (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN));
+    let Prepared { submit, wait, warnings } = submit::prepared(options.into())?;
+    let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
+    context.printer.warn(&warnings);
+    // From here on a signal waits until there is something that can be ended in order.
+    let held = HeldSignals::hold()?;
+    let mut cluster = Cluster::start(launcher, &submit.spec.requests)?;
+    let (mut report, signal) = execute(context, &mut cluster, submit, on_notify, held, warnings)?;
+    cluster.stop()?;
+    context.printer.print(&mut report)?;
+    Ok(match signal {
+        Some(signal) => EXIT_SIGNAL + signal,
+        None => exit_of(&report.waited, wait.allow_failures),
+    })
+}
+
+// Submits and waits. Gives the signal that ended the job, if one did.
+fn execute(
+    context: &Context,
+    cluster: &mut Cluster,
+    submit: Submit,
+    on_notify: Option<NotifyCommand>,
+    held: HeldSignals,
+    warnings: Vec<String>,
+) -> Result<(RunEnded, Option<u8>), HqError> {
+    let mut session = Session::connect_to(cluster.access().clone())?;
+    let mut signals = session.enter(Signals::catch)?;
+    held.release()?;
+    let outputs = OutputPaths::new(&submit, session.server_uid());
+    let (submitted, mut watch) =
+        submit::send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
+    let progress = match context.printer.mode {
+        OutputMode::Cli => Progress::shown(),
+        OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
+    };
+    let next = async || {
+        tokio::select! {
+            signal = signals.next() => Event::Signal(signal),
+            end = cluster.worker_ended() => Event::WorkerEnded(end),
+        }
+    };
+    let mut first = None;
+    let act = |watch: &mut Watch<'_>, event| match event {
+        Event::Signal(signal) if first.is_none() => {
+            first = Some(signal);
+            cancel(watch, submitted.job)
+        }
+        Event::Signal(signal) => {
+            let text = "Interrupted twice: the tasks were ended without waiting for them";
+            Err(HqError { exit: EXIT_SIGNAL + signal, ..HqError::failed("interrupted", text) })
+        }
+        Event::WorkerEnded(end) => Err(end),
+    };
+    let waited = follow_or(&mut watch, Follow { on_notify, progress }, next, act)?;
+    let has_failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
+    let failed = if has_failed { job::some_failed(&mut session, submitted.job)? } else { Vec::new() };
+    let outputs = outputs.show(&waited, submitted.job);
+    Ok((RunEnded { waited, outputs, failed }, first))
+}
+
+enum Event {
+    Signal(u8),
+    WorkerEnded(HqError),
+}
+
+fn cancel(watch: &mut Watch<'_>, job: JobId) -> Result<(), HqError> {
+    let request = ClientRequest::Cancel {
+        jobs: submit::only(job),
+        tasks: None,
+        reason: Some("hq run was interrupted".to_owned()),
+    };
+    watch.request(request)?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Bad input gets a clear error, and nothing is lost.
+
+use crate::cluster::{Cluster, Place, is_alive};
+
+#[test]
+fn bad_arguments_exit_with_2_and_name_the_argument() {
+    let place = Place::new();
+    for (line, word) in [
+        ("submit --array 5-1 true", "--array"),
+        ("submit --array 1-10:20 true", "--array"),
+        ("submit --array 1-5,3 true", "--array"),
+        ("submit --cpus 0 true", "--cpus"),
+        ("submit --cpus 1.23456 true", "--cpus"),
+        ("submit --time-limit soon true", "--time-limit"),
+        ("submit --resource 1x=2 true", "1x"),
+        ("submit --unknown true", "--unknown"),
+        ("submit", "no command was given"),
+        ("job info", "JOBS"),
+        ("job cancel 1-", "JOBS"),
+        ("worker start --cpus none", "--cpus"),
+        ("nonsense", "nonsense"),
+        ("--output-version 2 job list", "--output-version"),
+    ] {
+        let error = place.fails(2, line);
+        assert!(error.contains(word), "{line}: {error}");
+        let ran = place.hq(&format!("--output-mode=json {line}"));
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+        assert_eq!((ran.exit, &document["code"], ran.stderr.as_str()), (2, &"usage".into(), ""), "{line}");
+    }
+}
+
+#[test]
+fn bad_files_are_named_and_nothing_is_submitted() {
+    let cluster = Cluster::server();
+    cluster.write("empty", "");
+    cluster.write("object", "{\"a\": 1}");
+    cluster.write("torn", "[1,\n2,");
+    for (line, text) in [
+        ("submit --each-line missing true", "cannot read the entries in missing: No such file"),
+        ("submit --each-line . true", "cannot read the entries in .: Is a directory"),
+        ("submit --each-line empty true", "empty is empty: there is no line to make a task of"),
+        ("submit --from-json object true", "object holds an object, not an array"),
+        ("submit --from-json torn true", "torn is not valid JSON: EOF while parsing a value at line 2"),
+        ("submit --directives=file missing", "cannot read the script"),
+        ("submit --stdin=missing true", "cannot read the tasks' standard input missing"),
+    ] {
+        let error = cluster.fails(1, line);
+        assert!(error.contains(text), "{line}: {error}");
+    }
+    assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
+}
+
+#[test]
+fn arguments_the_system_does_not_take_are_refused_plainly() {
+    let cluster = Cluster::new();
+    let long = "x".repeat(100_000);
+    let ran = cluster.run(["submit", "--wait", "--", "sh", "-c", "echo ${#1}", "sh", &long]);
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    assert_eq!(cluster.ok("job cat 1 stdout"), "100000\n");
+    cluster.write("entries", "y".repeat(200_000));
+    let error = cluster.fails(2, "submit --each-line entries true");
+    assert!(error.contains("entry 0 has 200009 bytes; Linux passes at most 131071"), "{error}");
+}
+
+#[test]
+fn what_fails_on_the_worker_fails_with_its_reason() {
+    let cluster = Cluster::new();
+    cluster.write("not-executable", "echo hi\n");
+    cluster.write("file", "");
+    for (line, texts) in [
+        ("submit --wait -- no-such-program", ["no-such-program", "exist"]),
+        ("submit --wait -- ./not-executable", ["not-executable", "executable"]),
+        ("submit --wait --cwd file/sub -- true", ["file/sub", "director"]),
+        ("submit --wait --stdout file/out -- true", ["file/out", "irectory"]),
+        ("submit --wait --time-limit 50ms --kill-grace 10ms -- sleep 1000", ["Time limit", "reached"]),
+        ("submit --wait -- sh -c 'kill -9 $$'", ["signal 9", "SIGKILL"]),
+    ] {
+        cluster.fails(1, line);
+        let error = cluster.json("task info last 0")[0]["error"].clone();
+        let error = error.as_str().unwrap_or_default();
+        assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
+    }
+}
+
+#[test]
+fn a_task_that_ignores_sigterm_is_killed_with_its_children() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("running");
+    cluster.ok("submit --kill-grace 100ms -- sh -c 'trap \"\" TERM; sleep 1000 & echo $! > running; while :; do wait; done'");
+    let child = cluster.line_from(&pipe);
+    cluster.ok("job cancel 1");
+    cluster.fails(1, "job wait 1");
+    // A task that needs the whole worker starts when nothing of the other is left.
+    cluster.ok("submit --cpus all --wait true");
+    assert!(!is_alive(&child), "the child {child} lives");
+}
+
+#[test]
+fn no_server_exits_with_3() {
+    let place = Place::new();
+    for line in ["job list", "submit true", "server info", "server stop", "worker list", "job wait last"] {
+        let error = place.fails(3, line);
+        assert!(error.contains("no access file at") && error.contains("hint:"), "{line}: {error}");
+    }
+    let ran = place.hq("--output-mode json job list");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+    assert_eq!((ran.exit, &document["code"]), (3, &"no-access".into()));
+}

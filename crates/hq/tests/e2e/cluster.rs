@@ -1,0 +1,236 @@
+//! A server and workers of a test, each in directories of its own, ended when the test ends however it ends.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longest wait for a server or workers to come up, as `hq` options take it.
+const START_TIMEOUT: &str = "60s";
+
+/// A place to run `hq` in: a server directory and a working directory.
+pub(crate) struct Place {
+    root: TempDir,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        let root = tempfile::Builder::new().prefix("hq-e2e-").tempdir().expect("a directory");
+        fs::create_dir(root.path().join("work")).expect("a directory");
+        Place { root }
+    }
+
+    /// Where commands run.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// A path in the working directory.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.work().join(name)
+    }
+
+    pub(crate) fn server_dir(&self) -> PathBuf {
+        self.root.path().join("server")
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).expect("a file");
+    }
+
+    pub(crate) fn read(&self, name: impl AsRef<Path>) -> String {
+        let path = self.path(name);
+        let content = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        String::from_utf8_lossy(&content).into_owned()
+    }
+
+    /// `hq` with these arguments, in the working directory, with this place's server.
+    pub(crate) fn command<I, S>(&self, args: I) -> Command
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hq"));
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("HQ_") || text.starts_with("SLURM_") || text.starts_with("PBS_") {
+                command.env_remove(&name);
+            }
+        }
+        command
+            .args(args)
+            .current_dir(self.work())
+            .env("HQ_SERVER_DIR", self.server_dir())
+            .env("TMPDIR", self.root.path())
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run<I, S>(&self, args: I) -> Ran
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.command(args).output().expect("hq can be run").into()
+    }
+
+    /// Runs a command given as one text, split as a shell would.
+    pub(crate) fn hq(&self, line: &str) -> Ran {
+        self.run(shlex::split(line).expect("words"))
+    }
+
+    /// As `hq`, for a command that must succeed: its standard output.
+    pub(crate) fn ok(&self, line: &str) -> String {
+        let ran = self.hq(line);
+        assert_eq!(ran.exit, 0, "hq {line}: {ran:?}");
+        ran.stdout
+    }
+
+    /// As `ok`, in JSON.
+    pub(crate) fn json(&self, line: &str) -> Value {
+        let stdout = self.ok(&format!("--output-mode json {line}"));
+        serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("hq {line}: {e}: {stdout}"))
+    }
+
+    /// As `hq`, for a command that must fail with this exit status: its standard error.
+    pub(crate) fn fails(&self, exit: i32, line: &str) -> String {
+        let ran = self.hq(line);
+        assert_eq!(ran.exit, exit, "hq {line}: {ran:?}");
+        ran.stderr
+    }
+
+    /// A named pipe: opening one of its ends waits for the other, so tests and tasks can wait for each other.
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let status = Command::new("mkfifo").arg(&path).status().expect("mkfifo can be run");
+        assert!(status.success());
+        path
+    }
+
+    /// Waits until a task has written a line into a pipe, and gives the line.
+    pub(crate) fn line_from(&self, pipe: &Path) -> String {
+        let mut line = String::new();
+        BufReader::new(fs::File::open(pipe).expect("a pipe")).read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        let status = output.status;
+        Ran {
+            exit: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// True when a process with this id exists and has not ended.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    // The state follows the name, which is in brackets.
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// A long-running `hq`, killed when it is dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Process {
+        Process(command.spawn().expect("hq can be run"))
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> i32 {
+        let status = self.0.wait().expect("a child");
+        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        let pid = self.0.id().to_string();
+        let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+        assert!(status.expect("kill can be run").success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A place with a server, and perhaps workers. They end in this order: workers, server, directories.
+pub(crate) struct Cluster {
+    pub(crate) workers: Vec<Process>,
+    pub(crate) server: Option<Process>,
+    pub(crate) place: Place,
+}
+
+impl std::ops::Deref for Cluster {
+    type Target = Place;
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Cluster {
+    /// A server without workers.
+    pub(crate) fn server() -> Cluster {
+        Cluster::server_with("")
+    }
+
+    /// A server with these options, without workers.
+    pub(crate) fn server_with(options: &str) -> Cluster {
+        let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
+        cluster.start_server(options);
+        cluster
+    }
+
+    /// A server and one worker with four CPUs.
+    pub(crate) fn new() -> Cluster {
+        let mut cluster = Cluster::server();
+        cluster.worker("--cpus 4");
+        cluster
+    }
+
+    pub(crate) fn start_server(&mut self, options: &str) {
+        let args = format!("server start --host localhost {options}");
+        let mut command = self.place.command(shlex::split(&args).expect("words"));
+        command.stdout(Stdio::null()).stderr(self.log("server.log"));
+        self.server = Some(Process::start(command));
+        self.ok(&format!("server wait --timeout {START_TIMEOUT}"));
+    }
+
+    /// Starts a worker with these options and waits until it is connected.
+    pub(crate) fn worker(&mut self, options: &str) {
+        let connected = self.json("worker list").as_array().map_or(0, Vec::len);
+        let args = format!("worker start {options}");
+        let mut command = self.place.command(shlex::split(&args).expect("words"));
+        command.stdout(Stdio::null()).stderr(self.log("worker.log"));
+        self.workers.push(Process::start(command));
+        self.ok(&format!("worker wait {}", connected + 1));
+    }
+
+    fn log(&self, name: &str) -> fs::File {
+        let path = self.place.root.path().join(name);
+        fs::OpenOptions::new().create(true).append(true).open(path).expect("a log")
+    }
+}

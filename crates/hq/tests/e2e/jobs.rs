@@ -1,0 +1,161 @@
+//! Looking at jobs and tasks, waiting for them, cancelling and forgetting them.
+
+use crate::cluster::{Cluster, Process};
+
+#[test]
+fn lists_show_what_was_asked_for() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait true");
+    cluster.hq("submit --wait false");
+    cluster.ok("submit --priority -1 --cpus 4 --name sleeper -- sleep 1000");
+    cluster.ok("submit --cpus 100 --name waiter true");
+    let ids = |line: &str| {
+        let jobs = cluster.json(line);
+        jobs.as_array().expect("a list").iter().map(|job| job["id"].as_u64().unwrap_or(0)).collect::<Vec<_>>()
+    };
+    assert_eq!(ids("job list"), [3, 4]);
+    assert_eq!(ids("job list --all"), [1, 2, 3, 4]);
+    assert_eq!(ids("job list --filter finished,failed"), [1, 2]);
+    assert_eq!(ids("jobs --filter FAILED"), [2]);
+    assert_eq!(cluster.json("job summary")["Failed"], 1);
+    assert_eq!(cluster.json("job list --filter failed")[0]["task_stats"]["failed"], 1);
+    let state = cluster.ok("job info 2");
+    let line = state.lines().find(|l| l.contains("State")).expect("a state");
+    assert_eq!(line.split_whitespace().nth(3), Some("FAILED"), "the fourth word is the state");
+    assert!(cluster.fails(2, "job list --filter bogus").contains("bogus"));
+}
+
+#[test]
+fn unknown_jobs_are_errors() {
+    let cluster = Cluster::server();
+    for line in [
+        "job info last",
+        "job info 7",
+        "job cancel 7",
+        "job wait 7",
+        "task list 7",
+        "job cat 7 stdout",
+        "job close 7",
+    ] {
+        let error = cluster.fails(1, line);
+        assert!(
+            error.contains("Job 7 not found.") || error.contains("There are no jobs."),
+            "{line}: {error}"
+        );
+    }
+    let ran = cluster.hq("--output-mode json job info 7");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+    assert_eq!(
+        (ran.exit, &document["error"], &document["code"]),
+        (1, &"Job 7 not found.".into(), &"no-job".into())
+    );
+    assert_eq!(ran.stderr, "");
+    assert_eq!(cluster.json("job cancel all"), serde_json::json!({}));
+    cluster.ok("job wait all");
+}
+
+#[test]
+fn jobs_and_single_tasks_can_be_cancelled() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("running");
+    cluster.ok(
+        "submit --array 1-8 -- sh -c 'test $HQ_TASK_ID -gt 1 || echo started > running; exec sleep 1000'",
+    );
+    cluster.line_from(&pipe);
+    cluster.ok("job cancel 1 --tasks 3-8");
+    assert_eq!(cluster.ok("job task-ids 1 --filter canceled"), "3-8\n");
+    cluster.ok("job cancel 1 --reason 'enough of it'");
+    cluster.fails(1, "job wait 1");
+    let job = &cluster.json("job list --all")[0];
+    assert_eq!((&job["state"], &job["cancel_reason"]), (&"canceled".into(), &"enough of it".into()));
+    assert!(cluster.ok("job list --all --verbose").contains("enough of it"));
+    assert!(cluster.fails(2, &format!("job cancel 1 --reason {}", "x".repeat(201))).contains("200"));
+}
+
+#[test]
+fn too_many_failures_abort_the_rest() {
+    let cluster = Cluster::server();
+    cluster.ok("submit --array 1-100 --max-fails 2 --stdout none --stderr none -- false");
+    let mut cluster = cluster;
+    cluster.worker("--cpus 1");
+    cluster.fails(1, "job wait 1");
+    let stats = &cluster.json("job list --all")[0]["task_stats"];
+    assert!(stats["failed"].as_u64() >= Some(3) && stats["aborted"].as_u64() > Some(0), "{stats}");
+}
+
+#[test]
+fn what_tasks_used_is_measured_and_summed_up() {
+    let cluster = Cluster::new();
+    let burn = "i=0; while test $i -lt 20000; do i=$((i+1)); done";
+    cluster.ok(&format!("submit --wait --array 1-2 --stdout none -- sh -c '{burn}'"));
+    let task = &cluster.json("task info 1 1")[0]["usage"];
+    let job = &cluster.json("job info 1")[0]["usage"];
+    for field in ["wall", "cpu_user", "memory_peak_bytes"] {
+        let (one, all) = (task[field].as_f64().unwrap_or(0.0), job[field].as_f64().unwrap_or(0.0));
+        assert!(one > 0.0 && all >= one, "{field}: {one} of {all}");
+    }
+    let shown = cluster.ok("task info 1 1");
+    assert!(shown.contains("| CPU time") && shown.contains("| Peak memory"), "{shown}");
+}
+
+#[test]
+fn task_lists_are_complete_and_in_order() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--executor null");
+    cluster.ok("submit --wait --array 1-12000 --stdout none --stderr none true");
+    let tasks = cluster.json("task list 1");
+    let ids: Vec<u64> =
+        tasks["1"].as_array().expect("tasks").iter().filter_map(|t| t["id"].as_u64()).collect();
+    assert_eq!(ids, (1..=12000).collect::<Vec<_>>());
+    assert_eq!(cluster.ok("task list 1").lines().filter(|l| l.contains("FINISHED")).count(), 12000);
+    assert_eq!(
+        cluster.json("task list 1 --tasks 5-6 --task-status finished")["1"].as_array().map(Vec::len),
+        Some(2)
+    );
+    assert_eq!(cluster.json("task list 1 --task-status failed")["1"].as_array().map(Vec::len), Some(0));
+    assert!(cluster.fails(1, "task info 1 5,20000").contains("Task 20000 not found in job 1."));
+}
+
+#[test]
+fn ended_jobs_can_be_forgotten() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait true");
+    cluster.hq("submit --wait false");
+    assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
+    assert_eq!(cluster.ok("job forget all --filter failed"), "Job 2 forgotten\n");
+    assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
+    cluster.ok("job forget 1");
+    assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
+    assert_eq!(cluster.json("submit true")["id"], 3, "ids are not used twice");
+}
+
+#[test]
+fn a_waiting_client_learns_of_the_end_of_the_server() {
+    let mut cluster = Cluster::new();
+    cluster.ok("submit -- sleep 1000");
+    let mut waiting = cluster.command(["job", "wait", "1"]);
+    waiting.stderr(std::process::Stdio::piped());
+    let waiting = waiting.spawn().expect("hq can be run");
+    cluster.ok("server stop");
+    cluster.server.take().map(Process::end);
+    let output = waiting.wait_with_output().expect("a child");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_waiting_client_survives_a_restart_of_the_server() {
+    let mut cluster = Cluster::new();
+    let (heard, go) = (cluster.pipe("heard"), cluster.pipe("go"));
+    let script = "\"$HQ\" task notify x; cat go > /dev/null";
+    let on_notify = "sh -c 'echo heard > heard'";
+    let submit = ["submit", "--wait", "--on-notify", on_notify, "--", "sh", "-c", script];
+    let waiting = Process::start(cluster.command(submit));
+    cluster.line_from(&heard);
+    let server = cluster.server.take().expect("a server");
+    server.signal(9);
+    server.end();
+    cluster.start_server("");
+    std::fs::write(&go, "go").expect("a reader");
+    assert_eq!(waiting.end(), 0);
+    assert_eq!(cluster.json("job list --all")[0]["state"], "finished");
+}

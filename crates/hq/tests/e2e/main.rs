@@ -1,0 +1,11 @@
+//! End to end through the real program: a server, workers and clients as processes.
+
+mod bad_input;
+mod cluster;
+mod jobs;
+mod outputs;
+mod reference;
+mod run;
+mod server;
+mod submit;
+mod workers;

@@ -1,0 +1,64 @@
+//! Where outputs go, and `job cat`.
+
+use crate::cluster::Cluster;
+
+#[test]
+fn outputs_go_where_they_were_sent() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait -- sh -c 'echo out; echo err >&2'");
+    assert_eq!(
+        (cluster.read("job-1/0.stdout"), cluster.read("job-1/0.stderr")),
+        ("out\n".into(), "err\n".into())
+    );
+    cluster.ok(
+        "submit --wait --array 7 --cwd 'runs/%{JOB_ID}' --stdout 'o/%{TASK_ID}-%{INSTANCE_ID}' --stderr none -- sh -c 'echo out; pwd'",
+    );
+    let cwd = cluster.path("runs/2");
+    assert_eq!(cluster.read("runs/2/o/7-0"), format!("out\n{}\n", cwd.display()));
+    assert!(!cluster.path("job-2").exists());
+    cluster.ok("submit --wait --stdout same --stderr same -- sh -c 'echo out; echo err >&2'");
+    let both = cluster.read("same");
+    assert!(both.contains("out") && both.contains("err"), "{both}");
+}
+
+#[test]
+fn outputs_of_finished_tasks_can_be_removed() {
+    let cluster = Cluster::new();
+    cluster.hq("submit --wait --array 0-1 --stdout :rm-if-finished --stderr :rm-if-finished -- sh -c 'echo x; exit $HQ_TASK_ID'");
+    assert!(!cluster.path("job-1/0.stdout").exists());
+    assert_eq!(cluster.read("job-1/1.stdout"), "x\n");
+}
+
+#[test]
+fn cat_prints_what_was_asked_for() {
+    let cluster = Cluster::new();
+    cluster.hq("submit --wait --array 1-4 -- sh -c 'echo o$HQ_TASK_ID; echo e$HQ_TASK_ID >&2; test $HQ_TASK_ID != 3'");
+    assert_eq!(cluster.ok("job cat 1 stdout"), "o1\no2\no3\no4\n");
+    assert_eq!(cluster.ok("job cat last --tasks 2,4 stderr"), "e2\ne4\n");
+    assert_eq!(cluster.ok("job cat 1 --task-status failed stdout"), "o3\n");
+    assert_eq!(
+        cluster.ok("job cat 1 --tasks 1-2 --print-task-header stdout"),
+        "# Job 1, task 1\no1\n# Job 1, task 2\no2\n"
+    );
+    assert!(cluster.fails(2, "job cat all stdout").contains("'all' is not possible here"));
+    let ran = cluster.hq("--output-mode json job cat 1 stdout");
+    assert_eq!(ran.exit, 2);
+    std::fs::remove_file(cluster.path("job-1/2.stdout")).expect("an output");
+    let ran = cluster.hq("job cat 1 stdout");
+    assert_eq!((ran.exit, ran.stdout.as_str()), (1, "o1\no3\no4\n"), "{ran:?}");
+    assert!(ran.stderr.contains("2.stdout"), "{ran:?}");
+}
+
+#[test]
+fn nobody_reading_ends_a_client_quietly() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait -- sh -c 'yes | head -n 300000'");
+    let pipeline = "\"$0\" job cat 1 stdout | head -n 1; echo ${PIPESTATUS[0]}";
+    let output = std::process::Command::new("bash")
+        .args(["-c", pipeline, env!("CARGO_BIN_EXE_hq")])
+        .env("HQ_SERVER_DIR", cluster.server_dir())
+        .output()
+        .expect("bash can be run");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "y\n141\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,78 @@
+//! `hq run`: everything in one process.
+
+use std::process::Stdio;
+
+use crate::cluster::{Place, Process, is_alive};
+
+fn left_behind(place: &Place) -> Vec<String> {
+    let root = place.server_dir();
+    let entries = std::fs::read_dir(root.parent().expect("a root")).expect("a root");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name != "work").collect()
+}
+
+#[test]
+fn tasks_run_without_any_server() {
+    let place = Place::new();
+    place.write("lines", "a\nb\n");
+    let shown = place.ok("run --each-line lines -- sh -c 'echo got $HQ_ENTRY'");
+    assert!(shown.starts_with("2 tasks in ") && shown.contains(": 2 finished"), "{shown}");
+    let stdout = format!("Stdout: {}/job-1/%{{TASK_ID}}.stdout\n", place.work().display());
+    assert!(shown.contains(&stdout), "{shown}");
+    assert_eq!(
+        (place.read("job-1/0.stdout"), place.read("job-1/1.stdout")),
+        ("got a\n".into(), "got b\n".into())
+    );
+    assert_eq!(left_behind(&place), Vec::<String>::new());
+}
+
+#[test]
+fn the_exit_status_says_whether_all_finished() {
+    let place = Place::new();
+    let ran = place.hq("run --array 0-2 -- sh -c 'exit $HQ_TASK_ID'");
+    assert_eq!(ran.exit, 1);
+    assert!(ran.stdout.contains("1 finished, 2 failed"), "{ran:?}");
+    assert!(ran.stdout.contains("exit code 2"), "{ran:?}");
+    place.ok("run --allow-failures -- false");
+    let quiet = place.hq("--output-mode quiet run -- true");
+    assert_eq!((quiet.exit, quiet.stdout.as_str(), quiet.stderr.as_str()), (0, "", ""));
+    let document = place.json("run --name n --array 1-3 --stdout none --stderr none -- true");
+    assert_eq!(document["jobs"][0]["task_stats"]["finished"], 3);
+    assert_eq!(left_behind(&place), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupted_run_ends_its_tasks_and_leaves_nothing() {
+    for signal in [1, 2, 15] {
+        let place = Place::new();
+        let pipe = place.pipe("running");
+        let mut command = place.command(["run", "--", "sh", "-c", "echo $$ > running; exec sleep 1000"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let run = Process::start(command);
+        let task = place.line_from(&pipe);
+        run.signal(signal);
+        assert_eq!(run.end(), 128 + signal, "signal {signal}");
+        assert!(!is_alive(&task), "the task {task} lives");
+        assert_eq!(left_behind(&place), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn notifications_reach_the_run() {
+    let place = Place::new();
+    let shown = place.ok("run --on-notify 'echo heard' -- sh -c '\"$HQ\" task notify hello'");
+    assert!(shown.starts_with("heard hello\n"), "{shown}");
+}
+
+#[test]
+fn what_cannot_run_here_is_refused_at_once() {
+    let place = Place::new();
+    let error = place.fails(1, "run --resource unobtainium=1 -- true");
+    assert!(error.contains("This machine has 0 of unobtainium"), "{error}");
+    assert!(place.fails(2, "run").contains("no command was given"));
+    assert!(place.fails(1, "run --each-line missing -- true").contains("cannot read the entries in missing"));
+    let ran = place.hq("run -- no-such-program-anywhere");
+    assert_eq!(ran.exit, 1);
+    assert!(ran.stdout.contains("no-such-program-anywhere"), "{ran:?}");
+    assert_eq!(left_behind(&place), Vec::<String>::new());
+}

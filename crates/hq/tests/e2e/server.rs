@@ -1,0 +1,146 @@
+//! Servers as users start, see and stop them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::cluster::{Cluster, Place};
+
+#[test]
+fn a_server_describes_itself() {
+    let cluster = Cluster::server();
+    let info = cluster.json("server info");
+    assert_eq!(info["server_dir"], cluster.server_dir().display().to_string());
+    assert_eq!((&info["client_host"], &info["schema_version"]), (&"localhost".into(), &1.into()));
+    assert_eq!(info["server_uid"].as_str().map(str::len), Some(6));
+    assert_eq!(
+        cluster.ok("--output-mode quiet server info"),
+        format!("{}\n", cluster.server_dir().display())
+    );
+    let table = cluster.ok("server info");
+    for row in ["Server directory", "Client host", "Worker port", "Pid", "Start date", "Journal path"] {
+        assert!(table.contains(&format!("| {row} ")), "{row}: {table}");
+    }
+    let access = cluster.server_dir().join("hq-current/access.json");
+    assert_eq!(fs::metadata(access).expect("an access file").permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn stopping_is_clean_and_a_restart_continues() {
+    let mut cluster = Cluster::new();
+    cluster.ok("submit --wait --name before true");
+    cluster.ok("server stop");
+    assert_eq!(cluster.server.take().map(crate::cluster::Process::end), Some(0));
+    assert!(cluster.fails(3, "job list").contains("no access file at"));
+    cluster.start_server("");
+    assert_eq!(cluster.json("job list --all")[0]["name"], "before");
+    assert_eq!(cluster.json("submit true")["id"], 2);
+    assert!(cluster.server_dir().join("002").is_dir());
+}
+
+#[test]
+fn fresh_begins_again_and_none_keeps_nothing() {
+    let mut cluster = Cluster::server();
+    cluster.ok("submit true");
+    cluster.ok("server stop");
+    cluster.server.take().map(crate::cluster::Process::end);
+    cluster.start_server("--fresh");
+    assert_eq!(cluster.json("submit true")["id"], 1);
+    let mut cluster = Cluster::server_with("--journal none");
+    assert_eq!(cluster.json("server info")["journal_path"], serde_json::Value::Null);
+    cluster.ok("submit true");
+    cluster.ok("server stop");
+    cluster.server.take().map(crate::cluster::Process::end);
+    cluster.start_server("--journal none");
+    assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
+}
+
+#[test]
+fn signals_stop_a_server_cleanly_or_are_survived() {
+    for signal in [2, 15] {
+        let mut cluster = Cluster::server();
+        let server = cluster.server.take().expect("a server");
+        server.signal(1);
+        cluster.ok("server info");
+        server.signal(signal);
+        assert_eq!(server.end(), 0, "signal {signal}");
+        assert!(!cluster.server_dir().join("hq-current/access.json").exists());
+    }
+}
+
+#[test]
+fn a_second_server_is_refused() {
+    let cluster = Cluster::server();
+    let error = cluster.fails(1, "server start");
+    assert!(error.contains("a server is already running at localhost:"), "{error}");
+    cluster.ok("server info");
+}
+
+#[test]
+fn a_server_goes_to_the_background() {
+    let place = Place::new();
+    let started = place.json("server start --host localhost --detach");
+    let info = place.json("server info");
+    assert_eq!(started["server_uid"], info["server_uid"]);
+    let log = place.server_dir().join("001/server.log");
+    assert!(fs::read_to_string(log).expect("a log").contains("INFO"));
+    let error = place.fails(1, "server start --detach");
+    assert!(error.contains("a server is already running"), "{error}");
+    place.ok("server stop");
+}
+
+#[test]
+fn waiting_for_a_server_ends_after_its_time() {
+    let place = Place::new();
+    let error = place.fails(3, "server wait --timeout 50ms");
+    assert!(error.contains("Timeout after 50ms: "), "{error}");
+}
+
+#[test]
+fn access_can_be_made_ahead_and_split() {
+    let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
+    let ports: Vec<u16> = [(); 2]
+        .iter()
+        .map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .map(|listener| listener.local_addr().expect("an address").port())
+        .collect();
+    cluster.ok(&format!(
+        "server generate-access full.json --host localhost --client-port {} --worker-port {} --client-file c.json --worker-file w.json",
+        ports[0], ports[1]
+    ));
+    cluster.start_server("--access-file full.json");
+    assert_eq!(cluster.json("server info")["client_port"], ports[0]);
+    let elsewhere = |file: &str| {
+        let dir = cluster.path(format!("dir-{file}"));
+        fs::create_dir_all(dir.join("hq-current")).expect("a directory");
+        fs::copy(cluster.path(file), dir.join("hq-current/access.json")).expect("a copy");
+        dir.display().to_string()
+    };
+    cluster.ok(&format!("--server-dir {} job list", elsewhere("c.json")));
+    let error = cluster.fails(3, &format!("--server-dir {} job list", elsewhere("w.json")));
+    assert!(error.contains("has no part for a client"), "{error}");
+}
+
+#[test]
+fn without_keys_nobody_gets_in() {
+    let cluster = Cluster::server();
+    let other = Cluster::server();
+    let access = |place: &Place| {
+        let path = place.server_dir().join("hq-current/access.json");
+        let text = fs::read_to_string(path).expect("an access file");
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+    };
+    let (mut mixed, theirs) = (access(&cluster), access(&other));
+    let port = mixed["client"]["port"].clone();
+    mixed["client"] = theirs["client"].clone();
+    mixed["client"]["port"] = port;
+    let dir = cluster.path("mixed/hq-current");
+    fs::create_dir_all(&dir).expect("a directory");
+    fs::write(dir.join("access.json"), mixed.to_string()).expect("a file");
+    let error = cluster.fails(3, "--server-dir mixed job list");
+    assert!(error.contains("is not the one of this access file"), "{error}");
+    let text = access(&cluster).to_string();
+    fs::write(dir.join("access.json"), &text[..text.len() / 2]).expect("a file");
+    let error = cluster.fails(3, "--server-dir mixed job list");
+    assert!(error.contains("is no valid access file: it is cut off"), "{error}");
+    cluster.ok("job list");
+}

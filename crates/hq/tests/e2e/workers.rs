@@ -1,0 +1,140 @@
+//! Workers as users start, see and stop them.
+
+use crate::cluster::Cluster;
+
+#[test]
+fn workers_are_listed_with_what_they_offer() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 2x4 --resource gpus/amd=[0,7] --resource mem=sum(8GiB) --resource x=sum(2.5) --hostname nodeA --group g --detect-resources none");
+    let table = cluster.ok("worker list");
+    assert!(table.contains("| 1  | RUNNING | nodeA"), "{table}");
+    assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 RUNNING\n");
+    assert_eq!(cluster.ok("worker address 1"), "nodeA\n");
+    let worker = &cluster.json("worker info 1")[0];
+    let config = &worker["configuration"];
+    assert_eq!((&config["hostname"], &config["group"]), (&"nodeA".into(), &"g".into()));
+    let names: Vec<&str> = config["resources"]["resources"]
+        .as_array()
+        .expect("pools")
+        .iter()
+        .filter_map(|p| p["name"].as_str())
+        .collect();
+    assert_eq!(names, ["cpus", "gpus/amd", "mem", "x"]);
+    assert_eq!(config["heartbeat_interval"], 8.0);
+    assert!(cluster.fails(1, "worker info 9").contains("Worker 9 not found."));
+    assert!(cluster.fails(1, "worker address 9").contains("Worker 9 not found."));
+}
+
+#[test]
+fn detected_resources_can_be_replaced_but_not_twice() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 3");
+    let pools = cluster.json("worker info 1")[0]["configuration"]["resources"]["resources"].clone();
+    assert_eq!(pools[0], serde_json::json!({ "name": "cpus", "kind": "range", "start": 0, "end": 2 }));
+    assert!(pools.as_array().expect("pools").iter().any(|pool| pool["name"] == "mem"), "{pools}");
+    for (line, word) in [
+        ("worker start --resource x=[0] --resource x=[1]", "x"),
+        ("worker start --cpus sum(3)", "--cpus"),
+        ("worker start --resource x", "NAME=DEFINITION"),
+        ("worker start --detect-resources cpus,foo", "foo"),
+        ("worker start --coupling cpus[0]:nope[0]", "nope"),
+        ("worker start --manager slurm", "SLURM_JOB_ID"),
+        ("worker start --min-utilization 2", "0 to 1"),
+        ("worker start --heartbeat 0s", "above zero"),
+    ] {
+        let error = cluster.fails(2, line);
+        assert!(error.contains(word), "{line}: {error}");
+    }
+}
+
+#[test]
+fn hwdetect_shows_this_machine() {
+    let cluster = crate::cluster::Place::new();
+    assert!(cluster.ok("worker hwdetect").starts_with("Summary: cpus "));
+    let found = cluster.json("worker hwdetect --no-hyper-threading");
+    assert_eq!(found["resources"][0]["name"], "cpus");
+}
+
+#[test]
+fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
+    let mut cluster = Cluster::new();
+    let pipe = cluster.pipe("running");
+    cluster.ok("submit --crash-limit 1 -- sh -c 'echo started > running; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
+    cluster.line_from(&pipe);
+    assert_eq!(cluster.ok("worker stop 1"), "Worker 1 stopped\n");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    assert_eq!(cluster.ok("--output-mode quiet worker list --filter offline"), "1 STOPPED\n");
+    assert_eq!(cluster.ok("--output-mode quiet worker list"), "");
+    cluster.worker("--cpus 4");
+    cluster.line_from(&pipe);
+    cluster.ok("job wait 1");
+    assert_eq!(cluster.json("task info 1 0")[0]["worker"], 2);
+    assert!(cluster.fails(1, "worker stop 1").contains("Worker 1 has already ended."));
+    assert!(cluster.fails(1, "worker stop 7").contains("Worker 7 not found."));
+}
+
+#[test]
+fn a_draining_worker_finishes_what_runs() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1");
+    let (running, go) = (cluster.pipe("running"), cluster.pipe("go"));
+    cluster.ok("submit -- sh -c 'echo started > running; cat go'");
+    cluster.line_from(&running);
+    cluster.ok("submit true");
+    assert_eq!(cluster.ok("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
+    std::fs::write(go, "done\n").expect("a reader");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    assert_eq!(cluster.ok("job cat 1 stdout"), "done\n");
+    let jobs = cluster.json("job list --all");
+    assert_eq!((&jobs[0]["state"], &jobs[1]["state"]), (&"finished".into(), &"waiting".into()));
+}
+
+#[test]
+fn a_worker_without_work_or_time_ends_by_itself() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --idle-timeout 50ms");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    cluster.worker("--cpus 1 --time-limit 1s --time-reserve 900ms");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    assert_eq!(cluster.ok("--output-mode quiet worker list --all"), "1 IDLE TIMEOUT\n2 TIME LIMIT REACHED\n");
+}
+
+#[test]
+fn a_worker_without_a_server_says_so() {
+    let place = crate::cluster::Place::new();
+    let error = place.fails(3, "worker start");
+    assert!(error.contains("no access file at"), "{error}");
+}
+
+#[test]
+fn signals_stop_a_worker() {
+    for signal in [2, 15] {
+        let mut cluster = Cluster::new();
+        let worker = cluster.workers.remove(0);
+        worker.signal(signal);
+        assert_eq!(worker.end(), 0, "signal {signal}");
+        let ended = cluster.json("worker list --all")[0]["ended"]["reason"].clone();
+        assert_eq!(ended, "interrupted");
+    }
+}
+
+#[test]
+fn deploying_starts_a_worker_for_each_host() {
+    let cluster = Cluster::server();
+    cluster.write("hosts", "# two of them\nnode1\nnode2:2222\n");
+    cluster.write("ssh", "#!/bin/sh\nfor last; do :; done\necho \"$*\" >> calls\nexec sh -c \"$last\"\n");
+    let mut chmod = std::process::Command::new("chmod");
+    assert!(chmod.arg("+x").arg(cluster.path("ssh")).status().expect("chmod can be run").success());
+    let mut command =
+        cluster.command(["worker", "deploy-ssh", "hosts", "--cpus", "1", "--idle-timeout", "300ms"]);
+    command
+        .env("PATH", format!("{}:{}", cluster.work().display(), std::env::var("PATH").unwrap_or_default()));
+    let output = command.output().expect("hq can be run");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(cluster.json("worker list --all").as_array().map(Vec::len), Some(2));
+    let calls = cluster.read("calls");
+    assert!(calls.contains("-t -t node1 ") && calls.contains("-t -t -p 2222 node2 "), "{calls}");
+    cluster.write("none", "# nobody\n");
+    assert!(cluster.fails(1, "worker deploy-ssh none").contains("names no host"));
+    assert!(cluster.fails(1, "worker deploy-ssh missing").contains("cannot read the host file missing"));
+}

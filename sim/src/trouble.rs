@@ -1,0 +1,136 @@
+//! What goes wrong in a run, and how everything is made whole at its end.
+
+use hq_core::client_messages::ClientRequest;
+use hq_core::server::{ConnectionId, Input as ServerInput};
+use hq_core::worker::Input as WorkerInput;
+use hq_model::Timestamp;
+use hq_model::selector::Selector;
+
+use crate::nodes::Node;
+use crate::world::{Event, Fault, World};
+
+impl World {
+    /// One fault happens.
+    pub(crate) fn fault(&mut self, fault: Fault) -> Result<(), String> {
+        match fault {
+            Fault::ServerKill => self.kill_server(),
+            Fault::WorkerKill => {
+                let node = self.any_node();
+                if let Some(connection) = self.nodes[node].connection {
+                    self.at(500, Event::PeerGone { connection });
+                }
+                self.nodes[node].die();
+                let after = self.rng.between(1_000_000, 60_000_000);
+                self.at(after, Event::StartWorker { node });
+            }
+            Fault::Freeze => {
+                let node = self.any_node();
+                let until = self.now.0 + self.rng.between(1_000_000, 60_000_000);
+                self.nodes[node].frozen_until = Timestamp(until);
+            }
+            Fault::Cut => {
+                let ids = self.network.ids();
+                if !ids.is_empty() {
+                    let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
+                    self.cut(id);
+                }
+            }
+            Fault::Mute => {
+                let ids = self.network.ids();
+                if !ids.is_empty() {
+                    let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
+                    let down = self.rng.chance(500);
+                    if let Some(connection) = self.network.get(id) {
+                        connection.mute_down = down;
+                        connection.mute_up = !down;
+                    }
+                    // The kernel gives up on what is never acknowledged.
+                    let after = self.rng.between(10_000_000, 60_000_000);
+                    self.at(after, Event::Unmute { connection: id });
+                }
+            }
+            Fault::StopWorker => {
+                let node = self.any_node();
+                if self.nodes[node].worker.is_some() {
+                    self.worker_step(node, WorkerInput::Interrupt)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn any_node(&mut self) -> usize {
+        self.rng.between(0, self.nodes.len() as u64 - 1) as usize
+    }
+
+    // Both ends see a connection end, each when it does; nothing under way arrives.
+    pub(crate) fn cut(&mut self, id: u64) {
+        let Some(connection) = self.network.get(id) else { return };
+        let (peer, is_worker) = (connection.peer, connection.is_worker);
+        connection.mute_down = true;
+        connection.mute_up = true;
+        let (up, down) = (self.rng.between(100, 2_000_000), self.rng.between(100, 2_000_000));
+        self.at(up, Event::PeerGone { connection: id });
+        if is_worker {
+            if self.nodes[peer].connection == Some(id) {
+                let life = self.nodes[peer].life;
+                self.nodes[peer].connection = None;
+                self.at(down, Event::WorkerLostServer { node: peer, life });
+            }
+        } else {
+            self.at(down, Event::ClientLostServer { client: peer, connection: id });
+        }
+    }
+
+    fn kill_server(&mut self) {
+        if self.server.take().is_none() {
+            return;
+        }
+        self.server_life += 1;
+        let machine = self.rng.chance(self.faults.machine_per_mille);
+        self.journal.crash(machine);
+        self.observers.attempts.machine_lost |= machine;
+        for id in self.network.ids() {
+            let Some(connection) = self.network.close(id) else { continue };
+            let after = self.rng.between(100, 1_000_000);
+            if connection.is_worker {
+                let life = self.nodes[connection.peer].life;
+                if self.nodes[connection.peer].connection == Some(id) {
+                    self.nodes[connection.peer].connection = None;
+                    self.at(after, Event::WorkerLostServer { node: connection.peer, life });
+                }
+            } else {
+                self.at(after, Event::ClientLostServer { client: connection.peer, connection: id });
+            }
+        }
+        let after = self.rng.between(100_000, 90_000_000);
+        self.at(after, Event::StartServer);
+    }
+
+    // From now on nothing bad happens, and there is a node that can run everything.
+    pub(crate) fn heal(&mut self) -> Result<(), String> {
+        self.healed = true;
+        self.start_server()?;
+        for client in &mut self.clients {
+            client.wishes = 0;
+        }
+        let id = self.network.open(0, false, self.now);
+        let close = ClientRequest::CloseJobs { jobs: Selector::All };
+        self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
+        self.network.close(id);
+        let life = self.nodes.len();
+        let mut node = Node::new();
+        // Drawn until it is big enough and stays.
+        loop {
+            node.start(self.now, &mut self.rng);
+            let big = node.worker.as_ref().is_some_and(|worker| worker.is_lasting(4));
+            if big {
+                break;
+            }
+        }
+        let number = node.life;
+        self.nodes.push(node);
+        self.at(1_000, Event::Connect { node: life, life: number });
+        Ok(())
+    }
+}
