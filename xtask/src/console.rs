@@ -59,9 +59,8 @@ pub(crate) fn execute(place: &Place, path: &Path) -> io::Result<PageResult> {
     if ended.status.is_none() {
         result.errors.push(format!("{}: not done within {} s", path.display(), PAGE_LIMIT.as_secs()));
     }
-    for process in leftovers::processes(&place.mark) {
-        result.errors.push(format!("{}: leaves a process: {}", path.display(), process.command));
-        process.kill();
+    for left in leftovers::end_processes(&place.mark) {
+        result.errors.push(format!("{}: {left}", path.display()));
     }
     for directory in [&place.home, &place.tmp] {
         for entry in fs::read_dir(directory)? {

@@ -23,7 +23,9 @@ pub(crate) fn run(place: &Place) -> Result<(), String> {
 pub(crate) fn example(place: &Place, script: &str) -> std::process::Command {
     let search = std::env::var("PATH").unwrap_or_default();
     let mut command = place.command("bash");
-    command.arg(place.root.join(script)).env("PATH", format!("{}:{search}", place.target.join("debug").display()));
+    command
+        .arg(place.root.join(script))
+        .env("PATH", format!("{}:{search}", place.target.join("debug").display()));
     command
 }
 

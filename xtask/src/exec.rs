@@ -36,9 +36,10 @@ pub(crate) fn run(command: &mut Command, limit: Duration, log: &Path, mark: &str
         fs::create_dir_all(parent)?;
     }
     let out = File::create(log)?;
-    let mut child = command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn().map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: {error}", command.get_program().to_string_lossy()))
-    })?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", command.get_program().to_string_lossy()))
+        })?;
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -62,7 +63,12 @@ pub(crate) fn run(command: &mut Command, limit: Duration, log: &Path, mark: &str
 /// # Errors
 /// When it cannot be started, fails or takes longer than `limit`; the text ends with the last lines
 /// of its output.
-pub(crate) fn demand(command: &mut Command, limit: Duration, log: &Path, mark: &str) -> Result<Ended, String> {
+pub(crate) fn demand(
+    command: &mut Command,
+    limit: Duration,
+    log: &Path,
+    mark: &str,
+) -> Result<Ended, String> {
     let ended = run(command, limit, log, mark).map_err(|error| error.to_string())?;
     if ended.is_ok() {
         return Ok(ended);

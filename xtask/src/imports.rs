@@ -23,14 +23,25 @@ const RULES: [(&str, &[&str], &[&str]); 14] = [
     ("hq-client", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
     ("hq", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client", "hq-server", "hq-worker"], &[]),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
-    ("hq-bench", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
+    ("hq-bench", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client"], &[]),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal"], &[]),
     ("xtask", &[], &["tokio"]),
 ];
 
 /// What brings input, output, time, chance or a foreign format into a crate that must be pure.
-const IMPURE: &[&str] =
-    &["tokio", "clap", "serde", "serde_json", "prost", "rustls", "rustix", "libc", "tracing", "getrandom", "tempfile"];
+const IMPURE: &[&str] = &[
+    "tokio",
+    "clap",
+    "serde",
+    "serde_json",
+    "prost",
+    "rustls",
+    "rustix",
+    "libc",
+    "tracing",
+    "getrandom",
+    "tempfile",
+];
 
 /// Checks every crate of the workspace.
 ///
@@ -43,7 +54,9 @@ pub(crate) fn check(place: &Place, findings: &mut Findings) -> Result<(), String
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(&place.root).unwrap_or(manifest).display();
         let Some((_, may, must_not)) = RULES.iter().find(|(of, _, _)| *of == name) else {
-            findings.errors.push(format!("{manifest}: nobody has said what `{name}` may import (xtask/src/imports.rs)"));
+            findings
+                .errors
+                .push(format!("{manifest}: nobody has said what `{name}` may import (xtask/src/imports.rs)"));
             continue;
         };
         for used in dependencies(package) {

@@ -48,17 +48,20 @@ pub(crate) fn processes(mark: &str) -> Vec<Process> {
     found
 }
 
+/// The processes that do not end by themselves in a moment, as sentences; they are killed.
+pub(crate) fn end_processes(mark: &str) -> Vec<String> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE && !processes(mark).is_empty() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let left = processes(mark);
+    left.iter().for_each(Process::kill);
+    left.iter().map(|process| format!("process {} still runs: {}", process.pid, process.command)).collect()
+}
+
 /// What is left of a run, as sentences. Processes are given a moment, then they are killed.
 pub(crate) fn check(place: &Place) -> Vec<String> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE && !processes(&place.mark).is_empty() {
-        thread::sleep(Duration::from_millis(50));
-    }
-    let mut found = Vec::new();
-    for process in processes(&place.mark) {
-        found.push(format!("process {} still runs: {}", process.pid, process.command));
-        process.kill();
-    }
+    let mut found = end_processes(&place.mark);
     for directory in [&place.tmp, &place.home] {
         found.extend(files(directory));
     }

@@ -55,7 +55,8 @@ struct Sources {
 /// # Errors
 /// When `deny.toml` cannot be read or cargo cannot say what the dependencies are.
 pub(crate) fn check(place: &Place, findings: &mut Findings) -> Result<(), String> {
-    let text = fs::read_to_string(place.root.join("deny.toml")).map_err(|error| format!("deny.toml: {error}"))?;
+    let text =
+        fs::read_to_string(place.root.join("deny.toml")).map_err(|error| format!("deny.toml: {error}"))?;
     let deny: Deny = toml::from_str(&text).map_err(|error| format!("deny.toml: {error}"))?;
     let metadata = imports::metadata(place, false)?;
     for package in metadata["packages"].as_array().into_iter().flatten() {

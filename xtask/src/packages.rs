@@ -47,8 +47,12 @@ pub(crate) fn install(place: &Place, log: &Path) -> Result<Outcome, String> {
     // SAFETY: asks for a number.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root || !is_there("apt-get") {
-        let lost: Vec<_> = missing.iter().map(|need| format!("{} (for {})", need.package, need.left_out)).collect();
-        return Ok(Outcome::LeftOut(format!("missing: {}; a package manager installs them", lost.join(", "))));
+        let lost: Vec<_> =
+            missing.iter().map(|need| format!("{} (for {})", need.package, need.left_out)).collect();
+        return Ok(Outcome::LeftOut(format!(
+            "missing: {}; a package manager installs them",
+            lost.join(", ")
+        )));
     }
     // The lists of packages may be missing or old; fetching them first takes a few seconds.
     let mut update = apt_get();

@@ -69,7 +69,10 @@ fn visible(lines: &[&str], block: std::ops::Range<usize>, commands: &mut Vec<Pag
         let line = index;
         let mut text = first.to_owned();
         index += 1;
-        while let Some(more) = lines[..block.end].get(index).and_then(|line| line.strip_prefix("> ").or((*line == ">").then_some(""))) {
+        while let Some(more) = lines[..block.end]
+            .get(index)
+            .and_then(|line| line.strip_prefix("> ").or((*line == ">").then_some("")))
+        {
             text.push('\n');
             text.push_str(more);
             index += 1;
@@ -110,7 +113,8 @@ mod tests {
     #[test]
     fn a_command_in_the_background_is_one() {
         let is_background = |text: &str| {
-            PageCommand { line: 0, text: text.to_owned(), shown: 0..0, exit: 0, is_hidden: false }.is_background()
+            PageCommand { line: 0, text: text.to_owned(), shown: 0..0, exit: 0, is_hidden: false }
+                .is_background()
         };
         assert!(is_background("hq worker start &"));
         assert!(!is_background("a && b"));

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::exec;
 use crate::place::Place;
 use crate::steps::{Outcome, StepResult};
-use crate::exec;
 
 /// How long the tests let it explore.
 const EXPLORE: Duration = Duration::from_secs(180);

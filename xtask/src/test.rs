@@ -34,7 +34,8 @@ pub(crate) struct Options {
 pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
     let changes_before = leftovers::changes(place);
     let mut steps = Steps::new(place);
-    let wanted = |name: &str| options.steps.is_empty() || options.steps.iter().any(|part| name.contains(part));
+    let wanted =
+        |name: &str| options.steps.is_empty() || options.steps.iter().any(|part| name.contains(part));
     for (name, work) in STEPS {
         let is_slow = matches!(name, "simulator" | "cargo-deny");
         if wanted(name) && !(options.quick && is_slow) {
@@ -102,7 +103,11 @@ fn tests(place: &Place, log: &Path, _: &Steps) -> StepResult {
         return Ok(Outcome::Passed(passed, format!("seed {seed}")));
     }
     let tail = exec::tail(&failures(&ended.text));
-    Err(Failure { passed, failed: failed.max(1), text: format!("{tail}\nThe whole output is in {}", log.display()) })
+    Err(Failure {
+        passed,
+        failed: failed.max(1),
+        text: format!("{tail}\nThe whole output is in {}", log.display()),
+    })
 }
 
 // Sums the lines `test result: ok. 3 passed; 0 failed; …`. Tests with a `main` of their own print the
@@ -168,7 +173,9 @@ fn cargo_deny(place: &Place, log: &Path, steps: &Steps) -> StepResult {
     if advisories.is_ok() {
         return Ok(Outcome::Passed(2, String::new()));
     }
-    if advisories.text.contains("failed to fetch advisory database") || advisories.text.contains("failed to load") {
+    if advisories.text.contains("failed to fetch advisory database")
+        || advisories.text.contains("failed to load")
+    {
         return Ok(Outcome::Passed(1, "without advisories: their database is out of reach".to_owned()));
     }
     Err(Failure::from(advisories.text))
@@ -187,7 +194,9 @@ fn deny_program(place: &Place, log: &Path, steps: &Steps) -> Result<Option<PathB
         return Ok(None);
     }
     let mut install: Command = place.cargo("install");
-    install.args(["--quiet", "--locked", "--debug", "--version", DENY_VERSION, "cargo-deny", "--root"]).arg(&tools);
+    install
+        .args(["--quiet", "--locked", "--debug", "--version", DENY_VERSION, "cargo-deny", "--root"])
+        .arg(&tools);
     install.env("CARGO_TARGET_DIR", tools.join("build"));
     exec::demand(&mut install, CARGO_LIMIT, log, &place.mark)?;
     Ok(Some(program))

@@ -12,7 +12,8 @@ const LINES_MAX: usize = 700;
 /// Suffixes of the files whose lines are looked at.
 const TEXTS: [&str; 9] = [".rs", ".md", ".toml", ".sh", ".py", ".proto", ".awk", ".json", "run"];
 /// What no source may contain; put together here, so that this file may name it.
-const UNFINISHED: [&str; 4] = [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("d", "bg!("), concat!("#[ig", "nore")];
+const UNFINISHED: [&str; 4] =
+    [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("d", "bg!("), concat!("#[ig", "nore")];
 
 /// What was found.
 #[derive(Default)]
@@ -85,11 +86,13 @@ fn check_text(path: &Path, text: &str, findings: &mut Findings) {
         return;
     }
     let lines = text.lines().count();
-    findings.note(lines <= LINES_MAX, || format!("{show}: {lines} lines; split it, {LINES_MAX} are the most"));
+    findings
+        .note(lines <= LINES_MAX, || format!("{show}: {lines} lines; split it, {LINES_MAX} are the most"));
     if lines > LINES_WARN && lines <= LINES_MAX {
         findings.warnings.push(format!("{show}: {lines} lines; {LINES_WARN} are enough for one idea"));
     }
-    findings.note(opens_well(text), || format!("{show}: does not open with a `//!` sentence on what it is for"));
+    findings
+        .note(opens_well(text), || format!("{show}: does not open with a `//!` sentence on what it is for"));
     for word in UNFINISHED {
         findings.note(!text.contains(word), || format!("{show}: contains `{word}`"));
     }

@@ -16,9 +16,9 @@ pub(crate) fn agree(shown: &[&str], printed: &[&str]) -> bool {
     match shown {
         [] => printed.is_empty(),
         [ANY_LINES, rest @ ..] => (0..=printed.len()).any(|skipped| agree(rest, &printed[skipped..])),
-        [line, rest @ ..] => {
-            printed.split_first().is_some_and(|(first, others)| line_agrees(line, first) && agree(rest, others))
-        }
+        [line, rest @ ..] => printed
+            .split_first()
+            .is_some_and(|(first, others)| line_agrees(line, first) && agree(rest, others)),
     }
 }
 
@@ -73,7 +73,10 @@ fn date(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let form = b"0000-00-00T00:00:00";
     let has_form = bytes.len() >= form.len()
-        && form.iter().zip(bytes).all(|(form, byte)| if *form == b'0' { byte.is_ascii_digit() } else { form == byte });
+        && form
+            .iter()
+            .zip(bytes)
+            .all(|(form, byte)| if *form == b'0' { byte.is_ascii_digit() } else { form == byte });
     let rest = has_form.then(|| &text[form.len()..])?;
     let fraction = rest.strip_prefix('.').map_or(0, |digits| 1 + leading_digits(digits));
     Some(form.len() + fraction + usize::from(rest[fraction..].starts_with('Z')))
@@ -86,7 +89,10 @@ fn duration(text: &str) -> Option<usize> {
         length += 1 + leading_digits(fraction);
     }
     let rest = &text[length..];
-    let rest = rest.strip_prefix(' ').filter(|rest| rest.starts_with("ms") || rest.starts_with("s ")).unwrap_or(rest);
+    let rest = rest
+        .strip_prefix(' ')
+        .filter(|rest| rest.starts_with("ms") || rest.starts_with("s "))
+        .unwrap_or(rest);
     let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
     UNITS.contains(&&rest[..letters]).then(|| text.len() - rest.len() + letters)
 }
@@ -101,7 +107,8 @@ mod tests {
 
     #[track_caller]
     fn check(shown: &str, printed: &str, expected: bool) {
-        let (shown_lines, printed_lines): (Vec<_>, Vec<_>) = (shown.lines().collect(), printed.lines().collect());
+        let (shown_lines, printed_lines): (Vec<_>, Vec<_>) =
+            (shown.lines().collect(), printed.lines().collect());
         assert_eq!(agree(&shown_lines, &printed_lines), expected, "{shown:?} against {printed:?}");
     }
 

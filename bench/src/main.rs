@@ -1,0 +1,102 @@
+//! Speed and memory of the program as ratios: each number beside a peer or a limit of the machine that
+//! is measured in the same run.
+//!
+//! Everything goes through the public program, but for simulated workers, which speak its protocol.
+
+// A benchmark's result is what it prints.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod cluster;
+mod idle;
+mod latency;
+mod measure;
+mod null;
+mod peers;
+mod row;
+mod spawn;
+mod startup;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cluster::Bench;
+use crate::row::{Row, Trouble};
+
+/// Measures speed and memory as ratios
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// The program to measure
+    #[arg(long, hide = true)]
+    hq: PathBuf,
+    /// Write the results as JSON, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Only list the benchmarks
+    #[arg(long)]
+    list: bool,
+    /// A tenth of the tasks: shows whether everything works, proves nothing
+    #[arg(long)]
+    quick: bool,
+    /// Only these benchmarks
+    names: Vec<String>,
+}
+
+/// A benchmark: its name, what it measures, and how.
+type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
+
+const ALL: [Benchmark; 9] = [
+    ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
+    ("encryption", "the null array encrypted against plain", null::encryption),
+    ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
+    ("spawn", "50 000 programs against a bare spawn-and-wait loop", spawn::run),
+    ("latency", "one program with `submit --wait` on an idle server", latency::one),
+    ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
+    ("idle", "a server with 1 000 idle workers", idle::run),
+    ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
+    ("peers", "2 000 programs with other tools", peers::run),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        for (name, what, _) in ALL {
+            println!("{name:<14} {what}");
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(unknown) = arguments.names.iter().find(|name| !ALL.iter().any(|known| known.0 == *name)) {
+        eprintln!("error: there is no benchmark `{unknown}`; --list shows those there are");
+        return ExitCode::from(2);
+    }
+    let bench = Bench { hq: arguments.hq, is_quick: arguments.quick };
+    let mut rows = Vec::new();
+    let mut is_fine = true;
+    row::print_head();
+    for (name, _, measure) in ALL {
+        if !arguments.names.is_empty() && !arguments.names.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        match measure(&bench) {
+            Ok(measured) => {
+                for row in measured {
+                    row::print(&row);
+                    rows.push(row);
+                }
+            }
+            Err(error) => {
+                eprintln!("error: {name}: {error}");
+                is_fine = false;
+            }
+        }
+    }
+    if let Some(path) = arguments.json
+        && let Err(error) = std::fs::write(&path, row::json(&rows))
+    {
+        eprintln!("error: {}: {error}", path.display());
+        is_fine = false;
+    }
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

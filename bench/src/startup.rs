@@ -1,0 +1,73 @@
+//! How fast commands begin and end: against an empty program.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hq_client::Session;
+use hq_core::client_messages::ClientRequest;
+use hq_model::job::{Target, TaskIds};
+use hq_model::{Entries, JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
+
+use crate::cluster::Bench;
+use crate::measure::median;
+use crate::row::{Row, Trouble};
+
+/// How often each is started.
+const STARTS: u32 = 200;
+/// No command may take longer.
+const MOST_S: f64 = 0.05;
+
+/// `hq --version` and `hq job list`, with 10 000 waiting jobs in the server, in turns with an empty program.
+///
+/// # Errors
+/// When the cluster does not do what it should.
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+    let jobs = bench.tasks(10_000);
+    let cluster = bench.cluster(&[], 0, &[])?;
+    let mut session = Session::connect(&cluster.server_dir())?;
+    for _ in 0..jobs {
+        let submit = Submit {
+            target: Target::New(JobSpec { name: "waiting".to_owned(), max_fails: None }),
+            ids: TaskIds::Next(1),
+            entries: Entries::default(),
+            spec: Arc::new(TaskSpec {
+                args: vec![b"true".to_vec()],
+                requests: vec![one_cpu()?],
+                ..TaskSpec::default()
+            }),
+            submit_dir: b"/".to_vec(),
+        };
+        let key = hq_client::session::request_key()?;
+        session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;
+    }
+    let (mut empty, mut version, mut list) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.tasks(STARTS) {
+        empty.push(time(&mut Command::new("/bin/true"))?);
+        version.push(time(&mut cluster.command(&["--version"]))?);
+        list.push(time(&mut cluster.command(&["job", "list"]))?);
+    }
+    let (empty, version, list) = (median(empty), median(version), median(list));
+    let row = |name: &str, seconds: f64| {
+        let value = format!("{:.2} ms, an empty program {:.2} ms", seconds * 1e3, empty * 1e3);
+        // Over 50 ms nothing is met, whatever the machine's own start takes.
+        let ratio_max = if seconds < MOST_S { 3.0 } else { 0.0 };
+        Row::at_most(name, value, "below 3 × an empty program, 50 ms", seconds / empty, ratio_max)
+    };
+    Ok(vec![row("startup: hq --version", version), row(&format!("startup: job list, {jobs} jobs"), list)])
+}
+
+fn one_cpu() -> Result<Request, Trouble> {
+    let amount = request::parse_amount("cpus", "1")?;
+    let resources = vec![ResourceRequest { name: "cpus".to_owned(), amount }];
+    Ok(Request { resources, weight: request::WEIGHT_NEUTRAL, ..Request::default() })
+}
+
+fn time(command: &mut Command) -> Result<Duration, Trouble> {
+    let begun = Instant::now();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    let elapsed = begun.elapsed();
+    let name = Path::new(command.get_program()).display().to_string();
+    if status.success() { Ok(elapsed) } else { Err(format!("{name} ended with {status}").into()) }
+}

@@ -1,0 +1,154 @@
+//! What must hold for any bytes that a stranger sends and any text that a user writes: nothing panics,
+//! memory stays bounded, and what is understood is said again in a way that is understood the same.
+//!
+//! One function per fuzzing target. `fuzz/fuzz_targets` calls them with the fuzzer's bytes, the test
+//! `replay` with the corpora.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use hq_model::task::{CrashLimit, RetryOn};
+use hq_model::worker::{Executor, Manager, OnServerLost};
+use hq_model::{
+    Amount, IdSet, JobState, Policy, TaskState, duration, memory, request, resources, selector::Selector,
+    signal,
+};
+use hq_net::{AccessFile, Role};
+use hq_proto as proto;
+
+/// A target: its name, and what it does with bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 9] = [
+    ("frames", frames),
+    ("hello", hello),
+    ("client_request", client_request),
+    ("client_response", client_response),
+    ("to_worker", to_worker),
+    ("from_worker", from_worker),
+    ("record", record),
+    ("access_file", access_file),
+    ("grammar", grammar),
+];
+
+/// Frames from a stream; each frame is sent again and comes out the same.
+pub fn frames(bytes: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime needs nothing from the system").block_on(async {
+        let input = std::io::Cursor::new(bytes.to_vec());
+        let (_, mut receiver) = hq_net::frames_over(input, tokio::io::sink(), Role::Worker);
+        let mut count = 0;
+        while let Ok(Some(frame)) = receiver.next().await {
+            assert!(frame.len() <= bytes.len(), "a frame holds no more than what was read");
+            count += 1;
+        }
+        assert!(count <= bytes.len() / 4, "every frame has a header");
+    });
+}
+
+/// A hello.
+pub fn hello(bytes: &[u8]) {
+    if let Ok(hello) = proto::decode_hello(bytes) {
+        let again = proto::decode_hello(&proto::encode_hello(&hello)).map_err(|error| error.to_string());
+        assert_eq!(format!("{again:?}"), format!("{:?}", Ok::<_, String>(&hello)));
+    }
+}
+
+/// A request of a client.
+pub fn client_request(bytes: &[u8]) {
+    if let Ok((number, request)) = proto::decode_client_request(bytes) {
+        let again = proto::decode_client_request(&proto::encode_client_request(number, &request));
+        same(again, &(number, request));
+    }
+}
+
+/// An answer to a client.
+pub fn client_response(bytes: &[u8]) {
+    if let Ok((number, response)) = proto::decode_client_response(bytes) {
+        let again = proto::decode_client_response(&proto::encode_client_response(number, &response));
+        same(again, &(number, response));
+    }
+}
+
+/// A message to a worker.
+pub fn to_worker(bytes: &[u8]) {
+    if let Ok(message) = proto::decode_to_worker(bytes) {
+        same(proto::decode_to_worker(&proto::encode_to_worker(&message)), &message);
+    }
+}
+
+/// A message from a worker.
+pub fn from_worker(bytes: &[u8]) {
+    if let Ok(message) = proto::decode_from_worker(bytes) {
+        same(proto::decode_from_worker(&proto::encode_from_worker(&message)), &message);
+    }
+}
+
+/// A record of the journal.
+pub fn record(bytes: &[u8]) {
+    if let Ok((at, record)) = proto::decode_record(bytes) {
+        same(proto::decode_record(&proto::encode_record(at, &record)), &(at, record));
+    }
+}
+
+/// An access file.
+pub fn access_file(bytes: &[u8]) {
+    if let Ok(file) = AccessFile::parse(bytes) {
+        assert_eq!(AccessFile::parse(file.to_json().as_bytes()).as_ref(), Ok(&file));
+        for role in [None, Some(Role::Client), Some(Role::Worker)] {
+            let part = file.without_server_keys(role);
+            assert_eq!(AccessFile::parse(part.to_json().as_bytes()), Ok(part));
+        }
+    }
+}
+
+/// Every text that a user may write: ranges, selectors, amounts, resources, durations, words.
+pub fn grammar(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    reads_back::<IdSet>(text);
+    reads_back::<Amount>(text);
+    reads_back::<Selector>(text);
+    reads_back::<RetryOn>(text);
+    reads_back::<CrashLimit>(text);
+    reads_back::<JobState>(text);
+    reads_back::<TaskState>(text);
+    reads_back::<Policy>(text);
+    reads_back::<OnServerLost>(text);
+    reads_back::<Manager>(text);
+    reads_back::<Executor>(text);
+    if let Ok(time) = duration::parse(text) {
+        assert_eq!(duration::parse(&duration::format(time)).ok(), Some(time), "{text:?}");
+    }
+    if let Ok(amount) = memory::parse(text) {
+        assert_eq!(memory::parse(&memory::format(amount)).ok(), Some(amount), "{text:?}");
+    }
+    for resource in ["cpus", "mem", "gpus/nvidia"] {
+        if let Ok(amount) = request::parse_amount(resource, text) {
+            assert_eq!(request::parse_amount(resource, &amount.to_string()).ok(), Some(amount), "{text:?}");
+        }
+        if let Ok(pool) = resources::parse_pool(resource, text) {
+            let printed = pool.kind.to_string();
+            let again = resources::parse_pool(resource, &printed);
+            assert_eq!(again.ok().as_ref(), Some(&pool), "{text:?} as {printed:?}");
+        }
+    }
+    let _ = resources::parse_coupling(text);
+    let _ = request::check_name(text);
+    let _ = signal::parse(text);
+    let names = hq_model::pattern::names(bytes);
+    let expanded = hq_model::pattern::expand(bytes, &|_| None);
+    assert_eq!(expanded, bytes, "unknown placeholders stay: {names:?}");
+}
+
+fn same<T: PartialEq + Debug, E: Debug>(again: Result<T, E>, first: &T) {
+    let again = again.expect("what was encoded is decoded");
+    assert_eq!(&again, first, "what was said is understood the same");
+}
+
+fn reads_back<T: FromStr + Display + PartialEq + Debug>(text: &str) {
+    if let Ok(value) = text.parse::<T>() {
+        let printed = value.to_string();
+        assert_eq!(printed.parse::<T>().ok().as_ref(), Some(&value), "{text:?} as {printed:?}");
+    }
+}
