@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask demo|test|sim|bench|gen|tidy`.
+//! Chores of the workspace: `cargo xtask demo|test|sim|bench|docs|gen|tidy`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
@@ -52,6 +52,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Execute the console blocks of the documents and compare what they print.
+    Docs,
     /// Check files and folders against the house rules.
     Tidy,
 }
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Chore::Sim { arguments } => steps::sim(&root, &arguments),
         Chore::Bench { rows } => bench::run(&root, &rows),
         Chore::Gen { check } => generate(&root, check),
+        Chore::Docs => consoles::run(&root),
         Chore::Tidy => tidy::run(&root),
     };
     match result {
