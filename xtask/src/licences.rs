@@ -118,7 +118,7 @@ fn all_of(rest: &mut &[&str], allowed: &[&str]) -> bool {
 
 fn licence(rest: &mut &[&str], allowed: &[&str]) -> bool {
     match *rest {
-        ["(", ref tail @ ..] => {
+        ["(", tail @ ..] => {
             *rest = tail;
             let is_met = any_of(rest, allowed);
             if let [")", tail @ ..] = rest {
@@ -127,13 +127,13 @@ fn licence(rest: &mut &[&str], allowed: &[&str]) -> bool {
             }
             false
         }
-        [name, "WITH", exception, ref tail @ ..] => {
+        [name, "WITH", exception, tail @ ..] => {
             *rest = tail;
             allowed.contains(&format!("{name} WITH {exception}").as_str())
         }
-        [name, ref tail @ ..] => {
+        [name, tail @ ..] => {
             *rest = tail;
-            allowed.contains(&name)
+            allowed.contains(name)
         }
         [] => false,
     }

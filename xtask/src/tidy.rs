@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::place::Place;
-use crate::{imports, licences};
+use crate::{codes, imports, licences};
 
 /// Lines a file may have before its reader is warned, and before it is refused.
 const LINES_WARN: usize = 500;
@@ -66,6 +66,7 @@ pub(crate) fn check(place: &Place) -> Result<Findings, String> {
     }
     imports::check(place, &mut findings)?;
     licences::check(place, &mut findings)?;
+    codes::check(place, &mut findings)?;
     Ok(findings)
 }
 
