@@ -328,3 +328,142 @@ impl Block {
 fn variable_name(resource: &str) -> String {
     resource.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use hq_core::worker::Allocation;
+    use hq_core::worker_messages::TemplateId;
+    use hq_model::{
+        Amount, AmountRequest, Instance, JobId, Policy, Request, ResourcePool, ResourceRequest, TaskId,
+        TaskRef,
+    };
+
+    use super::*;
+
+    const BASE: [&str; 6] = [
+        "PATH=/bin",
+        "CUDA_VISIBLE_DEVICES=4,5",
+        "ROCR_VISIBLE_DEVICES=4,5",
+        "HIP_VISIBLE_DEVICES=0",
+        "OMP_NUM_THREADS=64",
+        "HOME=/h",
+    ];
+
+    /// The variables that a task gets when it asks for one of `pool` and got the first of it.
+    fn variables(asked: &str, pool: u32, user: &[(&str, &str)]) -> Vec<String> {
+        let indexed = |name: &str, labels: [&str; 2]| ResourcePool {
+            name: name.into(),
+            kind: PoolKind::Groups(vec![labels.map(str::to_owned).to_vec()]),
+        };
+        let pools = vec![indexed(CPUS, ["7", "8"]), indexed(AMD, ["4", "5"]), indexed(NVIDIA, ["4", "5"])];
+        let resources = WorkerResources { pools, coupling: Vec::new() };
+        let keys = AccessKeys::new(Path::new("/s")).expect("randomness");
+        let base = BASE.iter().map(|v| v.as_bytes().to_vec()).collect();
+        let node = Node::new(base, b"/bin/hq".into(), b"/w".into(), keys, &resources);
+        let one = AmountRequest::Some(Amount::whole(1), Policy::Compact);
+        let resources = vec![ResourceRequest { name: asked.into(), amount: one }];
+        let spec = TaskSpec {
+            args: vec![b"true".into()],
+            env: user.iter().map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec())).collect(),
+            requests: vec![Request { resources, ..Request::default() }],
+            ..TaskSpec::default()
+        };
+        let template = Arc::new(Template {
+            id: TemplateId { job: JobId(1), submit: 0 },
+            spec: Arc::new(spec),
+            submit_dir: b"/d".into(),
+        });
+        let start = Start {
+            task: TaskRef::new(JobId(1), TaskId(2)),
+            instance: Instance(0),
+            template: template.clone(),
+            entry: None,
+            variant: 0,
+            allocation: Allocation {
+                resources: vec![AllocatedResource {
+                    pool,
+                    amount: Amount::whole(1),
+                    indices: vec![(0, 10_000)],
+                }],
+            },
+        };
+        let variant = VariantEnvironment::new(&template.spec, &template, 0, &node);
+        let mut block = ByteString::new();
+        variant.append(&mut block, &Values { start: &start, server_uid: "u", cwd: b"/d" }, &node, b"");
+        let base = node.base.iter().enumerate().filter(|(i, _)| !variant.dropped.contains(&(*i as u32)));
+        let all = base.map(|(_, v)| v.as_slice()).chain(crate::prepare::strings(&block));
+        let mut all: Vec<String> = all.map(|v| String::from_utf8_lossy(v).into_owned()).collect();
+        all.retain(|v| !v.starts_with("HQ"));
+        all.sort();
+        all
+    }
+
+    fn check(asked: &str, pool: u32, user: &[(&str, &str)], expected: &[&str]) {
+        assert_eq!(variables(asked, pool, user), expected, "{asked}");
+    }
+
+    #[test]
+    fn a_task_sees_the_devices_it_was_given_and_no_others() {
+        check(
+            CPUS,
+            0,
+            &[],
+            &[
+                "CUDA_VISIBLE_DEVICES=4,5",
+                "HIP_VISIBLE_DEVICES=0",
+                "HOME=/h",
+                "OMP_NUM_THREADS=1",
+                "PATH=/bin",
+                "ROCR_VISIBLE_DEVICES=4,5",
+            ],
+        );
+        let nvidia = [
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES=4",
+            "HIP_VISIBLE_DEVICES=0",
+            "HOME=/h",
+            "OMP_NUM_THREADS=64",
+            "PATH=/bin",
+            "ROCR_VISIBLE_DEVICES=4,5",
+        ];
+        check(NVIDIA, 2, &[], &nvidia);
+        // Those of the worker would narrow the choice again.
+        check(AMD, 1, &[], &["HOME=/h", "OMP_NUM_THREADS=64", "PATH=/bin", "ROCR_VISIBLE_DEVICES=4"]);
+        check(
+            GPUS,
+            1,
+            &[],
+            &[
+                "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                "HOME=/h",
+                "OMP_NUM_THREADS=64",
+                "PATH=/bin",
+                "ROCR_VISIBLE_DEVICES=4",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_the_user_sets_stays() {
+        let user = [("OMP_NUM_THREADS", "3"), ("PATH", "/mine"), ("HQ_JOB_ID", "9")];
+        check(
+            CPUS,
+            0,
+            &user,
+            &[
+                "CUDA_VISIBLE_DEVICES=4,5",
+                "HIP_VISIBLE_DEVICES=0",
+                "HOME=/h",
+                "OMP_NUM_THREADS=3",
+                "PATH=/mine",
+                "ROCR_VISIBLE_DEVICES=4,5",
+            ],
+        );
+        let cuda = variables(NVIDIA, 2, &[("CUDA_VISIBLE_DEVICES", "0")]);
+        assert!(cuda.contains(&"CUDA_VISIBLE_DEVICES=0".to_owned()));
+        assert!(!cuda.contains(&"CUDA_VISIBLE_DEVICES=4".to_owned()));
+    }
+}

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-/// Most threads of the launcher that start tasks. Each is blocked while a new process gets to its
-/// `exec`; more of them do not start more tasks a second, but one that hangs on a dead file system
-/// leaves the others working.
-pub const SPAWNERS_MAX: usize = 4;
+/// Most threads of the launcher that start tasks at first, one a CPU. Each is blocked while a new process gets to
+/// its `exec`.
+pub const SPAWNERS_FIRST: usize = 4;
+/// Most of them when all hang (a pipe that nobody reads, a file system that does not answer); then tasks wait.
+pub const SPAWNERS_MAX: usize = 64;
+/// They hang when all are at the same orders after this time.
+pub const SPAWNERS_LOOK: Duration = Duration::from_millis(500);
 /// Orders and reports larger than this travel to and from the launcher in an anonymous file, in bytes.
 pub const PACKET_MAX: usize = 48 << 10;
 /// Most reports in one packet from the launcher; more make another packet.

@@ -38,13 +38,18 @@ pub fn run(options: WorkerOptions, launcher: Launcher) -> Result<WorkerEnd, Work
         .enable_all()
         .build()
         .map_err(|source| WorkerError::System { what: "no event loop", source })?;
-    let result = runtime.block_on(async {
+    // As a task: waking the outermost future costs a system call each time.
+    let turns = async {
         let mut turns = Turns::new(options, launcher)?;
         turns.run().await
-    });
+    };
+    let result = runtime.block_on(async { tokio::spawn(turns).await });
     // A name being looked up must not hold up the end.
     runtime.shutdown_background();
-    result
+    match result {
+        Ok(result) => result,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 struct Turns {
@@ -67,7 +72,7 @@ struct Turns {
 }
 
 enum Link {
-    Down(Pin<Box<dyn Future<Output = Result<Connection, WorkerError>>>>),
+    Down(Pin<Box<dyn Future<Output = Result<Connection, WorkerError>> + Send>>),
     Up(Box<Connection>),
 }
 

@@ -34,6 +34,8 @@ fn main() {
                 a_signal_before_the_start_is_delivered_after_it,
             ),
             ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
+            ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
+            ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
             ("much_output_goes_to_its_file", much_output_goes_to_its_file),
             ("both_channels_share_one_file", both_channels_share_one_file),
             ("bytes_that_are_no_text_pass", bytes_that_are_no_text_pass),
@@ -204,6 +206,34 @@ fn what_a_task_leaves_behind_is_killed(lab: &mut Lab) {
     let pids: Vec<i32> = output.lines().map(|line| line.parse().expect("a process id")).collect();
     assert_eq!(pids.len(), 2);
     pids.into_iter().for_each(assert_gone);
+}
+
+fn a_start_that_hangs_can_be_killed(lab: &mut Lab) {
+    let dir = temp();
+    // Opening a pipe that nobody reads waits for a reader.
+    let pipe = pipe(dir.path());
+    let slot = lab.start(&Task { args: &[b"/bin/true"], stdout: bytes(&pipe), ..Task::default() });
+    lab.launcher.signal(slot, libc::SIGTERM as u8);
+    lab.launcher.signal(slot, libc::SIGKILL as u8);
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    assert_eq!(lab.wait(slot).end, End::Signaled(9));
+}
+
+fn starts_that_hang_do_not_hold_up_others(lab: &mut Lab) {
+    let dir = temp();
+    let pipe = pipe(dir.path());
+    let hanging = Task { args: &[b"/bin/echo", b"line"], stdout: bytes(&pipe), ..Task::default() };
+    let slots: Vec<Slot> = (0..9).map(|i| Slot { index: 60 + i, generation: 1 }).collect();
+    slots.iter().for_each(|slot| lab.start_as(*slot, &hanging));
+    assert_eq!(lab.shell("exit 0"), End::Exited(0));
+    let lines = fs::read_to_string(&pipe).expect("readable");
+    assert!(lines.starts_with("line\n"), "{lines}");
+    for slot in slots {
+        lab.launcher.signal(slot, libc::SIGKILL as u8);
+        assert!(lab.launcher.flush().expect("a living launcher"));
+        let end = lab.wait(slot).end;
+        assert!(matches!(end, End::Exited(0) | End::Signaled(9 | 13)), "{end:?}");
+    }
 }
 
 fn much_output_goes_to_its_file(lab: &mut Lab) {

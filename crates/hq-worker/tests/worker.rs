@@ -45,6 +45,11 @@ fn main() {
             ("a_task_speaks_through_its_worker", a_task_speaks_through_its_worker),
             ("tasks_outlive_their_server", tasks_outlive_their_server),
             ("an_interrupted_worker_ends_its_tasks", an_interrupted_worker_ends_its_tasks),
+            ("a_second_interrupt_ends_a_worker_at_once", a_second_interrupt_ends_a_worker_at_once),
+            (
+                "a_worker_that_looks_for_its_server_can_be_ended",
+                a_worker_that_looks_for_its_server_can_be_ended,
+            ),
             ("a_canceled_task_is_ended", a_canceled_task_is_ended),
             ("many_tasks_that_do_nothing", many_tasks_that_do_nothing),
             ("without_a_server_there_is_no_worker", without_a_server_there_is_no_worker),
@@ -538,15 +543,49 @@ fn an_interrupted_worker_ends_its_tasks(_: &mut ()) {
         let spec = spec(&["sh", "-c", "trap 'echo ended >end; exit 1' TERM; echo >begun; sleep 1000 & wait"]);
         connection.run(spec, &dir, IdSet::range(1, 1), &[]).await;
         fs::read(dir.join("begun")).expect("readable");
-        for signal in [libc::SIGHUP, libc::SIGTERM] {
-            // SAFETY: a plain system call on a child of ours.
-            assert_eq!(unsafe { libc::kill(hello.config.pid as i32, signal) }, 0);
-        }
+        // SAFETY: a plain system call on a child of ours.
+        assert_eq!(unsafe { libc::kill(hello.config.pid as i32, libc::SIGHUP) }, 0);
+        interrupt(hello.config.pid);
         let mut seen = Seen::default();
         connection.until_ended(&mut seen, 1).await;
         assert_eq!(seen.interrupted, IdSet::range(1, 1));
         assert_eq!(fs::read(dir.join("end")).expect("it was asked politely"), b"ended\n");
         while connection.next().await.is_some() {}
+        assert_eq!(server.ended(), "Interrupted");
+    });
+}
+
+fn interrupt(pid: u32) {
+    // SAFETY: a plain system call on a child of ours.
+    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGTERM) }, 0);
+}
+
+fn a_second_interrupt_ends_a_worker_at_once(_: &mut ()) {
+    block_on(async {
+        let server = Server::start("process");
+        let dir = server.dir.path().to_owned();
+        let (mut connection, hello) = server.welcome().await;
+        named_pipe(&dir.join("pipe"));
+        let script = "trap 'echo asked >pipe' TERM; echo $$ >pipe; while :; do sleep 1000 & wait; done";
+        let mut spec = spec(&["sh", "-c", script]);
+        spec.kill_grace = Duration::from_secs(1000);
+        connection.run(spec, &dir, IdSet::range(1, 1), &[]).await;
+        let task: i32 =
+            fs::read_to_string(dir.join("pipe")).expect("readable").trim().parse().expect("an id");
+        interrupt(hello.config.pid);
+        assert_eq!(fs::read(dir.join("pipe")).expect("readable"), b"asked\n");
+        interrupt(hello.config.pid);
+        assert_eq!(server.ended(), "Interrupted");
+        // SAFETY: a plain system call that changes nothing.
+        assert_eq!(unsafe { libc::kill(task, 0) }, -1, "the task is gone with its worker");
+    });
+}
+
+fn a_worker_that_looks_for_its_server_can_be_ended(_: &mut ()) {
+    block_on(async {
+        let server = Server::start("process");
+        let (_connecting, _) = server.listener.accept().await;
+        interrupt(server.worker.as_ref().expect("it was started").id());
         assert_eq!(server.ended(), "Interrupted");
     });
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -15,6 +15,8 @@ use std::time::Instant;
 use super::wire::{End, Ended, SignalOrder, Slot};
 use super::{reap, spawn};
 use crate::limits;
+
+const ONE: u64 = 1;
 
 /// What all threads of the launcher share.
 #[derive(Debug)]
@@ -33,13 +35,29 @@ pub(super) struct Shared {
     spawners_busy: AtomicUsize,
     /// Counts processes that were made; changes under the table's lock.
     started_count: AtomicU64,
-    /// The process that each spawner is just making; written by the kernel before that process runs.
-    pub(super) newborn: Vec<AtomicI32>,
+    /// What each spawner is at; as many as there may ever be.
+    pub(super) spawners: Vec<Spawning>,
+    /// How many spawners there are.
+    spawners_count: AtomicUsize,
+    /// Wakes the control thread when all spawners are busy and it does not look at them already.
+    all_busy: OwnedFd,
+    is_watched: AtomicBool,
     table: Mutex<Table>,
     /// Something was started while there were no processes to wait for.
     started: Condvar,
     /// There are no processes any more.
     childless: Condvar,
+}
+
+/// What a spawner is at.
+#[derive(Debug, Default)]
+pub(super) struct Spawning {
+    /// The process it is just making; written by the kernel before that process runs.
+    pub(super) newborn: AtomicI32,
+    /// The start it works at, 0 when it waits for orders.
+    slot: AtomicU64,
+    /// That start is to be killed; the new process looks here before it does anything that may hang.
+    pub(super) is_killed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -99,24 +117,36 @@ impl Shared {
     }
 
     /// A spawner begins with an order. False when the launcher is closing and nothing may start.
-    pub(super) fn begin(&self) -> bool {
-        self.spawners_busy.fetch_add(1, Ordering::SeqCst);
+    pub(super) fn begin(&self, spawner: usize, slot: Slot) -> bool {
+        let busy = self.spawners_busy.fetch_add(1, Ordering::SeqCst) + 1;
+        let spawning = &self.spawners[spawner];
+        spawning.is_killed.store(false, Ordering::SeqCst);
+        spawning.slot.store(slot.as_number(), Ordering::SeqCst);
+        if i32::from(self.lock().slot(slot).pending_signal) == libc::SIGKILL {
+            spawning.is_killed.store(true, Ordering::SeqCst);
+        }
         if self.closing.load(Ordering::SeqCst) {
-            self.done();
+            self.done(spawner);
             return false;
+        }
+        let is_last = busy == self.spawners_count.load(Ordering::SeqCst);
+        if is_last && !self.is_watched.swap(true, Ordering::SeqCst) {
+            // SAFETY: eight bytes, as an event counter takes them.
+            unsafe { libc::write(self.all_busy.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
         }
         true
     }
 
     /// A spawner is done with its order.
-    pub(super) fn done(&self) {
+    pub(super) fn done(&self, spawner: usize) {
+        self.spawners[spawner].slot.store(0, Ordering::SeqCst);
         self.spawners_busy.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Enters a process that has reached its program. Gives a report when it has ended already.
     pub(super) fn enter(&self, spawner: usize, pid: i32, slot: Slot, started: Instant) -> Option<Ended> {
         let mut table = self.lock();
-        self.newborn[spawner].store(0, Ordering::SeqCst);
+        self.spawners[spawner].newborn.store(0, Ordering::SeqCst);
         let running = Running { slot, started };
         if let Some(exit) = table.early.remove(&pid) {
             table.slot(slot).ended = true;
@@ -136,7 +166,7 @@ impl Shared {
     /// Forgets a process that never reached its program; it has been or is being reaped as a stranger.
     pub(super) fn abandon(&self, spawner: usize, pid: i32) {
         let mut table = self.lock();
-        self.newborn[spawner].store(0, Ordering::SeqCst);
+        self.spawners[spawner].newborn.store(0, Ordering::SeqCst);
         table.early.remove(&pid);
         self.wake_reaper(&table);
     }
@@ -167,7 +197,7 @@ impl Shared {
         }
         // A spawner that has not come to enter its process will find the end here; it takes its
         // number from `newborn` under this lock.
-        if self.newborn.iter().any(|newborn| newborn.load(Ordering::SeqCst) == pid) {
+        if self.spawners.iter().any(|spawning| spawning.newborn.load(Ordering::SeqCst) == pid) {
             table.early.insert(pid, exit);
             return Who::Newborn;
         }
@@ -194,7 +224,8 @@ impl Shared {
 
     /// Delivers a signal, now or as soon as the task has started.
     fn signal(&self, order: SignalOrder) {
-        let mut table = self.lock();
+        let mut guard = self.lock();
+        let table = &mut *guard;
         let state = table.slot(order.slot);
         if state.generation != order.slot.generation || state.ended {
             return;
@@ -206,7 +237,42 @@ impl Shared {
             if i32::from(state.pending_signal) != libc::SIGKILL {
                 state.pending_signal = order.signal;
             }
+            if i32::from(order.signal) == libc::SIGKILL {
+                self.kill_newborn(table, order.slot);
+            }
         }
+    }
+
+    /// Kills a process that may hang before it has come to its program: in a pipe that nobody reads, on a
+    /// file system that does not answer.
+    fn kill_newborn(&self, table: &Table, slot: Slot) {
+        let at_it = |spawning: &&Spawning| spawning.slot.load(Ordering::SeqCst) == slot.as_number();
+        if let Some(spawning) = self.spawners.iter().find(at_it) {
+            spawning.is_killed.store(true, Ordering::SeqCst);
+            let pid = spawning.newborn.load(Ordering::SeqCst);
+            if pid != 0 && !table.early.contains_key(&pid) {
+                // SAFETY: a plain system call. The process has not been reaped: its end would be in `early`.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
+    }
+
+    /// The orders that spawners have in hand.
+    fn in_hand(&self) -> Vec<u64> {
+        let count = self.spawners_count.load(Ordering::SeqCst);
+        self.spawners[..count].iter().map(|spawning| spawning.slot.load(Ordering::SeqCst)).collect()
+    }
+
+    /// Adds spawners. False when the system refuses a thread.
+    fn add_spawners(&'static self, count: usize) -> bool {
+        let first = self.spawners_count.load(Ordering::SeqCst);
+        for number in first..(first + count).min(self.spawners.len()) {
+            if thread("spawner", move || spawn::run(self, number)).is_err() {
+                return false;
+            }
+            self.spawners_count.store(number + 1, Ordering::SeqCst);
+        }
+        true
     }
 
     /// Ends everything that descends from the launcher, then the launcher.
@@ -217,6 +283,9 @@ impl Shared {
         loop {
             for pid in table.running.keys() {
                 kill_group(*pid, libc::SIGKILL);
+            }
+            for slot in self.in_hand().into_iter().filter(|slot| *slot != 0) {
+                self.kill_newborn(&table, Slot::from_number(slot));
             }
             drop(table);
             kill_descendants(self.pid);
@@ -258,7 +327,9 @@ pub(super) fn kill_group(group: i32, signal: i32) {
 /// The launcher's whole life. `environment` is what tasks start from.
 pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) -> ! {
     prepare(&[orders.as_raw_fd(), control.as_raw_fd()]);
-    let spawners = std::thread::available_parallelism().map_or(1, usize::from).clamp(2, limits::SPAWNERS_MAX);
+    // SAFETY: a plain system call; the new descriptor is ours.
+    let all_busy = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     // Leaked because the threads live as long as the process.
     let shared: &'static Shared = Box::leak(Box::new(Shared {
         orders,
@@ -269,14 +340,16 @@ pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) 
         closing: AtomicBool::new(false),
         spawners_busy: AtomicUsize::new(0),
         started_count: AtomicU64::new(0),
-        newborn: (0..spawners).map(|_| AtomicI32::new(0)).collect(),
+        spawners: (0..limits::SPAWNERS_MAX).map(|_| Spawning::default()).collect(),
+        spawners_count: AtomicUsize::new(0),
+        all_busy,
+        is_watched: AtomicBool::new(false),
         table: Mutex::default(),
         started: Condvar::new(),
         childless: Condvar::new(),
     }));
-    let mut threads = vec![thread("reaper", move || reap::run(shared))];
-    threads.extend((0..spawners).map(|number| thread("spawner", move || spawn::run(shared, number))));
-    if threads.iter().any(Result::is_err) {
+    let has_reaper = thread("reaper", move || reap::run(shared)).is_ok();
+    if !has_reaper || !shared.add_spawners(cpus.clamp(2, limits::SPAWNERS_FIRST)) {
         // The worker sees the end of the socket and says that its launcher is gone.
         std::process::exit(1);
     }
@@ -289,25 +362,63 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<(
 }
 
 fn control_loop(shared: &'static Shared) -> ! {
-    let mut buffer = [0u8; SignalOrder::BYTES];
+    // The orders in hand when all spawners were busy at the last look.
+    let mut watched: Option<Vec<u64>> = None;
     loop {
-        // SAFETY: the buffer is as long as said.
-        let got = unsafe {
-            libc::recv(
-                shared.control.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                libc::MSG_WAITALL,
-            )
-        };
-        if got == buffer.len() as isize {
-            if let Some(order) = SignalOrder::decode(&buffer) {
-                shared.signal(order);
+        let mut polls = [shared.control.as_raw_fd(), shared.all_busy.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        let timeout = if watched.is_some() { limits::SPAWNERS_LOOK.as_millis() as i32 } else { -1 };
+        // SAFETY: two valid entries.
+        let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as _, timeout) };
+        if ready == 0 {
+            watched = look_at_spawners(shared, watched.take());
+        } else if ready > 0 {
+            if polls[1].revents != 0 {
+                let mut count = 0u64;
+                // SAFETY: eight bytes, as an event counter gives them.
+                unsafe { libc::read(polls[1].fd, (&raw mut count).cast(), size_of_val(&count)) };
+                watched.get_or_insert_with(Vec::new);
             }
-        } else if got >= 0 || last_error() != libc::EINTR {
+            if polls[0].revents != 0 {
+                take_signal(shared);
+            }
+        } else if last_error() != libc::EINTR {
             shared.close();
         }
     }
+}
+
+fn take_signal(shared: &'static Shared) {
+    let mut buffer = [0u8; SignalOrder::BYTES];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe {
+        libc::recv(shared.control.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_WAITALL)
+    };
+    if got == buffer.len() as isize {
+        if let Some(order) = SignalOrder::decode(&buffer) {
+            shared.signal(order);
+        }
+    } else if got >= 0 || last_error() != libc::EINTR {
+        shared.close();
+    }
+}
+
+/// When every spawner hangs at the same order as at the last look, others take over the work. Gives what to
+/// compare with at the next look, if one is needed.
+fn look_at_spawners(shared: &'static Shared, before: Option<Vec<u64>>) -> Option<Vec<u64>> {
+    let in_hand = shared.in_hand();
+    if in_hand.contains(&0) {
+        shared.is_watched.store(false, Ordering::SeqCst);
+        return None;
+    }
+    if before.is_some_and(|before| before == in_hand) {
+        // Without another thread things stay as they are.
+        shared.add_spawners(in_hand.len());
+    }
+    Some(in_hand)
 }
 
 /// Makes a plain background process of a fork of the worker.

@@ -12,12 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use hq_model::Usage;
 
 use super::process::{BasePointers, Shared, last_error, send};
-use super::wire::{self, End, Ended, Received, Stage};
+use super::wire::{self, End, Ended, Received, Slot, Stage};
 use crate::limits;
 
 const STACK_BYTES: usize = 64 << 10;
@@ -39,11 +40,12 @@ pub(super) fn run(shared: &'static Shared, number: usize) {
                 std::thread::park();
             }
         };
-        if !shared.begin() {
+        let Some((slot, has_stdin)) = wire::slot_of(&packet[..length]) else { continue };
+        if !shared.begin(number, slot) {
             continue;
         }
-        spawner.order(&packet[..length], files, &mut large);
-        shared.done();
+        spawner.order(slot, has_stdin, &packet[..length], files, &mut large);
+        shared.done(number);
     }
 }
 
@@ -96,8 +98,14 @@ struct Spawner {
 }
 
 impl Spawner {
-    fn order(&mut self, packet: &[u8], files: [Option<OwnedFd>; 2], large: &mut Vec<u8>) {
-        let Some((slot, has_stdin)) = wire::slot_of(packet) else { return };
+    fn order(
+        &mut self,
+        slot: Slot,
+        has_stdin: bool,
+        packet: &[u8],
+        files: [Option<OwnedFd>; 2],
+        large: &mut Vec<u8>,
+    ) {
         let [first, second] = files;
         let (stdin, body) = if has_stdin { (first, second) } else { (None, first) };
         let packet = match wire::length_in_file(packet) {
@@ -157,6 +165,7 @@ impl Spawner {
         let pointer = |text: &[u8]| if text.is_empty() { ptr::null() } else { text.as_ptr().cast() };
         let mut plan = Plan {
             launcher: self.shared.pid,
+            is_killed: &self.shared.spawners[self.number].is_killed,
             programs: self.received.programs.as_ptr(),
             args: self.received.args.as_ptr(),
             env: self.received.env.as_ptr(),
@@ -218,7 +227,7 @@ impl Spawner {
                 top.cast(),
                 flags,
                 ptr::from_mut(plan).cast(),
-                self.shared.newborn[self.number].as_ptr(),
+                self.shared.spawners[self.number].newborn.as_ptr(),
             )
         };
         if pid < 0 { Err(last_error()) } else { Ok(pid) }
@@ -228,6 +237,7 @@ impl Spawner {
 /// What the new process does before its program. All pointers outlive its use of them.
 struct Plan {
     launcher: c_int,
+    is_killed: &'static AtomicBool,
     programs: *const *const c_char,
     args: *const *const c_char,
     env: *const *const c_char,
@@ -265,6 +275,10 @@ fn become_task(plan: &Plan) -> Result<(), Stage> {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() != plan.launcher {
             return Err(Stage::Fork);
+        }
+        // Whoever wants it killed sets this before it looks for the process.
+        if plan.is_killed.load(Ordering::SeqCst) {
+            libc::kill(libc::getpid(), libc::SIGKILL);
         }
         if !plan.cpus.is_null() && libc::sched_setaffinity(0, plan.cpus_bytes, plan.cpus.cast()) != 0 {
             return Err(Stage::Affinity);

@@ -171,48 +171,104 @@ pub fn exited(code: u8) -> String {
 /// A task that died from `signal`.
 pub fn signaled(signal: u8) -> String {
     let code = 128 + u32::from(signal);
-    format!("Program terminated with exit code {code}. Received signal {signal} ({}).", signal_name(signal))
+    format!(
+        "Program terminated with exit code {code}. Received signal {signal} ({}).",
+        hq_model::signal::name(signal)
+    )
 }
 
-/// The name of a signal with its prefix: `SIGKILL`.
-pub fn signal_name(signal: u8) -> Cow<'static, str> {
-    const NAMES: [&str; 32] = [
-        "0",
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGILL",
-        "SIGTRAP",
-        "SIGABRT",
-        "SIGBUS",
-        "SIGFPE",
-        "SIGKILL",
-        "SIGUSR1",
-        "SIGSEGV",
-        "SIGUSR2",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGTERM",
-        "SIGSTKFLT",
-        "SIGCHLD",
-        "SIGCONT",
-        "SIGSTOP",
-        "SIGTSTP",
-        "SIGTTIN",
-        "SIGTTOU",
-        "SIGURG",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGVTALRM",
-        "SIGPROF",
-        "SIGWINCH",
-        "SIGIO",
-        "SIGPWR",
-        "SIGSYS",
-    ];
-    match NAMES.get(usize::from(signal)) {
-        Some(name) => (*name).into(),
-        None if signal >= 34 => format!("SIGRTMIN+{}", signal - 34).into(),
-        None => format!("SIG{signal}").into(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stage: Stage, errno: i32, expected: &str) {
+        let subject = Subject {
+            program: b"prog".into(),
+            candidates: vec![b"/nonexistent/bin/prog".into()],
+            cwd: b"/work/\xff".into(),
+            task_dir: b"/tmp/t".into(),
+            stdout: b"/out/1.stdout".into(),
+            stderr: b"/out/1.stderr".into(),
+            cpus: vec![3, 9],
+            args_bytes: 5_000_000,
+            env_bytes: 2000,
+            string_bytes_max: 10,
+        };
+        assert_eq!(not_started(stage, errno, &subject), expected);
+    }
+
+    #[test]
+    fn what_went_wrong_is_named_with_its_path() {
+        use libc::{EACCES, EAGAIN, EINVAL, EIO, EISDIR, ENOENT, ENOSPC, EROFS};
+        check(
+            Stage::Fork,
+            EAGAIN,
+            "no process could be made for the task: the limit on the number of processes is reached \
+             (see `ulimit -u` and the cgroup's pids.max)",
+        );
+        check(
+            Stage::TaskDir,
+            ENOSPC,
+            "cannot make the task directory \"/tmp/t\": no space left on the device",
+        );
+        check(
+            Stage::MakeCwd,
+            EROFS,
+            "cannot make the working directory \"/work/\u{fffd}\": the file system is read-only",
+        );
+        check(
+            Stage::EnterCwd,
+            EACCES,
+            "cannot enter the working directory \"/work/\u{fffd}\": permission denied",
+        );
+        check(
+            Stage::Stdout,
+            ENOSPC,
+            "cannot write the stdout file \"/out/1.stdout\": no space left on the device",
+        );
+        check(Stage::Stderr, EISDIR, "cannot write the stderr file \"/out/1.stderr\": it is a directory");
+        check(
+            Stage::MakeStderrDir,
+            EACCES,
+            "cannot make the directory for the stderr file \"/out/1.stderr\": permission denied",
+        );
+        check(
+            Stage::Affinity,
+            EINVAL,
+            "cannot bind the task to CPUs 3,9: invalid argument; the worker declares CPUs that its process may not use",
+        );
+        check(
+            Stage::Exec,
+            ENOENT,
+            "cannot execute \"prog\": the file does not exist in any directory of the task's PATH",
+        );
+        check(Stage::Exec, EIO, "cannot execute \"prog\": input/output error (error 5)");
+    }
+
+    #[test]
+    fn the_limit_of_the_system_is_said_with_the_sizes() {
+        let subject = |longest: usize| Subject {
+            program: b"prog".into(),
+            args_bytes: 5_000_000,
+            env_bytes: 2000,
+            string_bytes_max: longest,
+            ..Subject::default()
+        };
+        let all = not_started(Stage::Exec, libc::E2BIG, &subject(10));
+        assert!(all.starts_with(
+            "cannot execute \"prog\": its arguments have 5000000 bytes and its environment 2000, and"
+        ));
+        let one = not_started(Stage::Exec, libc::E2BIG, &subject(200_000));
+        assert!(
+            one.starts_with(
+                "cannot execute \"prog\": its longest argument or variable has 200000 bytes, and"
+            )
+        );
+    }
+
+    #[test]
+    fn ends_are_told_as_shells_count() {
+        assert_eq!(exited(2), "Program terminated with exit code 2.");
+        assert_eq!(signaled(9), "Program terminated with exit code 137. Received signal 9 (SIGKILL).");
     }
 }

@@ -18,6 +18,18 @@ pub struct Slot {
     pub generation: u32,
 }
 
+impl Slot {
+    /// As one number, never 0.
+    pub(super) fn as_number(self) -> u64 {
+        u64::from(self.index) << 32 | u64::from(self.generation)
+    }
+
+    /// The slot of such a number.
+    pub(super) fn from_number(number: u64) -> Slot {
+        Slot { index: (number >> 32) as u32, generation: number as u32 }
+    }
+}
+
 /// A process to start. All strings are bytes without NUL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Order<'a> {
@@ -253,7 +265,7 @@ impl Ended {
         };
         let usage = &self.usage;
         for word in [
-            u64::from(self.slot.index) << 32 | u64::from(self.slot.generation),
+            self.slot.as_number(),
             end,
             usage.wall_us,
             usage.user_us,
@@ -275,7 +287,7 @@ impl Ended {
             stage => End::NotStarted(*Stage::ALL.get(stage as usize - 2)?, end as u32 as i32),
         };
         Some(Ended {
-            slot: Slot { index: (slot >> 32) as u32, generation: slot as u32 },
+            slot: Slot::from_number(slot),
             end,
             usage: Usage {
                 wall_us: word(2)?,
