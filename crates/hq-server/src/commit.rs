@@ -6,8 +6,7 @@
 //! again, and nothing that is not saved is acknowledged.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hq_core::record::Record;
@@ -15,9 +14,8 @@ use hq_core::server::Gate;
 use hq_model::Timestamp;
 use tracing::{info, warn};
 
-use crate::limits::{
-    JOURNAL_QUEUE_BYTES_MAX, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL,
-};
+use crate::commits::{Commits, Step};
+use crate::limits::{self, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL};
 use crate::outbox::{Message, Outbox};
 
 /// Where records go: the journal, or a test's idea of one.
@@ -28,109 +26,6 @@ pub(crate) trait Log: Send {
     fn write(&mut self) -> Result<(), String>;
     /// Has all written records on disk. After an error it can be called again.
     fn sync(&mut self) -> Result<(), String>;
-}
-
-/// One thing to do, in order.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// Save this.
-    Record(Timestamp, Box<Record>),
-    /// Send this when the gate is passed.
-    Send(Arc<Outbox>, Message, Gate),
-    /// Save everything, send everything, and end.
-    End,
-}
-
-/// The queue between the deciding thread and the journal thread.
-#[derive(Debug, Default)]
-pub(crate) struct Commits {
-    queue: Mutex<Queue>,
-    wake: Condvar,
-    room: Condvar,
-    /// Number of records that are written.
-    written: AtomicU64,
-    /// Number of records that are on disk.
-    synced: AtomicU64,
-    /// The process was asked to end: nothing waits for long any more.
-    is_stopping: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    steps: Vec<Step>,
-    bytes: usize,
-    is_asleep: bool,
-}
-
-impl Commits {
-    /// True when so many records are as safe as the gate demands.
-    pub(crate) fn is_passed(&self, gate: Gate, records: u64) -> bool {
-        match gate {
-            Gate::Open => true,
-            Gate::Written => self.written.load(Ordering::Acquire) >= records,
-            Gate::Synced => self.synced.load(Ordering::Acquire) >= records,
-        }
-    }
-
-    /// Hands steps of so many bytes over, leaving `steps` empty. Waits while the queue is full.
-    pub(crate) fn push(&self, steps: &mut Vec<Step>, bytes: usize) {
-        let mut queue = self.lock();
-        while queue.bytes > JOURNAL_QUEUE_BYTES_MAX && !self.is_stopping.load(Ordering::Acquire) {
-            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        queue.steps.append(steps);
-        queue.bytes += bytes;
-        if queue.is_asleep {
-            queue.is_asleep = false;
-            self.wake.notify_one();
-        }
-    }
-
-    /// The process was asked to end: nobody waits for room from now on.
-    pub(crate) fn stop(&self) {
-        let _queue = self.lock();
-        self.is_stopping.store(true, Ordering::Release);
-        self.room.notify_all();
-    }
-
-    /// Nothing comes any more: everything is saved and sent, and the thread ends.
-    pub(crate) fn end(&self) {
-        self.stop();
-        self.push(&mut vec![Step::End], 0);
-    }
-
-    // Records that were not even taken in.
-    fn records_waiting(&self) -> u64 {
-        let queue = self.lock();
-        queue.steps.iter().filter(|step| matches!(step, Step::Record(..))).count() as u64
-    }
-
-    /// Sleeps until there are steps, or for the time given. Moves them into `steps`, which must be empty.
-    fn take(&self, steps: &mut Vec<Step>, time: Option<Duration>) {
-        let mut queue = self.lock();
-        let deadline = time.map(|time| Instant::now() + time);
-        queue.is_asleep = queue.steps.is_empty();
-        while queue.is_asleep {
-            queue = match deadline {
-                None => self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let time = deadline.saturating_duration_since(Instant::now());
-                    if time.is_zero() {
-                        break;
-                    }
-                    self.wake.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        queue.is_asleep = false;
-        std::mem::swap(&mut queue.steps, steps);
-        queue.bytes = 0;
-        self.room.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The journal thread's work.
@@ -208,7 +103,7 @@ impl<L: Log> Committer<L> {
                 Next::End => return Ok(self.log),
             }
             next = self.turn(&mut steps);
-            if self.commits.is_stopping.load(Ordering::Acquire) && matches!(next, Next::Retry(_)) {
+            if self.commits.is_stopping() && matches!(next, Next::Retry(_)) {
                 let since = *ending_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= JOURNAL_STOP_TIME {
                     return Err(Unsaved {
@@ -224,12 +119,13 @@ impl<L: Log> Committer<L> {
         for step in steps.drain(..) {
             self.take_in(step);
         }
+        limits::trim(steps);
         if self.written < self.taken {
             if let Err(error) = self.log.write() {
                 return self.in_trouble(&error);
             }
             self.written = self.taken;
-            self.commits.written.store(self.written, Ordering::Release);
+            self.commits.set_written(self.written);
         }
         for (outbox, message) in self.for_write.drain(..) {
             outbox.release(message, false);
@@ -240,7 +136,7 @@ impl<L: Log> Committer<L> {
                 return self.in_trouble(&error);
             }
             self.synced = self.written;
-            self.commits.synced.store(self.synced, Ordering::Release);
+            self.commits.set_synced(self.synced);
             self.unsynced_since = None;
             time_left = None;
         }
@@ -484,39 +380,5 @@ mod tests {
         assert_eq!(table.turn(Vec::new()), Next::End);
         assert_eq!(table.left(), ["answer 1"]);
         assert_eq!(table.done(), ["append 1", "write", "sync"]);
-    }
-
-    #[test]
-    fn a_full_queue_lets_go_when_the_process_is_asked_to_end() {
-        let commits = Commits::default();
-        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
-        thread_waits_until(&commits, || commits.stop());
-        let mut steps = Vec::new();
-        commits.take(&mut steps, None);
-        assert_eq!(steps.len(), 2);
-    }
-
-    #[test]
-    fn a_full_queue_takes_more_when_some_was_taken() {
-        let commits = Commits::default();
-        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
-        let mut steps = Vec::new();
-        thread_waits_until(&commits, || commits.take(&mut steps, None));
-        assert_eq!(steps.len(), 1);
-        assert_eq!(commits.records_waiting(), 1);
-    }
-
-    // A push from another thread ends, and not before `release`.
-    fn thread_waits_until(commits: &Commits, release: impl FnOnce()) {
-        let is_released = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let pushing = scope.spawn(|| {
-                commits.push(&mut vec![record(2)], 1);
-                assert!(is_released.load(Ordering::SeqCst), "the queue was full");
-            });
-            is_released.store(true, Ordering::SeqCst);
-            release();
-            pushing.join().expect("it ends after the release");
-        });
     }
 }

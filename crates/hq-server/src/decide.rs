@@ -11,9 +11,9 @@ use hq_model::Timestamp;
 use tracing::info;
 
 use crate::clock::Clock;
-use crate::commit::{Commits, Step};
+use crate::commits::{Commits, Step};
 use crate::inbox::{Entry, Event, Inbox, Room};
-use crate::limits::STALL_MIN;
+use crate::limits::{self, STALL_MIN};
 use crate::outbox::{Message, Outbox};
 use crate::weight;
 
@@ -75,6 +75,10 @@ impl Decider {
                 self.clock.missed(woken - slept, woken);
             }
             is_over = self.turn(&mut entries, &mut effects);
+            limits::trim(&mut entries);
+            if !is_over {
+                limits::trim(&mut effects);
+            }
             let done = Instant::now();
             if done - woken > STALL_MIN {
                 self.clock.missed(done - woken, done);
@@ -164,6 +168,7 @@ impl Router {
         if let Some(commits) = self.commits.as_ref().filter(|_| !self.steps.is_empty()) {
             commits.push(&mut self.steps, self.steps_bytes);
             self.steps_bytes = 0;
+            limits::trim(&mut self.steps);
         }
     }
 

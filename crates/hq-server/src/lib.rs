@@ -11,8 +11,10 @@
 //! deciding thread: a peer that does not read is disconnected instead.
 
 mod access;
+mod claim;
 mod clock;
 mod commit;
+mod commits;
 mod decide;
 mod descriptors;
 mod detach;

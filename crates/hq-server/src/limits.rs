@@ -52,6 +52,16 @@ pub const LOCK_TIME: Duration = Duration::from_secs(10);
 /// See [`LOCK_TIME`].
 pub const LOCK_RETRY: Duration = Duration::from_millis(20);
 
+/// Room for so many items is kept in a buffer that has been emptied; a larger one is given back.
+pub const SPARE_ITEMS_MAX: usize = 4096;
+
+/// Gives back the memory of an emptied buffer that was large once.
+pub(crate) fn trim<T>(emptied: &mut Vec<T>) {
+    if emptied.capacity() > SPARE_ITEMS_MAX {
+        *emptied = Vec::new();
+    }
+}
+
 /// Name and value of each limit, of this crate and of the core, for people.
 pub fn table() -> Vec<(String, String)> {
     use hq_core::limits as core;

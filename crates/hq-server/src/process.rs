@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use hq_core::client_messages::ServerInfo;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
@@ -19,16 +18,18 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::claim::claim;
 use crate::clock::Clock;
-use crate::commit::{Commits, Committer, Unsaved};
+use crate::commit::{Committer, Unsaved};
+use crate::commits::Commits;
 use crate::decide::Decider;
 use crate::descriptors;
-use crate::directory::{Instance, Lock, NoLock, ServerDir};
+use crate::directory::{Instance, Lock, ServerDir};
 use crate::door::Door;
 use crate::error::ServerError;
 use crate::identity::{self, Identity};
 use crate::inbox::{Event, Inbox, Room};
-use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX, LOCK_RETRY, LOCK_TIME, PROBE_TIME};
+use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::saving::{Saving, Told};
@@ -73,6 +74,18 @@ impl Running {
             (None, _) => {}
         }
         result
+    }
+
+    // From now on, clients and workers find it.
+    fn publish(&self, dir: &ServerDir, has_signals: bool) -> Result<(), ServerError> {
+        if has_signals {
+            let _entered = self.runtime.enter();
+            let signals = Signals::catch()?;
+            let access = self.instance.access();
+            self.runtime.spawn(signals.handle(self.inbox.clone(), self.commits.clone(), access));
+        }
+        self.access.save(&self.instance.access())?;
+        dir.set_current(&self.instance)
     }
 
     /// About the server, with hosts, ports and paths. Its epoch and start time are known to the server alone.
@@ -141,7 +154,7 @@ fn start(
     log: &dyn Fn(&Path) -> std::io::Result<()>,
 ) -> Result<Running, ServerError> {
     let dir = ServerDir::open(&options.server_dir)?;
-    let lock = take_lock(&dir)?;
+    let lock = claim(&dir)?;
     let instance = dir.new_instance()?;
     log(&instance.log()).map_err(|source| ServerError::Directory {
         what: "the log file",
@@ -220,15 +233,8 @@ fn serve(
     let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
-    if around.has_signals {
-        let _entered = runtime.enter();
-        let signals = Signals::catch()?;
-        runtime.spawn(signals.handle(inbox.clone(), commits.clone(), instance.access()));
-    }
     let access = access.without_server_keys(None);
-    access.save(&instance.access())?;
-    dir.set_current(&instance)?;
-    Ok(Running {
+    let running = Running {
         info,
         access,
         inbox,
@@ -241,50 +247,15 @@ fn serve(
         saving,
         instance,
         _lock: lock,
-    })
-}
-
-// The directory is ours when nobody holds its lock and nobody answers for it.
-fn take_lock(dir: &ServerDir) -> Result<Lock, ServerError> {
-    let begin = Instant::now();
-    let lock = loop {
-        match dir.lock() {
-            Ok(lock) => break lock,
-            Err(NoLock::Error(error)) => return Err(error),
-            Err(NoLock::Taken(pid)) => {
-                let access = dir.current_access();
-                // One that is about to end has removed its access file: it is waited for.
-                let answers = access.as_ref().is_some_and(answers);
-                if answers || begin.elapsed() >= LOCK_TIME {
-                    return Err(ServerError::Running { address: address_of(access.as_ref()), pid });
-                }
-                thread::sleep(LOCK_RETRY);
-            }
+    };
+    match running.publish(dir, around.has_signals) {
+        Ok(()) => Ok(running),
+        Err(error) => {
+            running.stop();
+            // The first error is the one to tell.
+            let _ = running.wait();
+            Err(error)
         }
-    };
-    // On some network file systems each node sees its own locks only.
-    match dir.current_access().filter(answers) {
-        Some(access) => Err(ServerError::Running { address: address_of(Some(&access)), pid: None }),
-        None => Ok(lock),
-    }
-}
-
-// True when the very server of this access file listens there.
-fn answers(access: &AccessFile) -> bool {
-    let Some(client) = &access.client else { return false };
-    let Ok(runtime) = Builder::new_current_thread().enable_all().max_blocking_threads(1).build() else {
-        return false;
-    };
-    let connect = async { timeout(PROBE_TIME, hq_net::connect(client, Role::Client)).await };
-    let answers = matches!(runtime.block_on(connect), Ok(Ok(_)));
-    runtime.shutdown_background();
-    answers
-}
-
-fn address_of(access: Option<&AccessFile>) -> String {
-    match access.and_then(|access| access.client.as_ref()) {
-        Some(client) => format!("{}:{}", client.host, client.port),
-        None => "an unknown port".to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use hq_core::server::Input;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::commit::Commits;
+use crate::commits::Commits;
 use crate::error::ServerError;
 use crate::inbox::{Event, Inbox, Room};
 
