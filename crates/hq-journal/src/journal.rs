@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::{fmt, mem};
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::{JournalError, OpenError};
+use crate::error::{Damage, JournalError, OpenError};
 use crate::format::{FileKind, FileName, HEADER_BYTES, Header, JournalId, Position, push_varint, u32_at};
 use crate::layout::{Layout, disk_error, open_all};
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SEGMENT_BYTES};
@@ -298,6 +298,7 @@ impl<D: Disk> Journal<D> {
             // On a full disk, half a file would keep others from the last free bytes.
             self.remove(&[temporary]);
         }
+        self.out.clear();
         shrink(&mut self.out);
         placed
     }
@@ -325,6 +326,7 @@ impl<D: Disk> Journal<D> {
 
     fn append_out(&mut self, action: &'static str) -> Result<(), JournalError> {
         let result = self.file.as_mut().expect("a journal that need not roll has a file").append(&self.out);
+        self.out.clear();
         shrink(&mut self.out);
         result.map_err(|source| self.failed(action, source))
     }
@@ -399,6 +401,12 @@ fn read_pending<D: Disk>(
     {
         pending.extend_from_slice(body);
         cuts.push_back(pending.len());
+    }
+    // It was whole a moment ago.
+    let offset = reader.position().offset;
+    if offset != tail.end {
+        let (file, seq) = (disk.path(&name), tail.kept_seq);
+        return Err(JournalError::Damaged { file, offset, seq, damage: Damage::Checksum });
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ mod support;
 
 use hq_journal::{Compactor, Faults, Journal, SimDisk, SimFile, replay};
 use proptest::prelude::*;
-use support::{Chance, State, open, record};
+use support::{Chance, State, cases, open, record};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -180,7 +180,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn what_was_synced_is_there(steps in steps(), segment in prop_oneof![Just(100u64), Just(5000), Just(1 << 20)], seed: u64) {

@@ -6,7 +6,7 @@ use hq_journal::{
     Damage, ForeignContent, Journal, JournalError, JournalId, OpenError, SimDisk, check, repair,
 };
 use proptest::prelude::*;
-use support::{Chance, ID, State, open, record};
+use support::{Chance, ID, State, cases, open, record};
 
 /// A journal with all kinds of files: a snapshot, a segment before its end, a last segment with several groups.
 /// Also the states it went through, and how many records there were before the last group.
@@ -202,6 +202,21 @@ fn a_damaged_snapshot_gives_way_to_what_it_replaced() {
     assert_eq!(open(&disk, 1 << 20).unwrap().2.count, 10);
 }
 
+#[test]
+fn a_snapshot_with_more_behind_its_end_is_damaged() {
+    let (disk, states, _) = sample(true, false);
+    let name = disk.names().into_iter().find(|name| name.starts_with("snapshot")).unwrap();
+    let mut bytes = disk.bytes(&name).unwrap();
+    let length = bytes.len() as u64;
+    bytes.push(0);
+    disk.put(&name, bytes);
+    let Some(JournalError::Damaged { offset, damage: Damage::Trailing, .. }) = problem(&disk) else {
+        panic!("it is not what was written");
+    };
+    assert_eq!(offset, length);
+    repaired(&disk, &states, true);
+}
+
 /// Opens a directory with one file and says what comes of it.
 fn message(name: &str, bytes: &[u8]) -> String {
     let disk = SimDisk::new();
@@ -346,7 +361,7 @@ fn a_repair_may_be_interrupted_anywhere() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn any_bytes_are_a_journal_or_an_error(

@@ -87,3 +87,12 @@ pub(crate) fn open(disk: &SimDisk, segment_bytes: u64) -> Result<Opened, OpenErr
     })?;
     Ok((journal, replay, state))
 }
+
+/// How many cases a property is tried with; `PROPTEST_CASES` asks for another number.
+pub(crate) fn cases(usual: u32) -> proptest::test_runner::Config {
+    let mut config = proptest::test_runner::Config::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = usual;
+    }
+    config
+}
