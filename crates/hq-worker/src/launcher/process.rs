@@ -16,7 +16,7 @@ use super::wire::{End, Ended, SignalOrder, Slot};
 use super::{reap, spawn};
 use crate::limits;
 
-const ONE: u64 = 1;
+static ONE: u64 = 1;
 
 /// What all threads of the launcher share.
 #[derive(Debug)]
