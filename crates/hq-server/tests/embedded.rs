@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::sync::Mutex;
 
 use common::{Client, Worker, runtime, spec, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
@@ -15,8 +16,12 @@ fn options(dir: &tempfile::TempDir, has_journal: bool) -> EmbeddedOptions {
     EmbeddedOptions { dir: dir.path().to_owned(), has_journal, idle_timeout: None, version }
 }
 
+// Threads are counted, so one test runs at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn it_runs_jobs_over_loopback_encrypted_with_few_threads() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().expect("a directory");
     let server = Embedded::start(options(&dir, false)).expect("a server");
     assert_eq!(AccessFile::load(&access_path(dir.path())).expect("a file"), *server.access());
@@ -44,6 +49,7 @@ fn it_runs_jobs_over_loopback_encrypted_with_few_threads() {
 
 #[test]
 fn a_client_may_end_it_too_and_dropping_it_is_enough() {
+    let _alone = ALONE.lock();
     let dir = tempfile::tempdir().expect("a directory");
     for has_journal in [true, true, false] {
         let server = Embedded::start(options(&dir, has_journal)).expect("a server");
