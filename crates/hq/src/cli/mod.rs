@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod job;
+pub(crate) mod journal;
 pub(crate) mod server;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -130,6 +131,9 @@ pub(crate) enum Command {
     /// Start, show and stop the server
     #[command(subcommand)]
     Server(server::ServerCommand),
+    /// Check, read and tend the server's journal
+    #[command(subcommand, alias = "event-log")]
+    Journal(journal::JournalCommand),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

@@ -4,6 +4,7 @@ mod cat;
 mod deploy;
 mod doc;
 mod job;
+mod journal;
 mod notify;
 mod run;
 mod server;
@@ -106,6 +107,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(ServerCommand::Info) => server::info(context),
         Command::Server(ServerCommand::Wait(args)) => server::wait(context, args),
         Command::Server(ServerCommand::GenerateAccess(args)) => server::generate_access(args),
+        Command::Journal(command) => journal::run(context, command),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);
