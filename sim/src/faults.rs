@@ -40,6 +40,12 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Adds what it takes to hurt a server that does not wait for its slow disk.
+    pub fn hurry_commits(&mut self) {
+        self.commit_kills += 6;
+        self.disk_max = 300_000;
+    }
+
     /// Draws the faults of a run.
     pub fn draw(rng: &mut Rng) -> Faults {
         let some = |rng: &mut Rng, max: u64| if rng.chance(500) { rng.between(1, max) } else { 0 };

@@ -147,7 +147,10 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
 impl World {
     fn new(options: Options) -> World {
         let mut rng = Rng::new(options.seed);
-        let faults = Faults::draw(&mut rng);
+        let mut faults = Faults::draw(&mut rng);
+        if matches!(options.canary, Some(Canary::RunsBeforeWrite | Canary::AnswersBeforeSync)) {
+            faults.hurry_commits();
+        }
         let nodes = rng.between(1, 5);
         let clients = rng.between(1, 4);
         let mut world = World {

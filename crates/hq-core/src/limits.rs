@@ -24,7 +24,7 @@ pub const TASK_PAGE_MAX: u32 = 10_000;
 /// Longest wait before a retry; the doubling delay stops here.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
 /// A report of a worker is sent at most this long after what it reports, when the worker is busy.
-pub const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// A start is reported at most this long after it, if no end takes it along before.
 pub const STARTS_INTERVAL: Duration = Duration::from_millis(25);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.

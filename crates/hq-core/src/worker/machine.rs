@@ -591,10 +591,15 @@ impl Worker {
 
     // --- speaking ---
 
-    // An end is reported at once after a quiet time. A start can wait a little: most tasks that end soon are
-    // then reported once, and never by themselves as running.
+    // An end is reported at once after a quiet time, and always when nothing is queued: then the server may have
+    // something that waits for it. A start can wait a little: most tasks that end soon are then reported once, and
+    // never by themselves as running.
     fn report_due(&self) -> Timestamp {
-        if self.reporting.has_ends() { self.next_report } else { self.next_report.max(self.starts_due) }
+        match self.reporting.has_ends() {
+            true if self.queue.is_empty() => Timestamp(0),
+            true => self.next_report,
+            false => self.next_report.max(self.starts_due),
+        }
     }
 
     fn make_report(&mut self) -> FromWorker {
@@ -622,7 +627,16 @@ impl Worker {
             }
         }
         if let (true, Some(end)) = (is_done, self.leaving) {
-            if self.link == Link::Up {
+            if self.link == Link::Greeting {
+                // The server knows it from the hello on: it need not wait for the answer to leave in order.
+                if self.reporting.has_news() {
+                    self.make_report();
+                }
+                for report in self.reporting.unsaved() {
+                    effects.push(Effect::Send(FromWorker::Report(report.clone())));
+                }
+            }
+            if !matches!(self.link, Link::Down(_)) {
                 effects.push(Effect::Send(FromWorker::Leaving { end }));
             }
             self.has_left = true;

@@ -3,6 +3,7 @@
 
 pub(crate) mod job;
 pub(crate) mod journal;
+pub(crate) mod lazy;
 pub(crate) mod server;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use self::lazy::Lazy;
 
 /// Runs tasks on the nodes of a cluster, or on this machine alone.
 ///
@@ -121,19 +124,19 @@ pub(crate) enum Command {
     Submit(Box<submit::SubmitCommand>),
     /// Show, wait for and cancel jobs
     #[command(subcommand)]
-    Job(job::JobCommand),
+    Job(Lazy<job::JobCommand>),
     /// Show tasks
     #[command(subcommand)]
-    Task(task::TaskCommand),
+    Task(Lazy<task::TaskCommand>),
     /// Start, show and stop workers
     #[command(subcommand)]
-    Worker(worker::WorkerCommand),
+    Worker(Lazy<worker::WorkerCommand>),
     /// Start, show and stop the server
     #[command(subcommand)]
-    Server(server::ServerCommand),
+    Server(Lazy<server::ServerCommand>),
     /// Check, read and tend the server's journal
     #[command(subcommand, alias = "event-log")]
-    Journal(journal::JournalCommand),
+    Journal(Lazy<journal::JournalCommand>),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

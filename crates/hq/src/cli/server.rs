@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_core::server::Keep;
 
-/// A command about the server.
+/// Start, show and stop the server
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
     Start(StartArgs),
