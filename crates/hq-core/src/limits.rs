@@ -45,6 +45,12 @@ pub const REQUEST_KEYS_MAX: usize = 10_000;
 pub const BACKLOG_START: u64 = 64;
 /// How long a worker whose connection broke may take to come back before its tasks go elsewhere.
 pub const WORKER_GRACE: Duration = Duration::from_secs(30);
+/// Ended jobs that are kept, unless the server is told otherwise; the ones that ended first leave first.
+pub const JOBS_KEPT: usize = 10_000;
+/// How long ended jobs are kept, unless the server is told otherwise.
+pub const JOBS_KEPT_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Ended workers that are kept; the ones that ended first leave first.
+pub const WORKERS_KEPT: usize = 10_000;
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.

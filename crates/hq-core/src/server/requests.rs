@@ -20,6 +20,11 @@ impl Server {
         body: &ClientRequest,
         effects: &mut Vec<Effect>,
     ) -> Option<Answer> {
+        if is_change(body)
+            && let Err(error) = self.refuse_when_read_only()
+        {
+            return Some(Err(error));
+        }
         let result = match body {
             ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
@@ -32,6 +37,14 @@ impl Server {
             _ => return None,
         };
         Some(result)
+    }
+
+    /// Refuses what changes something while the journal cannot be written.
+    pub(super) fn refuse_when_read_only(&self) -> Result<(), RequestError> {
+        match &self.options.info.journal_trouble {
+            Some((_, error)) => Err(RequestError::ReadOnly(error.clone())),
+            None => Ok(()),
+        }
     }
 
     fn submit(
@@ -229,7 +242,7 @@ impl Server {
             job.has_ended() && (states.is_empty() || states.contains(&job.counters(0).state(false)))
         });
         for job in &selected {
-            self.record(now, Record::JobForgotten { job: *job }, effects);
+            self.forget_job(now, *job, effects);
         }
         Ok(ClientResponse::Jobs(selected))
     }
@@ -304,6 +317,18 @@ impl Server {
 pub(super) fn templates_of(job: JobId) -> std::ops::RangeInclusive<crate::worker_messages::TemplateId> {
     let template = |submit| crate::worker_messages::TemplateId { job, submit };
     template(0)..=template(u32::MAX)
+}
+
+// Stopping a worker is kept by no record.
+fn is_change(body: &ClientRequest) -> bool {
+    matches!(
+        body,
+        ClientRequest::Submit { .. }
+            | ClientRequest::OpenJob { .. }
+            | ClientRequest::CloseJobs { .. }
+            | ClientRequest::Cancel { .. }
+            | ClientRequest::ForgetJobs { .. }
+    )
 }
 
 fn check_name(spec: &JobSpec) -> Result<(), RequestError> {

@@ -50,10 +50,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let returning = hello.known_as.filter(|id| self.live.contains_key(id));
-        let worker = returning.unwrap_or_else(|| {
-            let last = self.state.workers.last_key_value().map_or(0, |worker| worker.0.0);
-            WorkerId(last + 1)
-        });
+        let worker = returning.unwrap_or(WorkerId(self.state.last_worker.0 + 1));
         if returning.is_none() {
             let config = Box::new(hello.config.clone());
             self.record(now, Record::WorkerJoined { worker, config }, effects);
@@ -252,6 +249,7 @@ impl Server {
             self.worker_connections.remove(&connection);
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
+        self.note_worker_ended(now, worker);
         let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
             .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
             .collect();

@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod job;
+pub(crate) mod journal;
 pub(crate) mod lazy;
 pub(crate) mod server;
 pub(crate) mod submit;
@@ -133,6 +134,9 @@ pub(crate) enum Command {
     /// Start, show and stop the server
     #[command(subcommand)]
     Server(Lazy<server::ServerCommand>),
+    /// Check, read and tend the server's journal
+    #[command(subcommand, alias = "event-log")]
+    Journal(Lazy<journal::JournalCommand>),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]
