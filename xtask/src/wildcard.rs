@@ -118,7 +118,7 @@ mod tests {
         check("same", "other", false);
         check("a [..] c", "a b c", true);
         check("a [..]", "a ", false);
-        check("[..]", "", true);
+        check("[..]\nb", "\nb", true);
         check("x[..]y[..]z", "x1y2z", true);
         check("x[..]y[..]z", "x1z", false);
         check("took 43ms", "took 1.5s", true);

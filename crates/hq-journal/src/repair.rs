@@ -126,19 +126,37 @@ fn copy_aside<D: Disk>(disk: &D, file: FileName) -> Result<String, JournalError>
 fn keep_prefix<D: Disk>(disk: &D, mut opened: Opened<D::File>, length: u64) -> Result<(), JournalError> {
     let name = opened.name.to_string();
     let temporary = opened.name.temporary();
+    let crc = opened.crc;
     let from = opened.take(disk)?;
-    let mut to = disk.create(&temporary).map_err(|source| disk_error(disk, "create", &temporary, source))?;
-    copy(disk, &name, &from, &temporary, &mut to, length)?;
+    let mut mark = Vec::new();
+    let mut kept = length;
     if opened.name.kind == FileKind::Snapshot {
-        let mut reader = GroupReader::new(&from, Position::after_header(opened.crc), length);
-        while let Next::Group { .. } =
-            reader.next().map_err(|source| disk_error(disk, "read", &name, source))?
-        {}
-        let mut end = Vec::new();
-        reader.position().push_group(&mut end, length, &[]);
-        to.append(&end).map_err(|source| disk_error(disk, "write to", &temporary, source))?;
+        let mut last = records_end(disk, &name, &from, crc, length)?;
+        kept = last.offset;
+        last.push_group(&mut mark, kept, &[]);
     }
+    let mut to = disk.create(&temporary).map_err(|source| disk_error(disk, "create", &temporary, source))?;
+    copy(disk, &name, &from, &temporary, &mut to, kept)?;
+    to.append(&mark).map_err(|source| disk_error(disk, "write to", &temporary, source))?;
     finish(disk, to, opened.name)
+}
+
+/// Where the records of a snapshot's whole beginning end: before its end mark, if it has one.
+fn records_end<D: Disk>(
+    disk: &D,
+    name: &str,
+    file: &D::File,
+    crc: u32,
+    length: u64,
+) -> Result<Position, JournalError> {
+    let mut reader = GroupReader::new(file, Position::after_header(crc), length);
+    loop {
+        let end = reader.position();
+        match reader.next().map_err(|source| disk_error(disk, "read", name, source))? {
+            Next::Group { body, .. } if !body.is_empty() => {}
+            _ => return Ok(end),
+        }
+    }
 }
 
 /// Makes the segment that follows a snapshot, without records.

@@ -1,6 +1,7 @@
 //! Connecting to a server.
 
 use std::io;
+use std::net::Ipv4Addr;
 
 use hq_proto::{Hello, Role, VersionError};
 use tokio::net::{TcpStream, lookup_host};
@@ -134,6 +135,11 @@ pub async fn connect(endpoint: &Endpoint, role: Role) -> Result<(FrameSender, Fr
     }
 }
 
+// The name of a host that is this one need not be looked up, which takes longer than the handshake.
+fn is_this_node(host: &str) -> bool {
+    rustix::system::uname().nodename().to_bytes() == host.as_bytes()
+}
+
 struct Attempt<'a> {
     endpoint: &'a Endpoint,
     role: Role,
@@ -141,7 +147,17 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn run(&self) -> Result<(FrameSender, FrameReceiver), ConnectError> {
-        let stream = self.tcp().await?;
+        if is_this_node(&self.endpoint.host)
+            && let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.endpoint.port)).await
+            && let Ok(connected) = self.over(stream).await
+        {
+            return Ok(connected);
+        }
+        self.over(self.tcp().await?).await
+    }
+
+    async fn over(&self, stream: TcpStream) -> Result<(FrameSender, FrameReceiver), ConnectError> {
+        socket::prepare(&stream).map_err(|source| self.unreachable(source))?;
         let (mut sender, mut receiver) = match &self.endpoint.keys {
             None => over_tcp(stream),
             Some(keys) => self.tls(stream, keys).await?,
@@ -153,21 +169,22 @@ impl Attempt<'_> {
 
     async fn tcp(&self) -> Result<TcpStream, ConnectError> {
         let Endpoint { host, port, .. } = self.endpoint;
-        let unreachable = |source| ConnectError::Unreachable { host: host.clone(), port: *port, source };
         let addresses = lookup_host((host.as_str(), *port))
             .await
             .map_err(|source| ConnectError::Host { host: host.clone(), source })?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    socket::prepare(&stream).map_err(unreachable)?;
-                    return Ok(stream);
-                }
+                Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
             }
         }
-        Err(unreachable(last))
+        Err(self.unreachable(last))
+    }
+
+    fn unreachable(&self, source: io::Error) -> ConnectError {
+        let (host, port) = self.place();
+        ConnectError::Unreachable { host, port, source }
     }
 
     async fn tls(

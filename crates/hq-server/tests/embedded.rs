@@ -3,12 +3,16 @@
 mod common;
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 
 use common::{Client, Worker, runtime, spec, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_net::{AccessFile, Role};
 use hq_server::directory::access_path;
 use hq_server::{Embedded, EmbeddedOptions};
+
+// Threads are counted in the whole process.
+static ONE_SERVER_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn options(dir: &tempfile::TempDir, has_journal: bool) -> EmbeddedOptions {
     let version = "0.0.0".to_owned();
@@ -17,6 +21,7 @@ fn options(dir: &tempfile::TempDir, has_journal: bool) -> EmbeddedOptions {
 
 #[test]
 fn it_runs_jobs_over_loopback_encrypted_with_few_threads() {
+    let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().expect("a directory");
     let server = Embedded::start(options(&dir, false)).expect("a server");
     assert_eq!(AccessFile::load(&access_path(dir.path())).expect("a file"), *server.access());
@@ -44,6 +49,7 @@ fn it_runs_jobs_over_loopback_encrypted_with_few_threads() {
 
 #[test]
 fn a_client_may_end_it_too_and_dropping_it_is_enough() {
+    let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().expect("a directory");
     for has_journal in [true, true, false] {
         let server = Embedded::start(options(&dir, has_journal)).expect("a server");

@@ -622,7 +622,16 @@ impl Worker {
             }
         }
         if let (true, Some(end)) = (is_done, self.leaving) {
-            if self.link == Link::Up {
+            if self.link == Link::Greeting {
+                // The server knows it from the hello on: it need not wait for the answer to leave in order.
+                if self.reporting.has_news() {
+                    self.make_report();
+                }
+                for report in self.reporting.unsaved() {
+                    effects.push(Effect::Send(FromWorker::Report(report.clone())));
+                }
+            }
+            if !matches!(self.link, Link::Down(_)) {
                 effects.push(Effect::Send(FromWorker::Leaving { end }));
             }
             self.has_left = true;

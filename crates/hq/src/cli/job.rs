@@ -7,7 +7,7 @@ use hq_model::{IdSet, JobState, TaskState};
 
 use super::submit::SubmitCommand;
 
-/// A command about jobs.
+/// Show, wait for and cancel jobs
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobCommand {
     Submit(Box<SubmitCommand>),

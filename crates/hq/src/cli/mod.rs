@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod job;
+pub(crate) mod lazy;
 pub(crate) mod server;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use self::lazy::Lazy;
 
 /// Runs tasks on the nodes of a cluster, or on this machine alone.
 ///
@@ -120,16 +123,16 @@ pub(crate) enum Command {
     Submit(Box<submit::SubmitCommand>),
     /// Show, wait for and cancel jobs
     #[command(subcommand)]
-    Job(job::JobCommand),
+    Job(Lazy<job::JobCommand>),
     /// Show tasks
     #[command(subcommand)]
-    Task(task::TaskCommand),
+    Task(Lazy<task::TaskCommand>),
     /// Start, show and stop workers
     #[command(subcommand)]
-    Worker(worker::WorkerCommand),
+    Worker(Lazy<worker::WorkerCommand>),
     /// Start, show and stop the server
     #[command(subcommand)]
-    Server(server::ServerCommand),
+    Server(Lazy<server::ServerCommand>),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 
-/// A command about the server.
+/// Start, show and stop the server
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
     Start(StartArgs),

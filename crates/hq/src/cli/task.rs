@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use super::job::{selector_some, task_state};
 
-/// A command about tasks.
+/// Show tasks
 #[derive(Subcommand, Debug)]
 pub(crate) enum TaskCommand {
     List(ListArgs),

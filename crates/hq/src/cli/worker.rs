@@ -11,7 +11,7 @@ use hq_model::{request, resources};
 
 use super::job::selector;
 
-/// A command about workers.
+/// Start, show and stop workers
 #[derive(Subcommand, Debug)]
 pub(crate) enum WorkerCommand {
     Start(Box<StartArgs>),

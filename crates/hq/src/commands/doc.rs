@@ -1,4 +1,4 @@
-//! `hq doc`.
+//! `hq doc`: says where the documentation of this release is.
 
 use super::Done;
 use crate::cli::DocTopic;

@@ -21,6 +21,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::job::JobCommand;
+use crate::cli::lazy::Lazy;
 use crate::cli::server::ServerCommand;
 use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
@@ -63,8 +64,8 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let context = Context { server_dir: server_directory(server_dir)?, printer, debug };
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
-        Command::Server(ServerCommand::Start(args)) => return server::start(&context, args),
-        Command::Worker(WorkerCommand::Start(args)) => return worker::start(&context, *args),
+        Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
+        Command::Worker(Lazy(WorkerCommand::Start(args))) => return worker::start(&context, *args),
         Command::Run(command) => return run::run(&context, command.options),
         _ => {}
     }
@@ -78,34 +79,36 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
 
 fn short(context: &Context, command: Command) -> Result<Done, HqError> {
     match command {
-        Command::Submit(command) | Command::Job(JobCommand::Submit(command)) => {
+        Command::Submit(command) | Command::Job(Lazy(JobCommand::Submit(command))) => {
             submit::submit(context, command.options)
         }
-        Command::Jobs(args) | Command::Job(JobCommand::List(args)) => job::list(context, args),
-        Command::Wait(args) | Command::Job(JobCommand::Wait(args)) => job::wait(context, args),
-        Command::Progress(args) | Command::Job(JobCommand::Progress(args)) => job::progress(context, args),
-        Command::Job(JobCommand::Summary) => job::summary(context),
-        Command::Job(JobCommand::Info(args)) => job::info(context, args),
-        Command::Job(JobCommand::Cancel(args)) => job::cancel(context, args),
-        Command::Job(JobCommand::Forget(args)) => job::forget(context, args),
-        Command::Job(JobCommand::Cat(args)) => cat::cat(context, args),
-        Command::Job(JobCommand::TaskIds(args)) => job::task_ids(context, args),
-        Command::Job(JobCommand::Open(args)) => job::open(context, args),
-        Command::Job(JobCommand::Close(args)) => job::close(context, args),
-        Command::Task(TaskCommand::List(args)) => task::list(context, args),
-        Command::Task(TaskCommand::Info(args)) => task::info(context, args),
-        Command::Task(TaskCommand::Notify(args)) => notify::notify(args),
-        Command::Worker(WorkerCommand::Stop(args)) => worker::stop(context, args),
-        Command::Worker(WorkerCommand::List(args)) => worker::list(context, args),
-        Command::Worker(WorkerCommand::Info(args)) => worker::info(context, args),
-        Command::Worker(WorkerCommand::Address(args)) => worker::address(context, args),
-        Command::Worker(WorkerCommand::Wait(args)) => worker::wait(context, args),
-        Command::Worker(WorkerCommand::Hwdetect(args)) => worker::hwdetect(args),
-        Command::Worker(WorkerCommand::DeploySsh(args)) => deploy::deploy(context, args),
-        Command::Server(ServerCommand::Stop) => server::stop(context),
-        Command::Server(ServerCommand::Info) => server::info(context),
-        Command::Server(ServerCommand::Wait(args)) => server::wait(context, args),
-        Command::Server(ServerCommand::GenerateAccess(args)) => server::generate_access(args),
+        Command::Jobs(args) | Command::Job(Lazy(JobCommand::List(args))) => job::list(context, args),
+        Command::Wait(args) | Command::Job(Lazy(JobCommand::Wait(args))) => job::wait(context, args),
+        Command::Progress(args) | Command::Job(Lazy(JobCommand::Progress(args))) => {
+            job::progress(context, args)
+        }
+        Command::Job(Lazy(JobCommand::Summary)) => job::summary(context),
+        Command::Job(Lazy(JobCommand::Info(args))) => job::info(context, args),
+        Command::Job(Lazy(JobCommand::Cancel(args))) => job::cancel(context, args),
+        Command::Job(Lazy(JobCommand::Forget(args))) => job::forget(context, args),
+        Command::Job(Lazy(JobCommand::Cat(args))) => cat::cat(context, args),
+        Command::Job(Lazy(JobCommand::TaskIds(args))) => job::task_ids(context, args),
+        Command::Job(Lazy(JobCommand::Open(args))) => job::open(context, args),
+        Command::Job(Lazy(JobCommand::Close(args))) => job::close(context, args),
+        Command::Task(Lazy(TaskCommand::List(args))) => task::list(context, args),
+        Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
+        Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
+        Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),
+        Command::Worker(Lazy(WorkerCommand::List(args))) => worker::list(context, args),
+        Command::Worker(Lazy(WorkerCommand::Info(args))) => worker::info(context, args),
+        Command::Worker(Lazy(WorkerCommand::Address(args))) => worker::address(context, args),
+        Command::Worker(Lazy(WorkerCommand::Wait(args))) => worker::wait(context, args),
+        Command::Worker(Lazy(WorkerCommand::Hwdetect(args))) => worker::hwdetect(args),
+        Command::Worker(Lazy(WorkerCommand::DeploySsh(args))) => deploy::deploy(context, args),
+        Command::Server(Lazy(ServerCommand::Stop)) => server::stop(context),
+        Command::Server(Lazy(ServerCommand::Info)) => server::info(context),
+        Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),
+        Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);
@@ -115,8 +118,10 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
         // Handled before, since they run for long.
         Command::Run(_)
-        | Command::Server(ServerCommand::Start(_))
-        | Command::Worker(WorkerCommand::Start(_)) => Err(HqError::usage("this command cannot be run here")),
+        | Command::Server(Lazy(ServerCommand::Start(_)))
+        | Command::Worker(Lazy(WorkerCommand::Start(_))) => {
+            Err(HqError::usage("this command cannot be run here"))
+        }
     }
 }
 

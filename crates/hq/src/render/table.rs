@@ -12,6 +12,8 @@ use super::style::{Color, Style};
 /// No column is made narrower than this to fit the terminal.
 const COLUMN_WIDTH_MIN: usize = 12;
 
+const SPACES: [u8; 64] = [b' '; 64];
+
 /// A cell: some text, perhaps with several lines, perhaps coloured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -22,6 +24,18 @@ pub(crate) struct Cell {
 impl Cell {
     pub(crate) fn colored(text: impl Into<String>, color: Color) -> Cell {
         Cell { text: text.into(), color: Some(color) }
+    }
+
+    // As wide as it has bytes: most cells of long lists are.
+    fn is_plain(&self) -> bool {
+        self.text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    }
+
+    fn width(&self) -> usize {
+        if self.is_plain() {
+            return self.text.len();
+        }
+        lines(&self.text).iter().map(|line| line.width()).max().unwrap_or(0)
     }
 }
 
@@ -56,12 +70,9 @@ impl<'a> TableWriter<'a> {
 
     /// Writes the next rows. Each has a cell for each column.
     pub(crate) fn rows(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
-        let rows: Vec<Vec<(Vec<String>, Option<Color>)>> =
-            rows.iter().map(|row| row.iter().map(|cell| (lines(&cell.text), cell.color)).collect()).collect();
-        for row in &rows {
-            for (column, (lines, _)) in row.iter().enumerate() {
-                let width = lines.iter().map(|l| l.width()).max().unwrap_or(0);
-                self.widths[column] = self.widths[column].max(width);
+        for row in rows {
+            for (cell, width) in row.iter().zip(&mut self.widths) {
+                *width = (*width).max(cell.width());
             }
         }
         self.fit();
@@ -73,12 +84,18 @@ impl<'a> TableWriter<'a> {
             }
         }
         for row in rows {
-            let wrapped: Vec<_> = row
-                .into_iter()
-                .zip(&self.widths)
-                .map(|((lines, color), width)| (wrap(lines, *width), color))
-                .collect();
-            self.row(&wrapped)?;
+            if row.iter().zip(&self.widths).all(|(cell, width)| cell.is_plain() && cell.text.len() <= *width)
+            {
+                let cells = row.iter().map(|cell| (cell.text.as_str(), cell.color));
+                self.line(cells)?;
+            } else {
+                let wrapped: Vec<_> = row
+                    .iter()
+                    .zip(&self.widths)
+                    .map(|(cell, width)| (wrap(lines(&cell.text), *width), cell.color))
+                    .collect();
+                self.row(&wrapped)?;
+            }
         }
         Ok(())
     }
@@ -103,17 +120,33 @@ impl<'a> TableWriter<'a> {
     }
 
     fn row(&mut self, cells: &[(Vec<String>, Option<Color>)]) -> io::Result<()> {
-        let bar = if self.style.has_lines { "│" } else { "|" };
         let height = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or(1).max(1);
         for line in 0..height {
-            for ((lines, color), width) in cells.iter().zip(&self.widths) {
-                let text = lines.get(line).map_or("", String::as_str);
-                let pad = width.saturating_sub(text.width());
-                write!(self.out, "{bar} {}{:pad$} ", self.style.paint(text, *color), "")?;
-            }
-            writeln!(self.out, "{bar}")?;
+            self.line(
+                cells.iter().map(|(lines, color)| (lines.get(line).map_or("", String::as_str), *color)),
+            )?;
         }
         Ok(())
+    }
+
+    fn line<'c>(&mut self, cells: impl Iterator<Item = (&'c str, Option<Color>)>) -> io::Result<()> {
+        let bar = if self.style.has_lines { "│" } else { "|" };
+        for ((text, color), width) in cells.zip(&self.widths) {
+            self.out.write_all(bar.as_bytes())?;
+            self.out.write_all(b" ")?;
+            match color {
+                Some(_) => write!(self.out, "{}", self.style.paint(text, color))?,
+                None => self.out.write_all(text.as_bytes())?,
+            }
+            let mut pad = width.saturating_sub(text.width()) + 1;
+            while pad > 0 {
+                let part = pad.min(SPACES.len());
+                self.out.write_all(&SPACES[..part])?;
+                pad -= part;
+            }
+        }
+        self.out.write_all(bar.as_bytes())?;
+        self.out.write_all(b"\n")
     }
 
     // The rule above the table (0), below the header (1) and below the table (2).
