@@ -20,6 +20,8 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("submit --retry -1 true", "`-1` is no count: write a whole number from 0"),
         ("submit --max-fails -1 true", "`-1` is no count"),
         ("worker address last", "`last` is no id"),
+        ("server start --host=", "--host"),
+        ("server generate-access f --client-port 7 --worker-port 7", "both are 7"),
         ("job info", "JOBS"),
         ("job cancel 1-", "JOBS"),
         ("worker start --cpus none", "--cpus"),
@@ -86,6 +88,29 @@ fn what_fails_on_the_worker_fails_with_its_reason() {
         let error = error.as_str().unwrap_or_default();
         assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
     }
+}
+
+#[test]
+fn variables_are_no_arguments() {
+    let place = Place::new();
+    let run = |variable: &str, value: &str, line: &str| -> crate::cluster::Ran {
+        let mut command = place.command(line.split_whitespace());
+        command.env(variable, value).output().expect("hq can be run").into()
+    };
+    for line in ["", "job"] {
+        let help = run("HQ_OUTPUT_MODE", "quiet", line);
+        assert_eq!(help.exit, 2);
+        assert!(help.stderr.contains("Commands:"), "{help:?}");
+    }
+    let usage = place.fails(2, "job cat 1");
+    assert!(!usage.contains("--server-dir"), "{usage}");
+    let home = run("HQ_SERVER_DIR", "", "job list");
+    assert!(home.exit == 3 && home.stderr.contains(".hq-server"), "{home:?}");
+    assert_eq!(run("HQ_OUTPUT_MODE", "", "job list").exit, 3);
+    let unknown = run("HQ_OUTPUT_MODE", "yaml", "job list");
+    assert_eq!(unknown.exit, 2);
+    assert!(unknown.stderr.contains("HQ_OUTPUT_MODE is `yaml`: use cli, json or quiet"), "{unknown:?}");
+    assert!(run("HQ_OUTPUT_MODE", "json", "job list").stdout.contains("no-access"));
 }
 
 #[test]
