@@ -146,7 +146,7 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
     let is_cpus = name == crate::request::CPUS;
     let hint = if is_cpus { CPU_HINT } else { HINT };
     let bad = |hint| ResourceError::Malformed { name: name.into(), text: text.into(), hint };
-    let plain: String = text.split_whitespace().collect();
+    let plain = without_blanks(text);
     let number = |text: &str| text.replace('_', "").parse::<u32>().ok().filter(|n| *n <= INDICES_MAX);
     let kind = if let Some(inner) = enclosed(&plain, "range(", ")") {
         let (first, last) = inner.split_once('-').ok_or_else(|| bad(hint))?;
@@ -270,7 +270,12 @@ impl WorkerResources {
 /// Prints the grammar that [`parse_pool`] reads.
 impl fmt::Display for PoolKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |labels: &Vec<String>| format!("[{}]", labels.join(","));
+        let label = |label: &String| match label.contains(char::is_whitespace) {
+            true => format!("'{label}'"),
+            false => label.clone(),
+        };
+        let list =
+            |labels: &Vec<String>| format!("[{}]", labels.iter().map(label).collect::<Vec<_>>().join(","));
         match self {
             PoolKind::Range { first, last } => write!(f, "range({first}-{last})"),
             PoolKind::Sum(amount) => write!(f, "sum({amount})"),
@@ -292,6 +297,24 @@ impl fmt::Display for Coupling {
 
 fn enclosed<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     text.strip_prefix(open)?.strip_suffix(close)
+}
+
+// Blanks between words mean nothing; inside quotes they belong to the label.
+fn without_blanks(text: &str) -> String {
+    let mut quote = None;
+    let keep = |c: &char| match quote {
+        Some(open) => {
+            if *c == open {
+                quote = None;
+            }
+            true
+        }
+        None => {
+            quote = Some(*c).filter(|c| matches!(c, '"' | '\''));
+            !c.is_whitespace()
+        }
+    };
+    text.chars().filter(keep).collect()
 }
 
 // `[a,b]` is one group, `[[a,b],[c]]` several. Labels may be quoted.
@@ -335,6 +358,7 @@ mod tests {
             ("gpus", "range(1-2)", "range(1-2)"),
             ("gpus/nvidia", "[\"a\",b]", "[a,b]"),
             ("x", "[[a,b],[c]]", "[[a,b],[c]]"),
+            ("x", "[ 'b c' , d ]", "['b c',d]"),
             ("mem", "sum(4GiB)", "sum(4096)"),
             ("power", "sum(2.5)", "sum(2.5)"),
         ] {

@@ -7,8 +7,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// Nothing to run.
-    #[error("no command was given; write it after the options, for example: hq submit -- ./score.sh")]
+    #[error("no command was given; write it after the options, for example: -- ./score.sh '%{{TASK_ID}}'")]
     NoCommand,
+    /// A command without a name.
+    #[error("the command is an empty text; is a variable of the shell empty?")]
+    EmptyCommand,
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
     Conflict(&'static str, &'static str),

@@ -133,7 +133,11 @@ impl Server {
         if workers == 0 {
             return Vec::new();
         }
-        vec![format!("None of the {workers} connected workers could ever run these tasks.")]
+        let nobody = match workers {
+            1 => "The one connected worker could never run these tasks.".to_owned(),
+            _ => format!("None of the {workers} connected workers could ever run these tasks."),
+        };
+        vec![nobody]
     }
 
     fn open_job(

@@ -122,6 +122,11 @@ fn may_come(error: &ClientError) -> bool {
 
 pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError> {
     let GenerateAccessArgs { file, client_port, worker_port, host, client_host, worker_host, .. } = args;
+    if client_port == worker_port {
+        return Err(HqError::usage(format!(
+            "clients and workers need ports of their own; both are {client_port}"
+        )));
+    }
     let uid = hq_server::generate_access(&GenerateAccess {
         file,
         client_file: args.client_file,
