@@ -423,6 +423,20 @@ mod tests {
         assert!(parse_coupling("cpus:gpus").is_err());
     }
 
+    #[test]
+    fn gpus_are_given_by_any_vendors_pool() {
+        let giver = |pools: &[(&str, &str)]| {
+            let pools = pools.iter().map(|(name, text)| parse_pool(name, text).expect("a pool")).collect();
+            let resources = WorkerResources::new(pools, Vec::new()).expect("resources");
+            resources.giver("gpus").map(|at| resources.pools[at].name.clone())
+        };
+        assert_eq!(giver(&[("cpus", "4")]), None);
+        assert_eq!(giver(&[("cpus", "4"), ("gpusets/x", "[a]")]), None);
+        assert_eq!(giver(&[("gpus/amd", "[0]"), ("gpus/nvidia", "[0,1]")]).as_deref(), Some("gpus/nvidia"));
+        assert_eq!(giver(&[("gpus/amd", "[0]"), ("gpus/nvidia", "[0]")]).as_deref(), Some("gpus/amd"));
+        assert_eq!(giver(&[("gpus", "[0]"), ("gpus/nvidia", "[0,1]")]).as_deref(), Some("gpus"));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_is_a_surprise(text in ".*") {

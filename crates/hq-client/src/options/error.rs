@@ -18,6 +18,24 @@ pub enum OptionsError {
     /// An option that needs another one.
     #[error("{0} works only together with {1}")]
     Needs(&'static str, &'static str),
+    /// A job file that cannot be read as TOML, or has a key that is not known.
+    #[error("{}: {message}", path.display())]
+    JobFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A job file with something wrong in one of its tables.
+    #[error("{}: {table}: {message}", path.display())]
+    JobFileTable {
+        /// The file.
+        path: PathBuf,
+        /// The table, such as `task 3`.
+        table: String,
+        /// What is wrong.
+        message: String,
+    },
     /// Something this release does not have.
     #[error("{option} is not there in this release: {why}")]
     NotYet {

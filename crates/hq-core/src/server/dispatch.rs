@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{Entries, IdSet, Timestamp, WorkerId};
 
-use super::live::choices;
+use super::live::{Choice, choices};
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{Effect, Gate};
@@ -37,8 +37,8 @@ impl Server {
             }
             let workers = &open[usize::from(changed_classes.contains(&class))];
             let before = self.queue.count(class);
-            for variant in 0..self.queue.key(class).requests.len() {
-                self.fill(now, workers, class, Round::Room { variant }, &mut batches);
+            for rank in 0..self.queue.key(class).requests.len() {
+                self.fill(now, workers, class, Round::Room { rank }, &mut batches);
             }
             if self.queue.count(class) < before {
                 open = open.map(|workers| self.with_room(&workers));
@@ -80,7 +80,7 @@ impl Server {
         for worker in workers {
             let Some(live) = self.live.get_mut(worker).filter(|live| live.takes_tasks()) else { continue };
             let left = live.life_left(now);
-            let Some(choice) = live.choices(class, requests).get(round.variant()) else { continue };
+            let Some(choice) = round.pick(live.choices(class, requests)) else { continue };
             if left.is_some_and(|left| left.is_zero() || left < choice.time_request) {
                 continue;
             }
@@ -113,7 +113,7 @@ impl Server {
     ) {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let choices = live.choices(class, &self.queue.key(class).requests);
-        let Some(needs) = choices.get(round.variant()).map(|choice| choice.needs.clone()) else { return };
+        let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return };
         let slots = live.capacity.slots(&needs);
         let mut skipped = Vec::new();
         while let Some(template) = self.queue.head(class) {
@@ -254,17 +254,18 @@ impl Server {
 /// What a round hands out.
 #[derive(Clone, Copy, Debug)]
 enum Round {
-    /// What fits beside all that is promised, as this variant: the preferred one everywhere before the next one.
-    Room { variant: usize },
-    /// Some more, as the preferred variant.
+    /// What fits beside all that is promised, as the variant of this rank: the preferred one everywhere before the
+    /// next one.
+    Room { rank: usize },
+    /// Some more, as the variant preferred there.
     Backlog,
 }
 
 impl Round {
-    fn variant(self) -> usize {
+    fn pick(self, choices: &[Choice]) -> Option<&Choice> {
         match self {
-            Round::Room { variant } => variant,
-            Round::Backlog => 0,
+            Round::Room { rank } => choices.iter().find(|choice| choice.rank == rank),
+            Round::Backlog => choices.first(),
         }
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct LiveWorker {
 /// One way to run a task on a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
+    /// Its place in the order of preference of all variants, those that can never run here included.
+    pub(super) rank: usize,
     /// What it takes.
     pub(super) needs: Needs,
     /// How long the worker must live at least.
@@ -189,8 +191,8 @@ impl LiveWorker {
 pub(super) fn choices(resources: &WorkerResources, requests: &[Request]) -> Vec<Choice> {
     let mut order: Vec<&Request> = requests.iter().collect();
     order.sort_by_key(|request| Reverse(request.weight));
-    let choice = |request: &Request| {
-        Some(Choice { needs: Needs::new(resources, request)?, time_request: request.time_request })
+    let choice = |(rank, request): (usize, &Request)| {
+        Some(Choice { rank, needs: Needs::new(resources, request)?, time_request: request.time_request })
     };
-    order.into_iter().filter_map(choice).collect()
+    order.into_iter().enumerate().filter_map(choice).collect()
 }

@@ -88,6 +88,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Progress(args) | Command::Job(Lazy(JobCommand::Progress(args))) => {
             job::progress(context, args)
         }
+        Command::Job(Lazy(JobCommand::SubmitFile(args))) => submit::submit_file(context, args),
         Command::Job(Lazy(JobCommand::Summary)) => job::summary(context),
         Command::Job(Lazy(JobCommand::Info(args))) => job::info(context, args),
         Command::Job(Lazy(JobCommand::Cancel(args))) => job::cancel(context, args),
