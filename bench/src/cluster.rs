@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hq_client::Session;
+use hq_core::client_messages::ClientRequest;
 use tempfile::TempDir;
 
 use crate::row::Trouble;
@@ -114,6 +116,28 @@ impl Cluster {
     pub(crate) fn array(&self, count: u32) -> Result<Duration, Trouble> {
         let ids = format!("1-{count}");
         self.run(&["submit", "--array", &ids, "--stdout=none", "--stderr=none", "--wait", "--", "true"])
+    }
+
+    /// Kills the server and starts it again; how long that takes from its start to its first answer.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub(crate) fn kill_and_restart(&mut self) -> Result<Duration, Trouble> {
+        self.processes[0].kill()?;
+        self.processes[0].wait()?;
+        let begun = Instant::now();
+        self.start("server", &[])?;
+        let server = self.processes.pop().ok_or("it was started")?;
+        self.processes[0] = server;
+        while begun.elapsed() < COMMAND_LIMIT {
+            let answer = Session::connect(&self.server_dir())
+                .and_then(|mut session| session.request(ClientRequest::ServerInfo));
+            if answer.is_ok() {
+                return Ok(begun.elapsed());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err("the server did not come back".into())
     }
 
     /// Starts a worker, too.

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod idle;
+mod journal;
 mod latency;
 mod measure;
 mod null;
@@ -47,7 +48,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 9] = [
+const ALL: [Benchmark; 13] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -56,6 +57,10 @@ const ALL: [Benchmark; 9] = [
     ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
     ("idle", "a server with 1 000 idle workers", idle::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
+    ("restart", "a killed server with a million finished tasks", journal::restart),
+    ("journal-size", "bytes of the journal for a program", journal::size),
+    ("journal-cost", "the null array with a journal against none", journal::cost),
+    ("group-commit", "submits from 16 clients against the syncs of the disk", journal::group_commit),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -64,7 +64,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     Ok(vec![version, list])
 }
 
-fn one_cpu() -> Result<Request, Trouble> {
+/// One CPU.
+pub(crate) fn one_cpu() -> Result<Request, Trouble> {
     let amount = request::parse_amount("cpus", "1")?;
     let resources = vec![ResourceRequest { name: "cpus".to_owned(), amount }];
     Ok(Request { resources, weight: request::WEIGHT_NEUTRAL, ..Request::default() })

@@ -1,5 +1,9 @@
 //! Which faults exist in a run and how strong they are: drawn from the seed, most runs have some.
 
+use std::time::Duration;
+
+use hq_core::server::Keep;
+
 use crate::rng::Rng;
 
 /// The faults of one run. Counts are per run.
@@ -21,6 +25,10 @@ pub struct Faults {
     pub mutes: u64,
     /// Workers asked to drain or to end.
     pub stops: u64,
+    /// Times in which the disk of the journal is full.
+    pub full_disks: u64,
+    /// Which ended jobs the server keeps.
+    pub keep_jobs: Keep,
     /// Longest delay of a message, µs.
     pub delay_max: u64,
     /// Longest time that a write or a sync takes, µs.
@@ -32,6 +40,12 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Adds what it takes to hurt a server that does not wait for its slow disk.
+    pub fn hurry_commits(&mut self) {
+        self.commit_kills += 6;
+        self.disk_max = 300_000;
+    }
+
     /// Draws the faults of a run.
     pub fn draw(rng: &mut Rng) -> Faults {
         let some = |rng: &mut Rng, max: u64| if rng.chance(500) { rng.between(1, max) } else { 0 };
@@ -44,6 +58,15 @@ impl Faults {
             cuts: some(rng, 6),
             mutes: some(rng, 3),
             stops: some(rng, 3),
+            full_disks: some(rng, 3),
+            keep_jobs: if rng.chance(300) {
+                Keep {
+                    jobs: Some(rng.between(0, 5) as usize),
+                    time: Some(Duration::from_secs(rng.between(1, 60))),
+                }
+            } else {
+                Keep::default()
+            },
             delay_max: [100, 2_000, 500_000][rng.between(0, 2) as usize],
             disk_max: [50, 5_000, 300_000][rng.between(0, 2) as usize],
             failing_per_mille: [0, 50, 500][rng.between(0, 2) as usize],

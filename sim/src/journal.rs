@@ -1,10 +1,33 @@
 //! The journal as the server shell sees it: what is written survives the process, what is synced the machine.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use hq_core::record::Record;
+use hq_core::server::state::State;
 use hq_core::server::{Effect, Gate};
 use hq_model::Timestamp;
+
+/// The state that records lead to.
+pub fn fold(records: &[(Timestamp, Record)]) -> State {
+    let mut fold = State::default();
+    for (at, record) in records {
+        fold.apply(*at, record);
+    }
+    fold
+}
+
+/// The records that rebuild a state.
+pub fn snapshot(state: &State) -> Vec<(Timestamp, Record)> {
+    let mut records = Vec::new();
+    let taken: Result<(), Infallible> = state.snapshot(&mut |at, record| {
+        records.push((at, record));
+        Ok(())
+    });
+    match taken {
+        Ok(()) => records,
+    }
+}
 
 /// Records in the order in which they were made, and effects that wait for them.
 #[derive(Debug, Default)]
@@ -82,6 +105,14 @@ impl Journal {
         self.synced = self.records.len();
         self.written = self.records.len();
         &self.records
+    }
+
+    /// The history is replaced by the records that rebuild what it led to.
+    pub fn compact(&mut self) {
+        let state = fold(&self.records);
+        self.records = snapshot(&state);
+        self.synced = self.records.len();
+        self.written = self.synced;
     }
 
     /// All records, kept or not yet.

@@ -1,7 +1,7 @@
 //! What goes wrong in a run, and how everything is made whole at its end.
 
 use hq_core::client_messages::ClientRequest;
-use hq_core::server::{ConnectionId, Input as ServerInput};
+use hq_core::server::{ConnectionId, Input as ServerInput, Server};
 use hq_core::worker::Input as WorkerInput;
 use hq_model::Timestamp;
 use hq_model::selector::Selector;
@@ -49,6 +49,9 @@ impl World {
                     self.at(after, Event::Unmute { connection: id });
                 }
             }
+            Fault::DiskFull => {
+                self.disk_full_until = Timestamp(self.now.0 + self.rng.between(100_000, 30_000_000));
+            }
             Fault::StopWorker => {
                 let node = self.any_node();
                 if self.nodes[node].worker.is_some() {
@@ -57,6 +60,21 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// True when the journal cannot be written now; it is tried again.
+    pub(crate) fn disk_is_full(&mut self, life: u64) -> Result<bool, String> {
+        if self.disk_full_until > self.now {
+            let error = "no space left on device".into();
+            self.server_step(ServerInput::JournalFails { error })?;
+            let after = self.rng.between(1_000, 1_000_000);
+            self.at(after, Event::Write { life });
+            return Ok(true);
+        }
+        if self.server.as_ref().is_some_and(Server::is_read_only) {
+            self.server_step(ServerInput::JournalWorks)?;
+        }
+        Ok(false)
     }
 
     fn any_node(&mut self) -> usize {
@@ -110,7 +128,11 @@ impl World {
     // From now on nothing bad happens, and there is a node that can run everything.
     pub(crate) fn heal(&mut self) -> Result<(), String> {
         self.healed = true;
+        self.disk_full_until = Timestamp(0);
         self.start_server()?;
+        if self.server.as_ref().is_some_and(Server::is_read_only) {
+            self.server_step(ServerInput::JournalWorks)?;
+        }
         for client in &mut self.clients {
             client.wishes = 0;
         }

@@ -94,6 +94,7 @@ pub(crate) enum Fault {
     Cut,
     Mute,
     StopWorker,
+    DiskFull,
 }
 
 pub(crate) struct World {
@@ -108,6 +109,7 @@ pub(crate) struct World {
     pub(crate) server_tick: Option<Timestamp>,
     pub(crate) journal: Journal,
     pub(crate) journal_busy: bool,
+    pub(crate) disk_full_until: Timestamp,
     pub(crate) network: Network,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
@@ -145,7 +147,10 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
 impl World {
     fn new(options: Options) -> World {
         let mut rng = Rng::new(options.seed);
-        let faults = Faults::draw(&mut rng);
+        let mut faults = Faults::draw(&mut rng);
+        if matches!(options.canary, Some(Canary::RunsBeforeWrite | Canary::AnswersBeforeSync)) {
+            faults.hurry_commits();
+        }
         let nodes = rng.between(1, 5);
         let clients = rng.between(1, 4);
         let mut world = World {
@@ -159,6 +164,7 @@ impl World {
             server_tick: None,
             journal: Journal::default(),
             journal_busy: false,
+            disk_full_until: Timestamp(0),
             network: Network::new(faults.delay_max),
             nodes: (0..nodes).map(|_| Node::new()).collect(),
             clients: (0..clients)
@@ -190,6 +196,7 @@ impl World {
             (f.cuts, Fault::Cut),
             (f.mutes, Fault::Mute),
             (f.stops, Fault::StopWorker),
+            (f.full_disks, Fault::DiskFull),
         ] {
             for _ in 0..count {
                 let after = world.rng.between(0, TROUBLE_US);
@@ -307,7 +314,11 @@ impl World {
         if self.server.is_some() {
             return Ok(());
         }
-        let mut server = Server::new(ServerOptions::default());
+        let mut server =
+            Server::new(ServerOptions { keep_jobs: self.faults.keep_jobs, ..Default::default() });
+        if self.rng.chance(300) {
+            self.journal.compact();
+        }
         for (at, record) in self.journal.restore() {
             server.restore(*at, record);
         }
@@ -317,6 +328,7 @@ impl World {
         server.start(self.now, "sim123".into(), &mut effects);
         server.settle(self.now, &mut effects);
         server.check()?;
+        self.observers.acknowledged.may_forget(&effects);
         self.server = Some(server);
         self.server_life += 1;
         self.server_tick = None;
@@ -332,6 +344,7 @@ impl World {
         server.handle(self.now, input, &mut effects);
         server.settle(self.now, &mut effects);
         server.check()?;
+        self.observers.acknowledged.may_forget(&effects);
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
             self.journal.lose_last();
@@ -367,6 +380,9 @@ impl World {
 
     fn journal_writes(&mut self, life: u64) -> Result<(), String> {
         if life == self.server_life && self.server.is_some() {
+            if self.disk_is_full(life)? {
+                return Ok(());
+            }
             self.journal.write();
             self.release();
             let after = self.rng.between(5, self.faults.disk_max.max(5));
@@ -410,7 +426,10 @@ impl World {
                     }
                 }
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
-                ServerEffect::Persist { .. } | ServerEffect::WorkerJoined { .. } | ServerEffect::Exit => {}
+                ServerEffect::Persist { .. }
+                | ServerEffect::WorkerJoined { .. }
+                | ServerEffect::Journal { .. }
+                | ServerEffect::Exit => {}
             }
         }
     }

@@ -16,8 +16,15 @@ const CLI_REFERENCE: &str = "docs/reference/cli.md";
 /// # Errors
 /// When one is stale, or could not be made.
 pub(crate) fn run(place: &Place, check_only: bool) -> Result<(), String> {
+    // The program may need the types that are generated now.
+    let types = r#gen::run(&place.root, check_only).map_err(|error| error.to_string())?;
     build(place)?;
-    let changed = make(place, check_only).map_err(|error| error.to_string())?;
+    let mut changed = make(place, check_only).map_err(|error| error.to_string())?;
+    if let Outcome::Changed(paths) = types {
+        changed.extend(paths);
+    }
+    changed.sort();
+    changed.dedup();
     for path in &changed {
         println!("{} {}", if check_only { "stale:" } else { "wrote" }, path.display());
     }

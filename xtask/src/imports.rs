@@ -21,7 +21,11 @@ const RULES: [(&str, &[&str], &[&str]); 14] = [
     ("hq-server", &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal"], &["clap"]),
     ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net"], &["clap"]),
     ("hq-client", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
-    ("hq", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client", "hq-server", "hq-worker"], &[]),
+    (
+        "hq",
+        &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client", "hq-server", "hq-worker", "hq-journal"],
+        &[],
+    ),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
     ("hq-bench", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client"], &[]),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal"], &[]),

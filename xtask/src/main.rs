@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask demo|test|sim|bench|gen|tidy|docs`.
+//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|bench|gen|tidy|docs`.
 //!
 //! Everything a person or a machine does to this repository beyond `cargo build` is here, so that it
 //! runs the same way everywhere and needs no further tool.
@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod chaos;
 mod codes;
 mod console;
 mod demo;
@@ -55,6 +56,15 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Kill servers and workers of real clusters at random moments
+    Chaos {
+        /// Rounds in which the server is killed; workers are killed in two fifths as many
+        #[arg(long, default_value_t = 500)]
+        rounds: u32,
+        /// What chance is made of: any text; by default the commit
+        #[arg(long)]
+        seed: Option<String>,
+    },
     /// Measure speed and memory against peers and the limits of this machine
     Bench {
         /// Arguments of the benchmarks: names, `--json FILE`, `--list`
@@ -88,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Test(options) => test::run(&place, &options),
         Chore::Sim { arguments } => sim::run(&place, &arguments),
         Chore::Bench { arguments } => bench::run(&place, &arguments),
+        Chore::Chaos { rounds, seed } => chaos::run(&place, rounds, seed),
         Chore::Gen { check } => generated::run(&place, check),
         Chore::Tidy => tidy::run(&place),
         Chore::Docs(options) => docs::run(&place, &options),

@@ -20,6 +20,8 @@ pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
 pub const OUTPUT_FILES_QUIET: u64 = 999;
 /// How long a client tries to reach a server again that it lost within a request.
 pub const RECONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long a client that waits for jobs or events looks for a lost server, unless it is told otherwise.
+pub const WATCH_RECONNECT_TIME: Duration = Duration::from_secs(600);
 /// First wait between two such trials; doubled up to [`RECONNECT_DELAY_MAX`].
 pub const RECONNECT_DELAY: Duration = Duration::from_millis(20);
 /// Longest wait between two trials to reach a server.

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::record::RequestKey;
@@ -46,6 +46,7 @@ pub struct Session {
     source: Source,
     access: AccessFile,
     connection: Connection,
+    patience: Patience,
 }
 
 enum Source {
@@ -74,7 +75,17 @@ impl Session {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let access = source.load()?;
         let connection = runtime.block_on(dial(&access))?;
-        Ok(Session { runtime, source, access, connection })
+        let patience = Patience { time: limits::RECONNECT_TIME, is_explicit: false };
+        Ok(Session { runtime, source, access, connection, patience })
+    }
+
+    /// How long to look for a lost server while a [`Watch`] waits. Without a time: as long as [`limits::WATCH_RECONNECT_TIME`],
+    /// and not at all for a server that ended cleanly.
+    pub fn wait_for_lost_server(&mut self, time: Option<Duration>) {
+        self.patience = match time {
+            Some(time) => Patience { time, is_explicit: true },
+            None => Patience { time: limits::WATCH_RECONNECT_TIME, is_explicit: false },
+        };
     }
 
     /// Name of the server.
@@ -88,7 +99,7 @@ impl Session {
     /// When the server refuses or is lost.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
         let repeats = may_repeat(&request);
-        let Session { runtime, source, access, connection } = self;
+        let Session { runtime, source, access, connection, patience } = self;
         runtime.block_on(async {
             let mut repeats_left = if repeats { limits::REPEATS_MAX } else { 0 };
             loop {
@@ -101,7 +112,7 @@ impl Session {
                     return Err(ClientError::Lost(lost));
                 }
                 repeats_left -= 1;
-                *connection = reconnect(source, access, lost).await?;
+                *connection = reconnect(source, access, *patience, lost).await?;
             }
         })
     }
@@ -184,14 +195,21 @@ async fn ask(connection: &mut Connection, request: &ClientRequest) -> Result<Cli
 async fn reconnect(
     source: &Source,
     access: &mut AccessFile,
+    patience: Patience,
     lost: String,
 ) -> Result<Connection, ClientError> {
     let begin = Instant::now();
     let mut delay = limits::RECONNECT_DELAY;
     loop {
         // A server that ended cleanly has removed its access file: there is nothing to wait for.
-        let Ok(found) = source.load() else {
-            return Err(ClientError::Lost(lost));
+        let found = match source.load() {
+            Ok(found) => found,
+            Err(_) if patience.is_explicit && begin.elapsed() < patience.time => {
+                tokio::time::sleep(delay).await;
+                delay = (delay * 2).min(limits::RECONNECT_DELAY_MAX);
+                continue;
+            }
+            Err(_) => return Err(ClientError::Lost(lost)),
         };
         if found.server_uid != access.server_uid {
             return Err(ClientError::Replaced {
@@ -202,7 +220,7 @@ async fn reconnect(
         *access = found;
         match dial(access).await {
             Ok(connection) => return Ok(connection),
-            Err(_) if begin.elapsed() < limits::RECONNECT_TIME => tokio::time::sleep(delay).await,
+            Err(_) if begin.elapsed() < patience.time => tokio::time::sleep(delay).await,
             Err(_) => return Err(ClientError::Lost(lost)),
         }
         delay = (delay * 2).min(limits::RECONNECT_DELAY_MAX);
@@ -233,6 +251,14 @@ fn may_repeat(request: &ClientRequest) -> bool {
     )
 }
 
+// How long a lost server is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    time: Duration,
+    // Also for one that ended cleanly.
+    is_explicit: bool,
+}
+
 /// A stream of answers to one request. When the server is lost and comes back, it is asked again.
 pub struct Watch<'a> {
     session: &'a mut Session,
@@ -260,16 +286,22 @@ impl Watch<'_> {
 
     // Begins over a new connection, where nobody answers older requests.
     fn renew(&mut self) -> Result<(), ClientError> {
-        let Session { runtime, source, access, connection } = &mut *self.session;
-        *connection = runtime.block_on(reconnect(source, access, "the connection broke".into()))?;
+        let Session { runtime, source, access, connection, patience } = &mut *self.session;
+        *connection =
+            runtime.block_on(reconnect(source, access, *patience, "the connection broke".into()))?;
         self.begin()
     }
 
     fn begin(&mut self) -> Result<(), ClientError> {
         let Watch { session, request, number, .. } = self;
-        let Session { runtime, source, access, connection } = &mut **session;
-        *number = Some(runtime.block_on(begin(source, access, connection, request))?);
+        let Session { runtime, source, access, connection, patience } = &mut **session;
+        *number = Some(runtime.block_on(begin(source, access, connection, patience, request))?);
         Ok(())
+    }
+
+    /// What is asked again when the server was lost and came back.
+    pub fn resume_with(&mut self, request: ClientRequest) {
+        self.request = request;
     }
 
     /// The next answer. After [`ClientResponse::WatchEnded`] there is none.
@@ -292,13 +324,13 @@ impl Watch<'_> {
             return Ok(Next::Response(first));
         }
         let Watch { session, request, number, repeats_left, .. } = self;
-        let Session { runtime, source, access, connection } = &mut **session;
+        let Session { runtime, source, access, connection, patience } = &mut **session;
         runtime.block_on(async {
             loop {
                 let current = match *number {
                     Some(current) => current,
                     None => {
-                        let again = begin(source, access, connection, request).await?;
+                        let again = begin(source, access, connection, patience, request).await?;
                         *number = Some(again);
                         again
                     }
@@ -316,7 +348,7 @@ impl Watch<'_> {
                         Err(lost) => {
                             *repeats_left -= 1;
                             *number = None;
-                            *connection = reconnect(source, access, lost).await?;
+                            *connection = reconnect(source, access, *patience, lost).await?;
                         }
                     },
                 }
@@ -342,6 +374,7 @@ async fn begin(
     source: &Source,
     access: &mut AccessFile,
     connection: &mut Connection,
+    patience: &Patience,
     request: &ClientRequest,
 ) -> Result<u64, ClientError> {
     let mut repeats_left = limits::REPEATS_MAX;
@@ -349,7 +382,7 @@ async fn begin(
         match connection.send(&[request]).await {
             Ok(number) => return Ok(number),
             Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
-            Err(lost) => *connection = reconnect(source, access, lost).await?,
+            Err(lost) => *connection = reconnect(source, access, *patience, lost).await?,
         }
         repeats_left -= 1;
     }

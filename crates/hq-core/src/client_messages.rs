@@ -11,7 +11,7 @@ use hq_model::{
     TaskState, Timestamp, Usage, WorkerId,
 };
 
-use crate::record::RequestKey;
+use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -117,6 +117,18 @@ pub enum ClientRequest {
         /// How many.
         count: u32,
     },
+    /// Have all changes on disk. Answered by `Done`.
+    FlushJournal,
+    /// Forget ended jobs and workers, and replace the journal's history by the records that rebuild what
+    /// is left. Answered by `Done`.
+    PruneJournal,
+    /// Send the journal's records. Answered by `Events`, and by `Done` at last.
+    Events {
+        /// Go on with what happens, until the client leaves.
+        follow: bool,
+        /// Begin with the record of this number: the `next` of the last `Events` that came. 0 for all.
+        after: u64,
+    },
 }
 
 /// Which workers a list shows.
@@ -139,7 +151,7 @@ pub enum ClientResponse {
     /// It is done.
     Done,
     /// About the server.
-    ServerInfo(ServerInfo),
+    ServerInfo(Box<ServerInfo>),
     /// A submit was accepted and is on disk.
     Submitted {
         /// The job.
@@ -185,12 +197,22 @@ pub enum ClientResponse {
     Workers(Vec<WorkerInfo>),
     /// Those asked to stop.
     WorkersStopped(Vec<WorkerId>),
+    /// Records of the journal, in order.
+    Events {
+        /// Records with their times.
+        records: Vec<(Timestamp, Record)>,
+        /// The number of the record that comes next; 0 within what a compaction left.
+        next: u64,
+    },
 }
 
 impl ClientResponse {
     /// True when more answers to the same request follow.
     pub fn is_followed(&self) -> bool {
-        matches!(self, ClientResponse::Progress(_) | ClientResponse::Notification { .. })
+        matches!(
+            self,
+            ClientResponse::Progress(_) | ClientResponse::Notification { .. } | ClientResponse::Events { .. }
+        )
     }
 }
 
@@ -230,6 +252,18 @@ pub enum RequestError {
     /// The server is about to end.
     #[error("The server is stopping.")]
     Stopping,
+    /// The journal cannot be written.
+    #[error(
+        "Nothing was changed: the server cannot keep changes now, its journal cannot be written ({0}). \
+         Running tasks go on; free space there, and it recovers by itself."
+    )]
+    ReadOnly(String),
+    /// The server was started without a journal.
+    #[error("The server keeps no journal.")]
+    NoJournal,
+    /// The journal could not be read or compacted.
+    #[error("The journal could not be {0}")]
+    Journal(String),
 }
 
 impl RequestError {
@@ -245,6 +279,9 @@ impl RequestError {
             RequestError::WorkerEnded(_) => "worker-ended",
             RequestError::Invalid(_) => "invalid",
             RequestError::Stopping => "stopping",
+            RequestError::ReadOnly(_) => "read-only",
+            RequestError::NoJournal => "no-journal",
+            RequestError::Journal(_) => "journal",
         }
     }
 }
@@ -274,6 +311,8 @@ pub struct ServerInfo {
     pub server_dir: ByteString,
     /// Path of the journal, if there is one.
     pub journal: Option<ByteString>,
+    /// Since when and why the journal cannot be written, so that nothing can be changed.
+    pub journal_trouble: Option<(Timestamp, String)>,
     /// Limits by name.
     pub limits: Vec<(String, String)>,
 }

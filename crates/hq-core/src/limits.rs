@@ -19,12 +19,19 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub const BACKLOG_MAX: u64 = 65_536;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
+/// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
+pub const CHOICES_KNOWN_MAX: usize = 4096;
+/// Request classes that get a backlog in one round; the others get what fits at once.
+pub const BACKLOG_CLASSES_MAX: usize = 256;
+/// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
+/// they wait for it.
+pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
 /// Most tasks in one page of a task list.
 pub const TASK_PAGE_MAX: u32 = 10_000;
 /// Longest wait before a retry; the doubling delay stops here.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
 /// A report of a worker is sent at most this long after what it reports, when the worker is busy.
-pub const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// A start is reported at most this long after it, if no end takes it along before.
 pub const STARTS_INTERVAL: Duration = Duration::from_millis(25);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
@@ -38,6 +45,12 @@ pub const REQUEST_KEYS_MAX: usize = 10_000;
 pub const BACKLOG_START: u64 = 64;
 /// How long a worker whose connection broke may take to come back before its tasks go elsewhere.
 pub const WORKER_GRACE: Duration = Duration::from_secs(30);
+/// Ended jobs that are kept, unless the server is told otherwise; the ones that ended first leave first.
+pub const JOBS_KEPT: usize = 10_000;
+/// How long ended jobs are kept, unless the server is told otherwise.
+pub const JOBS_KEPT_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Ended workers that are kept; the ones that ended first leave first.
+pub const WORKERS_KEPT: usize = 10_000;
 /// How long `server stop` waits for workers to end their tasks and leave.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.

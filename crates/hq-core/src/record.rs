@@ -10,7 +10,7 @@ use hq_model::{
 use crate::measures::Measures;
 use crate::worker_messages::WorkerEnd;
 
-/// A request id chosen by a client, so that a repeated request is answered and not done twice.
+/// A request id chosen by a client, so that a repeated request is answered and not done twice. Zero is none.
 pub type RequestKey = u128;
 
 /// One durable change.
@@ -22,6 +22,8 @@ pub enum Record {
         epoch: Epoch,
         /// Six letters and digits that name this server directory's server.
         uid: String,
+        /// The release of hq that wrote what follows.
+        release: String,
     },
     /// An open job was made.
     JobOpened {
@@ -134,6 +136,82 @@ pub enum Record {
         /// Why.
         end: WorkerEnd,
     },
+    /// A worker that had ended was dropped.
+    WorkerForgotten {
+        /// Its id.
+        worker: WorkerId,
+    },
+    /// In a compacted journal: the largest ids ever given, so that none is given again.
+    IdsGiven {
+        /// Of jobs.
+        job: JobId,
+        /// Of workers.
+        worker: WorkerId,
+    },
+    /// In a compacted journal: how far a job is. Its submits come before.
+    JobKept {
+        /// The job.
+        job: JobId,
+        /// All that is kept of its tasks.
+        progress: Box<JobProgress>,
+    },
+    /// In a compacted journal: times and use of finished tasks that their job counts already.
+    DetailKept {
+        /// The worker.
+        worker: WorkerId,
+        /// Which and how.
+        span: FinishedSpan,
+    },
+    /// In a compacted journal: a failure that its job counts already, at the time of its end.
+    FailureKept {
+        /// The job.
+        job: JobId,
+        /// The task.
+        failure: Failure,
+    },
+    /// In a compacted journal: what a recent request was answered. They come oldest first.
+    Answered {
+        /// The request.
+        key: RequestKey,
+        /// The job it made or submitted to.
+        job: JobId,
+        /// The tasks it submitted.
+        ids: IdSet,
+    },
+}
+
+/// How far a job is: all that is kept of its tasks, but for what their submits say. Those in none of the
+/// sets wait.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobProgress {
+    /// Takes submits.
+    pub is_open: bool,
+    /// When its last task ended.
+    pub last_end: Timestamp,
+    /// Words of the user who canceled it.
+    pub cancel_reason: Option<String>,
+    /// Handed to workers, by worker, ascending.
+    pub leased: Vec<(WorkerId, IdSet)>,
+    /// Ended with success.
+    pub finished: IdSet,
+    /// Ended without.
+    pub failed: IdSet,
+    /// Ended by the user.
+    pub canceled: IdSet,
+    /// Given up by the server, with the reasons, in order of time.
+    pub aborted: Vec<(IdSet, String)>,
+    /// Instances above 0, ascending.
+    pub instances: Vec<(Instance, IdSet)>,
+    /// Losses with a worker, of tasks that were lost, ascending.
+    pub crashes: Vec<(TaskId, u32)>,
+    /// Retries, of tasks that were retried, ascending.
+    pub retries: Vec<(TaskId, u32)>,
+    /// Ends of retry delays, ascending by task.
+    pub delayed: Vec<(TaskId, Timestamp)>,
+    /// Sum over ended attempts.
+    pub usage: Usage,
+    /// Workers that ended tasks of it, ascending.
+    pub workers: Vec<WorkerId>,
 }
 
 /// Why tasks run again.

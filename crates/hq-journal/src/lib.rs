@@ -97,5 +97,5 @@ pub use journal::{Journal, Options, Size};
 pub use lock::{FileLock, LOCK_FILE};
 pub use real_disk::{RealDisk, RealFile};
 pub use repair::{Repaired, repair};
-pub use replay::{Apply, Replay, TornTail, replay};
+pub use replay::{Apply, Replay, TornTail, replay, replay_until};
 pub use sim_disk::{Faults, SimDisk, SimFile, SimLock};

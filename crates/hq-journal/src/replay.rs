@@ -77,6 +77,44 @@ pub fn replay<D: Disk, E: fmt::Display + fmt::Debug>(
     Err(JournalError::Unsteady { directory: disk.path("") }.into())
 }
 
+/// As [`replay`], and stops before the segment record of this number. A snapshot that goes beyond it is read as
+/// a whole.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_until<D: Disk, E: fmt::Display + fmt::Debug>(
+    disk: &D,
+    until: u64,
+    apply: &mut Apply<'_, E>,
+) -> Result<(), OpenError<E>> {
+    let mut wrapped = |seq: u64, record: &[u8]| {
+        if seq >= until { Err(Stop::Reached) } else { apply(seq, record).map_err(Stop::Refused) }
+    };
+    match replay(disk, None, &mut wrapped) {
+        Ok(_) | Err(OpenError::Refused { reason: Stop::Reached, .. }) => Ok(()),
+        Err(OpenError::Refused { seq, reason: Stop::Refused(reason) }) => {
+            Err(OpenError::Refused { seq, reason })
+        }
+        Err(OpenError::Journal(error)) => Err(error.into()),
+    }
+}
+
+/// Why a bounded replay ends early.
+#[derive(Debug)]
+enum Stop<E> {
+    Reached,
+    Refused(E),
+}
+
+impl<E: fmt::Display> fmt::Display for Stop<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::Reached => f.write_str("the end that was asked for"),
+            Stop::Refused(reason) => reason.fmt(f),
+        }
+    }
+}
+
 /// Whether a compaction removed a file after it was listed.
 fn vanished(error: &JournalError) -> bool {
     matches!(error, JournalError::Disk { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -1,8 +1,10 @@
 //! What a worker offers: pools of indexed resources, perhaps in groups, and sums.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::Amount;
+use crate::request::GPUS;
 
 /// The content of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +76,19 @@ impl WorkerResources {
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<&ResourcePool> {
         self.pools.iter().find(|p| p.name == name)
+    }
+
+    /// Which pool gives what is requested under a name: the one that is called so; for `gpus` otherwise the GPUs of
+    /// any vendor, of the one with most where there are several.
+    pub fn giver(&self, name: &str) -> Option<usize> {
+        if let Some(exact) = self.pools.iter().position(|pool| pool.name == name) {
+            return Some(exact);
+        }
+        let is_vendors =
+            |pool: &ResourcePool| pool.name.strip_prefix(GPUS).is_some_and(|n| n.starts_with('/'));
+        let vendors = self.pools.iter().enumerate().filter(|(_, pool)| name == GPUS && is_vendors(pool));
+        // Of equal ones the first.
+        vendors.max_by_key(|(at, pool)| (pool.kind.total(), Reverse(*at))).map(|(at, _)| at)
     }
 }
 

@@ -22,7 +22,7 @@ pub fn encode_client_request(request: u64, body: &ClientRequest) -> Vec<u8> {
 /// When they are none, or ask for something that cannot be. [`request_number`] may still tell whom to answer.
 pub fn decode_client_request(bytes: &[u8]) -> Result<(u64, ClientRequest), ProtoError> {
     let message: form::ClientRequest = decode("request", bytes)?;
-    let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..18))?;
+    let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..21))?;
     Ok((message.request, from_wire(body)?))
 }
 
@@ -84,6 +84,11 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::StopWorkers(form::StopWorkers { workers: Some(workers.to_wire()), drain: *drain })
         }
         ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
+        ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
+        ClientRequest::PruneJournal => Body::PruneJournal(form::Nothing {}),
+        ClientRequest::Events { follow, after } => {
+            Body::Events(form::FollowEvents { follow: *follow, after: *after })
+        }
     }
 }
 
@@ -137,5 +142,8 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             drain: stop.drain,
         },
         Body::WaitWorkers(count) => ClientRequest::WaitWorkers { count },
+        Body::FlushJournal(_) => ClientRequest::FlushJournal,
+        Body::PruneJournal(_) => ClientRequest::PruneJournal,
+        Body::Events(events) => ClientRequest::Events { follow: events.follow, after: events.after },
     })
 }

@@ -8,6 +8,7 @@ use crate::ProtoError;
 use crate::error::present;
 use crate::generated::{self as form, client_response::Body, request_error::Error};
 use crate::idset;
+use crate::journal::{decode_record, encode_record};
 use crate::shown::{task_from_wire, task_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required};
 
@@ -22,7 +23,7 @@ pub fn encode_client_response(request: u64, body: &ClientResponse) -> Vec<u8> {
 /// When they are none, or say something that cannot be.
 pub fn decode_client_response(bytes: &[u8]) -> Result<(u64, ClientResponse), ProtoError> {
     let message: form::ClientResponse = decode("answer", bytes)?;
-    let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..18))?;
+    let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..19))?;
     Ok((message.request, from_wire(body)?))
 }
 
@@ -75,6 +76,10 @@ fn to_wire(body: &ClientResponse) -> Body {
             let numbers = workers.iter().map(|worker| worker.0).collect();
             Body::WorkersStopped(form::NumberList { numbers })
         }
+        ClientResponse::Events { records, next } => {
+            let records = records.iter().map(|(at, record)| encode_record(*at, record));
+            Body::Events(form::Events { records: records.collect(), next: *next })
+        }
     }
 }
 
@@ -82,7 +87,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
     Ok(match body {
         Body::Error(error) => ClientResponse::Error(Wire::from_wire(error)?),
         Body::Done(_) => ClientResponse::Done,
-        Body::ServerInfo(info) => ClientResponse::ServerInfo(Wire::from_wire(info)?),
+        Body::ServerInfo(info) => ClientResponse::ServerInfo(Box::new(Wire::from_wire(info)?)),
         Body::Submitted(submitted) => ClientResponse::Submitted {
             job: JobId(submitted.job),
             ids: idset::from_wire("ids of submitted tasks", &submitted.ids)?,
@@ -120,6 +125,14 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::WorkersStopped(workers) => {
             ClientResponse::WorkersStopped(workers.numbers.into_iter().map(WorkerId).collect())
         }
+        Body::Events(events) => {
+            let records = events.records.iter().map(|bytes| decode_record(bytes)).filter(|record| {
+                // What a later release may skip, this one does.
+                !matches!(record, Err(ProtoError::UnknownRecord { critical: false, .. }))
+            });
+            let next = events.next;
+            ClientResponse::Events { records: records.collect::<Result<_, ProtoError>>()?, next }
+        }
     })
 }
 
@@ -143,6 +156,9 @@ impl Wire for RequestError {
             RequestError::WorkerEnded(worker) => Error::WorkerEnded(worker.0),
             RequestError::Invalid(text) => Error::Invalid(text.clone()),
             RequestError::Stopping => Error::Stopping(form::Nothing {}),
+            RequestError::ReadOnly(text) => Error::ReadOnly(text.clone()),
+            RequestError::NoJournal => Error::NoJournal(form::Nothing {}),
+            RequestError::Journal(text) => Error::Journal(text.clone()),
         };
         form::RequestError { error: Some(error) }
     }
@@ -166,6 +182,9 @@ impl Wire for RequestError {
             Error::WorkerEnded(worker) => RequestError::WorkerEnded(WorkerId(worker)),
             Error::Invalid(text) => RequestError::Invalid(text),
             Error::Stopping(_) => RequestError::Stopping,
+            Error::ReadOnly(text) => RequestError::ReadOnly(text),
+            Error::NoJournal(_) => RequestError::NoJournal,
+            Error::Journal(text) => RequestError::Journal(text),
         })
     }
 }

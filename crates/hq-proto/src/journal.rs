@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use hq_core::record::{Record, RestartCause};
+use hq_core::record::{JobProgress, Record, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, Instance, JobId, JobSpec, TaskSpec, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
-use crate::ended::{span_from_wire, span_to_wire};
-use crate::error::present;
+use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
+use crate::error::{count, present, rule};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
@@ -23,7 +23,7 @@ use crate::wire::{Wire, decode, name, required, unknown_field};
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field number after the last kind that this release knows.
-const KINDS_END: u32 = 16;
+const KINDS_END: u32 = 22;
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -48,8 +48,9 @@ pub fn decode_record(bytes: &[u8]) -> Result<(Timestamp, Record), ProtoError> {
 
 fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
     match record {
-        Record::ServerStarted { epoch, uid } => {
-            Kind::ServerStarted(form::ServerStarted { epoch: epoch.0, uid: uid.clone() })
+        Record::ServerStarted { epoch, uid, release } => {
+            let (uid, release) = (uid.clone(), release.clone());
+            Kind::ServerStarted(form::ServerStarted { epoch: epoch.0, uid, release })
         }
         Record::JobOpened { job, key, spec } => {
             let (key, spec) = (key_to_wire(*key), Some(spec.to_wire()));
@@ -100,13 +101,26 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerEnded { worker, end } => {
             Kind::WorkerEnded(form::WorkerEnded { worker: worker.0, end: end.to_wire() })
         }
+        Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
+        Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
+        Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
+        Record::DetailKept { worker, span } => {
+            Kind::DetailKept(form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)) })
+        }
+        Record::FailureKept { job, failure } => {
+            Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
+        }
+        Record::Answered { key, job, ids } => {
+            Kind::Answered(form::Answered { key: key_to_wire(*key), job: job.0, ids: idset::to_wire(ids) })
+        }
     }
 }
 
 fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
     Ok(match kind {
         Kind::ServerStarted(started) => {
-            Record::ServerStarted { epoch: Epoch(started.epoch), uid: name("server uid", started.uid)? }
+            let (uid, release) = (name("server uid", started.uid)?, name("release", started.release)?);
+            Record::ServerStarted { epoch: Epoch(started.epoch), uid, release }
         }
         Kind::JobOpened(opened) => Record::JobOpened {
             job: JobId(opened.job),
@@ -156,6 +170,24 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::WorkerEnded(ended) => {
             Record::WorkerEnded { worker: WorkerId(ended.worker), end: WorkerEnd::from_wire(ended.end)? }
         }
+        Kind::WorkerForgotten(worker) => Record::WorkerForgotten { worker: WorkerId(worker) },
+        Kind::IdsGiven(given) => Record::IdsGiven { job: JobId(given.job), worker: WorkerId(given.worker) },
+        Kind::JobKept(kept) => {
+            let job = JobId(kept.job);
+            Record::JobKept { job, progress: Box::new(progress_from_wire(kept, at)?) }
+        }
+        Kind::DetailKept(finished) => Record::DetailKept {
+            worker: WorkerId(finished.worker),
+            span: span_from_wire(present("finished tasks", finished.span)?, at)?,
+        },
+        Kind::FailureKept(failed) => {
+            Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
+        }
+        Kind::Answered(answered) => Record::Answered {
+            key: key_from_wire(&answered.key)?,
+            job: JobId(answered.job),
+            ids: idset::from_wire("ids of an answered request", &answered.ids)?,
+        },
     })
 }
 
@@ -171,6 +203,68 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
         task: Arc::new(task),
         submit_dir: submitted.submit_dir,
     })
+}
+
+fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::JobKept {
+    let leased = progress.leased.iter();
+    let aborted = progress.aborted.iter();
+    let instances = progress.instances.iter();
+    form::JobKept {
+        job: job.0,
+        is_open: progress.is_open,
+        last_end_us: relative(progress.last_end, at),
+        cancel_reason: progress.cancel_reason.clone(),
+        leased: leased
+            .map(|(worker, ids)| form::TasksOfWorker { worker: worker.0, ids: idset::to_wire(ids) })
+            .collect(),
+        finished: idset::to_wire(&progress.finished),
+        failed: idset::to_wire(&progress.failed),
+        canceled: idset::to_wire(&progress.canceled),
+        aborted: aborted
+            .map(|(ids, reason)| form::AbortedTasks { ids: idset::to_wire(ids), reason: reason.clone() })
+            .collect(),
+        instances: instances
+            .map(|(instance, ids)| form::TasksOfInstance { instance: instance.0, ids: idset::to_wire(ids) })
+            .collect(),
+        crashes: progress.crashes.iter().flat_map(|(task, count)| [task.0, *count]).collect(),
+        retries: progress.retries.iter().flat_map(|(task, count)| [task.0, *count]).collect(),
+        delayed: progress.delayed.iter().map(|(task, _)| task.0).collect(),
+        delayed_until_us: progress.delayed.iter().map(|(_, until)| relative(*until, at)).collect(),
+        usage: Some(progress.usage.to_wire()),
+        workers: progress.workers.iter().map(|worker| worker.0).collect(),
+    }
+}
+
+fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress, ProtoError> {
+    let ids = |numbers: &[u32]| idset::from_wire("ids of a kept job", numbers);
+    count("ends of delays", kept.delayed_until_us.len() as u64, kept.delayed.len() as u64)?;
+    let until = kept.delayed_until_us.iter().map(|until| absolute(*until, at));
+    let leased = kept.leased.into_iter().map(|part| Ok((WorkerId(part.worker), ids(&part.ids)?)));
+    let aborted = kept.aborted.into_iter().map(|part| Ok((ids(&part.ids)?, part.reason)));
+    let instances = kept.instances.into_iter().map(|part| Ok((Instance(part.instance), ids(&part.ids)?)));
+    Ok(JobProgress {
+        is_open: kept.is_open,
+        last_end: absolute(kept.last_end_us, at),
+        cancel_reason: kept.cancel_reason,
+        leased: leased.collect::<Result<_, ProtoError>>()?,
+        finished: ids(&kept.finished)?,
+        failed: ids(&kept.failed)?,
+        canceled: ids(&kept.canceled)?,
+        aborted: aborted.collect::<Result<Vec<(IdSet, String)>, ProtoError>>()?,
+        instances: instances.collect::<Result<_, ProtoError>>()?,
+        crashes: counts("crashes", &kept.crashes)?,
+        retries: counts("retries", &kept.retries)?,
+        delayed: kept.delayed.iter().map(|task| TaskId(*task)).zip(until).collect(),
+        usage: required("usage of a job", kept.usage)?,
+        workers: kept.workers.into_iter().map(WorkerId).collect(),
+    })
+}
+
+// Tasks, each with a number.
+fn counts(field: &'static str, numbers: &[u32]) -> Result<Vec<(TaskId, u32)>, ProtoError> {
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    rule(field, rest.is_empty(), "must hold two numbers for each task")?;
+    Ok(pairs.iter().map(|&[task, count]| (TaskId(task), count)).collect())
 }
 
 fn cause_to_wire(cause: &RestartCause) -> Cause {

@@ -32,6 +32,8 @@ impl Wire for ServerInfo {
             server_dir: self.server_dir.clone(),
             journal: self.journal.clone(),
             limits: limits.collect(),
+            journal_trouble: self.journal_trouble.as_ref().map(|trouble| trouble.1.clone()),
+            journal_trouble_since_us: self.journal_trouble.as_ref().map_or(0, |trouble| trouble.0.0),
         }
     }
 
@@ -49,6 +51,9 @@ impl Wire for ServerInfo {
             server_dir: info.server_dir,
             journal: info.journal,
             limits: info.limits.into_iter().map(|limit| (limit.name, limit.value)).collect(),
+            journal_trouble: info
+                .journal_trouble
+                .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
         })
     }
 }

@@ -7,31 +7,56 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hq_core::record::Record;
-use hq_core::server::Gate;
+use hq_core::server::{Gate, JournalOrder};
 use hq_model::Timestamp;
 use tracing::{info, warn};
 
 use crate::commits::{Commits, Step};
+use crate::events::{Follower, Reply};
 use crate::limits::{self, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL};
 use crate::outbox::{Message, Outbox};
 
 /// Where records go: the journal, or a test's idea of one.
 pub(crate) trait Log: Send {
-    /// Takes a record; it is kept in memory until it is written.
-    fn append(&mut self, at: Timestamp, record: &Record);
+    /// Takes a record and gives its number; it is kept in memory until it is written.
+    fn append(&mut self, at: Timestamp, record: &Record) -> u64;
     /// Hands all appended records to the system. After an error it can be called again.
     fn write(&mut self) -> Result<(), String>;
-    /// Has all written records on disk. After an error it can be called again.
+    /// Has all written records as safe as the server was told to. After an error it can be called again.
     fn sync(&mut self) -> Result<(), String>;
+    /// Has all written records on disk. After an error it can be called again.
+    fn flush(&mut self) -> Result<(), String>;
+    /// Looks after what goes on in the background, and begins it where it is due.
+    fn tend(&mut self, commits: &Arc<Commits>);
+    /// Replaces history by the records that rebuild the present, in the background, and answers then.
+    fn compact(&mut self, reply: Reply, commits: &Arc<Commits>);
+    /// Sends the records appended so far, from number `after` on, in the background; they are on disk. At the end the flag is set,
+    /// or without one the client is told that this was all.
+    fn send_past(
+        &mut self,
+        reply: Reply,
+        after: u64,
+        has_past: Option<Arc<AtomicBool>>,
+        commits: &Arc<Commits>,
+    );
 }
+
+/// Told why the journal cannot be written, and with `None` that it is written again.
+pub(crate) type Alarm = Box<dyn Fn(Option<String>) + Send>;
 
 /// The journal thread's work.
 pub(crate) struct Committer<L> {
     log: L,
     commits: Arc<Commits>,
+    alarm: Alarm,
+    /// Orders that wait for everything before them to be on disk.
+    orders: Vec<(Reply, JournalOrder)>,
+    /// Clients that want to know what happens.
+    followers: Vec<Follower>,
     /// Messages that wait for a write, then those that wait for a sync, each in order.
     for_write: VecDeque<(Arc<Outbox>, Message)>,
     for_sync: VecDeque<(Arc<Outbox>, Message)>,
@@ -73,10 +98,13 @@ pub(crate) struct Unsaved {
 
 impl<L: Log> Committer<L> {
     /// A committer that takes steps from `commits`.
-    pub(crate) fn new(log: L, commits: Arc<Commits>) -> Self {
+    pub(crate) fn new(log: L, commits: Arc<Commits>, alarm: Alarm) -> Self {
         Committer {
             log,
             commits,
+            alarm,
+            orders: Vec::new(),
+            followers: Vec::new(),
             for_write: VecDeque::new(),
             for_sync: VecDeque::new(),
             taken: 0,
@@ -100,7 +128,10 @@ impl<L: Log> Committer<L> {
             match next {
                 Next::Take(time) => self.commits.take(&mut steps, time),
                 Next::Retry(time) => std::thread::sleep(time),
-                Next::End => return Ok(self.log),
+                Next::End => {
+                    self.followers.drain(..).for_each(Follower::end);
+                    return Ok(self.log);
+                }
             }
             next = self.turn(&mut steps);
             if self.commits.is_stopping() && matches!(next, Next::Retry(_)) {
@@ -132,7 +163,8 @@ impl<L: Log> Committer<L> {
         }
         let mut time_left = self.time_until_sync();
         if time_left.is_some_and(|time| time.is_zero()) {
-            if let Err(error) = self.log.sync() {
+            let saved = if self.orders.is_empty() { self.log.sync() } else { self.log.flush() };
+            if let Err(error) = saved {
                 return self.in_trouble(&error);
             }
             self.synced = self.written;
@@ -144,18 +176,42 @@ impl<L: Log> Committer<L> {
             for (outbox, message) in self.for_sync.drain(..) {
                 outbox.release(message, true);
             }
+            self.followers.retain_mut(Follower::send);
         }
         if let Some(trouble) = self.trouble.take() {
             info!(after_s = trouble.since.elapsed().as_secs(), "the journal is written again");
+            (self.alarm)(None);
         }
+        self.carry_out_orders();
+        self.log.tend(&self.commits);
         if self.is_ending {
             return Next::End;
         }
         Next::Take(time_left)
     }
 
+    // Everything that was taken in is on disk.
+    fn carry_out_orders(&mut self) {
+        for (reply, order) in std::mem::take(&mut self.orders) {
+            match order {
+                JournalOrder::Flush => reply.done(Ok(())),
+                JournalOrder::Compact => self.log.compact(reply, &self.commits),
+                JournalOrder::Events { follow, after } => {
+                    let has_past = follow.then(Arc::<AtomicBool>::default);
+                    if let Some(has_past) = &has_past {
+                        self.followers.push(Follower::new(reply.clone(), has_past.clone()));
+                    }
+                    self.log.send_past(reply, after, has_past, &self.commits);
+                }
+            }
+        }
+    }
+
     // Records that nobody waits for are synced together with others, or after a while. `None` when all are.
     fn time_until_sync(&mut self) -> Option<Duration> {
+        if !self.orders.is_empty() {
+            return Some(Duration::ZERO);
+        }
         if self.synced == self.written {
             return None;
         }
@@ -169,8 +225,9 @@ impl<L: Log> Committer<L> {
     fn take_in(&mut self, step: Step) {
         match step {
             Step::Record(at, record) => {
-                self.log.append(at, &record);
+                let seq = self.log.append(at, &record);
                 self.taken += 1;
+                self.followers.iter_mut().for_each(|follower| follower.note(seq, at, &record));
             }
             Step::Send(outbox, message, gate) => {
                 let after_sync = gate == Gate::Synced && self.synced < self.taken;
@@ -181,6 +238,8 @@ impl<L: Log> Committer<L> {
                     self.for_write.push_back((outbox, message));
                 }
             }
+            Step::Order(reply, order) => self.orders.push((reply, order)),
+            Step::Tend => {}
             Step::End => self.is_ending = true,
         }
     }
@@ -191,7 +250,8 @@ impl<L: Log> Committer<L> {
         if trouble.since == now || now.duration_since(trouble.warned) >= JOURNAL_WARNING_INTERVAL {
             trouble.warned = now;
             let waiting = self.taken - self.synced;
-            warn!(error, waiting, "the journal cannot be written; answers wait until it can");
+            warn!(error, waiting, "the journal cannot be written; nothing is changed until it can");
+            (self.alarm)(Some(error.to_owned()));
         }
         let delay = trouble.delay;
         trouble.delay = (delay * 2).min(JOURNAL_RETRY.1);
@@ -217,8 +277,9 @@ mod tests {
     }
 
     impl Log for Paper {
-        fn append(&mut self, at: Timestamp, _: &Record) {
+        fn append(&mut self, at: Timestamp, _: &Record) -> u64 {
             self.done.push(format!("append {}", at.0));
+            at.0
         }
         fn write(&mut self) -> Result<(), String> {
             if self.failing_writes > 0 {
@@ -236,6 +297,20 @@ mod tests {
             self.done.push("sync".to_owned());
             Ok(())
         }
+        fn flush(&mut self) -> Result<(), String> {
+            self.sync()
+        }
+        fn tend(&mut self, _: &Arc<Commits>) {}
+        fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
+            self.done.push("compact".to_owned());
+            reply.done(Ok(()));
+        }
+        fn send_past(&mut self, _: Reply, _: u64, has_past: Option<Arc<AtomicBool>>, _: &Arc<Commits>) {
+            self.done.push("past".to_owned());
+            if let Some(has_past) = has_past {
+                has_past.store(true, std::sync::atomic::Ordering::Release);
+            }
+        }
     }
 
     struct Table {
@@ -247,7 +322,7 @@ mod tests {
     impl Table {
         fn new(log: Paper) -> Table {
             let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20);
-            let committer = Committer::new(log, Arc::default());
+            let committer = Committer::new(log, Arc::default(), Box::new(|_| {}));
             Table { committer, outbox: Arc::new(outbox), queue }
         }
 

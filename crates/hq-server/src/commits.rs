@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hq_core::record::Record;
-use hq_core::server::Gate;
+use hq_core::server::{Gate, JournalOrder};
 use hq_model::Timestamp;
 
+use crate::events::Reply;
 use crate::limits::JOURNAL_QUEUE_BYTES_MAX;
 use crate::outbox::{Message, Outbox};
 
@@ -19,6 +20,10 @@ pub(crate) enum Step {
     Record(Timestamp, Box<Record>),
     /// Send this when the gate is passed.
     Send(Arc<Outbox>, Message, Gate),
+    /// Do this to the journal itself when everything before is on disk, and answer.
+    Order(Reply, JournalOrder),
+    /// Something in the background is done.
+    Tend,
     /// Save everything, send everything, and end.
     End,
 }

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::record::Record;
-use hq_core::server::{ConnectionId, Effect, Gate, Input, Server};
+use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
 use hq_model::Timestamp;
 use tracing::info;
 
 use crate::clock::Clock;
 use crate::commits::{Commits, Step};
+use crate::events::Reply;
 use crate::inbox::{Entry, Event, Inbox, Room};
 use crate::limits::{self, STALL_MIN};
 use crate::outbox::{Message, Outbox};
@@ -162,6 +164,7 @@ impl Router {
                         info!(%worker, peer = outbox.peer(), "worker joined");
                     }
                 }
+                Effect::Journal { connection, request, order } => self.order(connection, request, order),
                 Effect::Exit => {}
             }
         }
@@ -187,6 +190,19 @@ impl Router {
             self.records += 1;
             self.steps_bytes += weight::of_record(&record);
             self.steps.push(Step::Record(at, Box::new(record)));
+        }
+    }
+
+    fn order(&mut self, connection: ConnectionId, request: u64, order: JournalOrder) {
+        let Some(outbox) = self.connections.get(&connection) else { return };
+        let reply = Reply { outbox: outbox.clone(), request };
+        match (&self.commits, order) {
+            (Some(_), order) => self.steps.push(Step::Order(reply, order)),
+            (None, JournalOrder::Compact) => reply.done(Ok(())),
+            (None, JournalOrder::Flush | JournalOrder::Events { .. }) => {
+                let body = ClientResponse::Error(RequestError::NoJournal);
+                outbox.send(Message::Answer(request, body));
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! | `hq-io` (one or two) | accepts, encrypts, decodes, encodes |
 //! | `hq-core` | decides: feeds the machine, sends its effects where they belong |
 //! | `hq-journal` | writes and syncs records in groups, lets out what waited for them |
+//! | `hq-compact` (now and then) | writes the records that rebuild the present, in place of the journal's history |
+//! | `hq-events` (one a reader) | sends a client what the journal holds |
 //!
 //! A message passes one bounded queue to the deciding thread, one to the journal if it
 //! must wait for the disk, and one to its peer. When a queue is full, whoever fills it waits, except the
@@ -15,6 +17,7 @@ mod claim;
 mod clock;
 mod commit;
 mod commits;
+mod compaction;
 mod decide;
 mod descriptors;
 mod detach;
@@ -22,6 +25,7 @@ pub mod directory;
 mod door;
 mod embedded;
 mod error;
+mod events;
 mod identity;
 mod inbox;
 pub mod limits;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::options::ServerOptions;
+
 /// Threads that read, write, encrypt and decode; never more, whatever the machine reports.
 pub const IO_THREADS_MAX: usize = 2;
 /// Bytes of messages that wait for the deciding thread, over all connections. Over it nothing more
@@ -22,6 +24,19 @@ pub const JOURNAL_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 pub const JOURNAL_SYNC_DELAY: Duration = Duration::from_secs(1);
 /// Bytes of records that are not synced, when records need not survive the death of the machine.
 pub const OS_UNSYNCED_BYTES_MAX: usize = 8 << 20;
+/// A journal is compacted when it has grown by so many bytes beside what the last compaction left, unless
+/// the server is told otherwise; and not before it has grown by [`COMPACT_RATIO`] times that.
+pub const COMPACT_BYTES_MIN: u64 = 32 << 20;
+/// See [`COMPACT_BYTES_MIN`]. So at most half of what is read at a restart is history.
+pub const COMPACT_RATIO: u64 = 1;
+/// How long after a failure compaction is tried again.
+pub const COMPACT_RETRY: Duration = Duration::from_secs(60);
+/// Bytes of events that wait until a client has read the past; over it, the client is sent no more.
+pub const FOLLOWER_BYTES_MAX: usize = 64 << 20;
+/// How long a client may leave what it is sent of the past unread before it is disconnected.
+pub const FOLLOWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// Records in one message to a client that reads the journal.
+pub const EVENTS_AT_ONCE: usize = 1000;
 /// How long a server that was asked to end tries to write its journal before it gives up on what
 /// it has not acknowledged.
 pub const JOURNAL_STOP_TIME: Duration = Duration::from_secs(5);
@@ -63,11 +78,12 @@ pub(crate) fn trim<T>(emptied: &mut Vec<T>) {
 }
 
 /// Name and value of each limit, of this crate and of the core, for people.
-pub fn table() -> Vec<(String, String)> {
+pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
     use hq_core::limits as core;
     use hq_net::limits as net;
     let bytes = |bytes: usize| format!("{} MiB", bytes >> 20);
     let time = |time: Duration| format!("{} s", time.as_secs_f64());
+    let or_none = |bound: Option<String>| bound.unwrap_or_else(|| "none".to_owned());
     let rows = [
         ("io threads", IO_THREADS_MAX.to_string()),
         ("inbox", bytes(INBOX_BYTES_MAX)),
@@ -84,8 +100,12 @@ pub fn table() -> Vec<(String, String)> {
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
         ("stop time", time(core::STOP_TIME_MAX)),
-        ("worker grace", time(core::WORKER_GRACE)),
+        ("worker grace", time(options.worker_grace)),
         ("heartbeats missing", core::HEARTBEATS_MISSING_MAX.to_string()),
+        ("journal growth", format!("{} MiB", options.compact_bytes_min >> 20)),
+        ("ended jobs kept", or_none(options.keep_jobs.jobs.map(|jobs| jobs.to_string()))),
+        ("ended jobs kept for", or_none(options.keep_jobs.time.map(hq_model::duration::format))),
+        ("ended workers kept", core::WORKERS_KEPT.to_string()),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
         ("details of failures", core::FAILURE_DETAILS_MAX.to_string()),
         ("error text", format!("{} bytes", core::ERROR_TEXT_MAX)),

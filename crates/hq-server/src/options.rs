@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hq_core::limits::WORKER_GRACE;
+use hq_core::server::Keep;
+
 use crate::detach::Child;
+use crate::limits::COMPACT_BYTES_MIN;
 
 /// Options of a server process.
 #[derive(Debug)]
@@ -26,6 +30,12 @@ pub struct ServerOptions {
     pub fresh: bool,
     /// Idle timeout of workers that have none of their own.
     pub idle_timeout: Option<Duration>,
+    /// How long a worker may be out of touch before its tasks go elsewhere.
+    pub worker_grace: Duration,
+    /// Which ended jobs are kept.
+    pub keep_jobs: Keep,
+    /// Bytes by which the journal grows at least before it is compacted.
+    pub compact_bytes_min: u64,
     /// False switches authentication and encryption of clients off.
     pub encrypt_clients: bool,
     /// False switches authentication and encryption of workers off.
@@ -49,6 +59,9 @@ impl ServerOptions {
             durability: Durability::Sync,
             fresh: false,
             idle_timeout: None,
+            worker_grace: WORKER_GRACE,
+            keep_jobs: Keep::default(),
+            compact_bytes_min: COMPACT_BYTES_MIN,
             encrypt_clients: true,
             encrypt_workers: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -86,6 +86,16 @@ impl Outbox {
         }
     }
 
+    /// True when nobody takes what is sent any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
     /// Returns when the connection shall be cut without sending more.
     pub(crate) async fn killed(&self) {
         self.kill.notified().await;

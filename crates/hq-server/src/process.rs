@@ -189,11 +189,17 @@ fn serve(
     {
         info!(path = %aside.display(), "the old journal was put aside");
     }
-    let machine_options = MachineOptions { idle_timeout: options.idle_timeout, ..MachineOptions::default() };
+    let machine_options = MachineOptions {
+        idle_timeout: options.idle_timeout,
+        worker_grace: options.worker_grace,
+        keep_jobs: options.keep_jobs,
+        ..MachineOptions::default()
+    };
     let mut machine = Server::new(machine_options);
     let (saving, told) = match &journal {
         Some(path) => {
-            let (saving, told) = Saving::open(path, options.durability, &mut machine)?;
+            let (saving, told) =
+                Saving::open(path, options.durability, options.compact_bytes_min, &mut machine)?;
             (Some(saving), told)
         }
         None => (None, Told::default()),
@@ -214,7 +220,7 @@ fn serve(
     if journal.is_some() {
         access.save(&dir.identity())?;
     }
-    let info = server_info(&access, &instance, journal.as_deref(), &options.version);
+    let info = server_info(&access, &instance, journal.as_deref(), options);
     machine.set_info(info.clone());
 
     let commits = saving.as_ref().map(|_| Arc::new(Commits::default()));
@@ -319,7 +325,7 @@ fn server_info(
     access: &AccessFile,
     instance: &Instance,
     journal: Option<&Path>,
-    version: &str,
+    options: &ServerOptions,
 ) -> ServerInfo {
     let place = |endpoint: &Option<Endpoint>| {
         endpoint.as_ref().map_or_else(Default::default, |endpoint| (endpoint.host.clone(), endpoint.port))
@@ -330,14 +336,14 @@ fn server_info(
     ServerInfo {
         uid: access.server_uid.clone(),
         pid: std::process::id(),
-        version: version.to_owned(),
+        version: options.version.clone(),
         client_host,
         client_port,
         worker_host,
         worker_port,
         server_dir: bytes(instance.path()),
         journal: journal.map(bytes),
-        limits: limits::table(),
+        limits: limits::table(options),
         ..ServerInfo::default()
     }
 }
@@ -347,7 +353,15 @@ fn spawn_saving(
     commits: Arc<Commits>,
     inbox: Arc<Inbox>,
 ) -> Result<JoinHandle<Result<Saving, Unsaved>>, ServerError> {
-    let committer = Committer::new(saving, commits.clone());
+    let told = inbox.clone();
+    let alarm = Box::new(move |trouble: Option<String>| {
+        let input = match trouble {
+            Some(error) => Input::JournalFails { error },
+            None => Input::JournalWorks,
+        };
+        told.push(Event::Input(input), Room::none());
+    });
+    let committer = Committer::new(saving, commits.clone(), alarm);
     spawn("hq-journal", move || {
         let _guard = EndGuard { commits, inbox };
         committer.run()

@@ -1,24 +1,41 @@
 //! The journal as the server uses it: read once at the start, then written by the journal thread.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use hq_core::record::Record;
 use hq_core::server::Server;
-use hq_journal::{Journal, JournalId, OpenError, Options, RealDisk};
+use hq_journal::{Journal, JournalId, OpenError, Options, RealDisk, Snapshot};
 use hq_model::Timestamp;
 use hq_proto::ProtoError;
 use tracing::{info, warn};
 
 use crate::commit::Log;
+use crate::commits::Commits;
+use crate::compaction::Compaction;
 use crate::error::ServerError;
-use crate::limits::OS_UNSYNCED_BYTES_MAX;
+use crate::events::{self, Reply};
+use crate::limits::{COMPACT_RATIO, COMPACT_RETRY, OS_UNSYNCED_BYTES_MAX};
 use crate::options::Durability;
 
 /// A journal in a directory.
 pub(crate) struct Saving {
     journal: Journal<RealDisk>,
+    path: PathBuf,
     durability: Durability,
+    /// Bytes beside the snapshot below which nothing is compacted.
+    compact_bytes_min: u64,
+    compaction: Option<Compaction>,
+    /// Whoever waits for the end of a compaction, and for the end of the next one.
+    waiting: Vec<Reply>,
+    waiting_for_next: Vec<Reply>,
+    /// After a failure.
+    not_before: Option<Instant>,
+    /// Held once more by everybody who reads the files.
+    readers: Arc<()>,
 }
 
 /// What a journal told.
@@ -35,16 +52,21 @@ impl Saving {
     pub(crate) fn open(
         path: &Path,
         durability: Durability,
+        compact_bytes_min: u64,
         machine: &mut Server,
     ) -> Result<(Saving, Told), ServerError> {
         let directory_error =
             |source| ServerError::Directory { what: "the journal directory", path: path.to_owned(), source };
         let disk = RealDisk::create(path).map_err(directory_error)?;
         let mut told = Told::default();
+        let mut release = String::new();
         let mut restore = |seq: u64, bytes: &[u8]| {
             told.records += 1;
             match hq_proto::decode_record(bytes) {
                 Ok((at, record)) => {
+                    if let Record::ServerStarted { release: written_by, .. } = &record {
+                        release.clone_from(written_by);
+                    }
                     told.latest = told.latest.max(at);
                     machine.restore(at, &record);
                 }
@@ -56,34 +78,74 @@ impl Saving {
             Ok(())
         };
         let options = Options { create: Some(new_id()?), ..Options::default() };
-        let (journal, replay) = Journal::open(disk, &options, &mut restore).map_err(|error| {
-            let reason = error.to_string();
-            match error {
-                OpenError::Journal(error) => ServerError::Journal { reason, hint: error.hint() },
-                OpenError::Refused { .. } => ServerError::Journal {
-                    reason: format!("{}: {reason}", path.display()),
-                    hint: "use the release that wrote it, or a later one, or put it aside with --fresh",
-                },
-            }
-        })?;
+        let opened = Journal::open(disk, &options, &mut restore);
+        let (journal, replay) = opened.map_err(|error| refusal(path, &release, error))?;
         if let Some(tail) = &replay.torn {
             let (file, offset, bytes) = (&tail.file, tail.offset, tail.bytes);
             info!(file, offset, bytes, "the server before died in a write, which does not count");
         }
-        Ok((Saving { journal, durability }, told))
+        let saving = Saving {
+            journal,
+            path: path.to_owned(),
+            durability,
+            compact_bytes_min,
+            compaction: None,
+            waiting: Vec::new(),
+            waiting_for_next: Vec::new(),
+            not_before: None,
+            readers: Arc::new(()),
+        };
+        Ok((saving, told))
     }
 
     /// Marks the journal as ended well.
-    pub(crate) fn close(self) {
+    pub(crate) fn close(mut self) {
+        self.compaction = None;
         if let Err(error) = self.journal.close() {
             warn!(%error, "the journal was saved, but not marked as ended well");
         }
     }
 }
 
+impl Saving {
+    // Begins a compaction.
+    fn begin(&mut self, commits: &Arc<Commits>) -> Result<(), String> {
+        let compactor = self.journal.start_compaction().map_err(|error| error.to_string())?;
+        self.compaction = Some(Compaction::start(&self.path, compactor, commits)?);
+        Ok(())
+    }
+
+    // Puts the snapshot in the place of the history.
+    fn finish(&mut self, outcome: Result<Snapshot, String>) -> Result<(), String> {
+        let snapshot = outcome.inspect_err(|_| self.journal.abandon_compaction())?;
+        let done = self.journal.finish_compaction(snapshot).map_err(|error| error.to_string())?;
+        let (before, after) = (done.bytes_removed, done.bytes);
+        info!(
+            bytes_before = before,
+            bytes_after = after,
+            records = done.records,
+            "the journal was compacted"
+        );
+        Ok(())
+    }
+
+    fn has_failed(&mut self, error: &str) {
+        warn!(error, "the journal could not be compacted; it is tried again later");
+        self.not_before = Some(Instant::now() + COMPACT_RETRY);
+    }
+
+    // Grown enough to be worth it.
+    fn is_due(&self) -> bool {
+        let size = self.journal.size();
+        let grown = size.bytes - size.snapshot_bytes;
+        grown >= self.compact_bytes_min.max(size.snapshot_bytes.saturating_mul(COMPACT_RATIO))
+            && self.not_before.is_none_or(|time| time <= Instant::now())
+    }
+}
+
 impl Log for Saving {
-    fn append(&mut self, at: Timestamp, record: &Record) {
-        self.journal.append(&hq_proto::encode_record(at, record));
+    fn append(&mut self, at: Timestamp, record: &Record) -> u64 {
+        self.journal.append(&hq_proto::encode_record(at, record))
     }
 
     fn write(&mut self) -> Result<(), String> {
@@ -96,7 +158,76 @@ impl Log for Saving {
             Durability::Sync => true,
             Durability::Os => self.journal.pending_bytes() > OS_UNSYNCED_BYTES_MAX,
         };
-        if is_due { self.journal.sync().map_err(|error| error.to_string()) } else { Ok(()) }
+        if is_due { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.journal.sync().map_err(|error| error.to_string())
+    }
+
+    fn tend(&mut self, commits: &Arc<Commits>) {
+        // Files that somebody reads are not taken away.
+        let is_free = Arc::strong_count(&self.readers) == 1;
+        if is_free && let Some(outcome) = self.compaction.as_mut().and_then(Compaction::outcome) {
+            self.compaction = None;
+            let result = self.finish(outcome);
+            if let Err(error) = &result {
+                self.has_failed(error);
+            }
+            self.waiting
+                .drain(..)
+                .for_each(|reply| reply.done(result.clone().map_err(|e| format!("compacted: {e}"))));
+        }
+        if self.compaction.is_some() || !is_free {
+            return;
+        }
+        self.waiting.append(&mut self.waiting_for_next);
+        if (!self.waiting.is_empty() || self.is_due())
+            && let Err(error) = self.begin(commits)
+        {
+            self.has_failed(&error);
+            self.waiting.drain(..).for_each(|reply| reply.done(Err(format!("compacted: {error}"))));
+        }
+    }
+
+    fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
+        // One that runs already may have begun before what is to be forgotten was.
+        self.waiting_for_next.push(reply);
+    }
+
+    fn send_past(
+        &mut self,
+        reply: Reply,
+        after: u64,
+        has_past: Option<Arc<AtomicBool>>,
+        commits: &Arc<Commits>,
+    ) {
+        let wanted = after..self.journal.next_seq();
+        events::send_past(&self.path, wanted, reply, has_past, self.readers.clone(), commits.clone());
+    }
+}
+
+// Why a journal was not opened, for people.
+fn refusal(path: &Path, release: &str, error: OpenError<ProtoError>) -> ServerError {
+    let reason = error.to_string();
+    match error {
+        OpenError::Journal(error) => ServerError::Journal { reason, hint: error.hint() },
+        OpenError::Refused { seq, reason: ProtoError::UnknownRecord { number, .. } } => {
+            let release = if release.is_empty() { "a later release" } else { release };
+            ServerError::Journal {
+                reason: format!(
+                    "the journal {} was written by hq {release}, this is hq {}, which does not know what record \
+                     {seq} (kind {number}) means",
+                    path.display(),
+                    env!("CARGO_PKG_VERSION")
+                ),
+                hint: "use that release or a later one, or put the journal aside with --fresh",
+            }
+        }
+        OpenError::Refused { .. } => ServerError::Journal {
+            reason: format!("the journal {}: {reason}", path.display()),
+            hint: "`hq journal check` says what is readable, --fresh puts the journal aside",
+        },
     }
 }
 

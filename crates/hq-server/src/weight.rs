@@ -34,6 +34,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
             workers.iter().map(|worker| 512 + worker.config.resources.pools.len() * 128).sum()
         }
         ClientResponse::WorkersStopped(workers) => workers.len() * 4,
+        ClientResponse::Events { records, .. } => records.iter().map(|(_, record)| of_record(record)).sum(),
         _ => 0,
     };
     LEAST + more
@@ -66,8 +67,10 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Record::Restarted { ids, .. }
         | Record::Canceled { ids, .. }
         | Record::Aborted { ids, .. } => of_ids(ids),
-        Record::Finished { span, .. } => of_ids(&span.ids) + span.measures.bytes().len(),
-        Record::Failed { failure, .. } => failure.error.len(),
+        Record::Finished { span, .. } | Record::DetailKept { span, .. } => {
+            of_ids(&span.ids) + span.measures.bytes().len()
+        }
+        Record::Failed { failure, .. } | Record::FailureKept { failure, .. } => failure.error.len(),
         _ => 0,
     };
     LEAST + more

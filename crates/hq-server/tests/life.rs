@@ -20,7 +20,7 @@ fn access(dir: &Path) -> AccessFile {
 fn info(access: &AccessFile) -> ServerInfo {
     runtime().block_on(async {
         match Client::connect(access).await.ask(ClientRequest::ServerInfo).await {
-            ClientResponse::ServerInfo(info) => info,
+            ClientResponse::ServerInfo(info) => *info,
             other => panic!("{other:?}"),
         }
     })

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod error;
+mod history;
 mod logging;
 mod progress;
 mod reference;

@@ -14,6 +14,25 @@ use crate::tasks::TaskStream;
 /// Nothing to show.
 pub(crate) struct Nothing;
 
+/// What was to be shown was printed as it came.
+pub(crate) struct Streamed;
+
+/// What is in a journal.
+pub(crate) struct JournalChecked {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What was found.
+    pub report: hq_journal::Report,
+}
+
+/// What the repair of a journal came to.
+pub(crate) struct JournalRepaired {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What was done.
+    pub repaired: hq_journal::Repaired,
+}
+
 /// A sentence for people.
 pub(crate) struct Sentence(pub String);
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hq_core::record::RequestKey;
+use hq_core::record::{Record, RequestKey};
+use hq_core::server::Effect;
 use hq_core::server::state::State;
 use hq_model::{IdSet, JobId};
 
@@ -39,6 +40,15 @@ impl Acknowledged {
     /// A client asked to drop a job.
     pub fn forgotten(&mut self, job: JobId) {
         self.forgotten.push(job);
+    }
+
+    /// The server forgets ended jobs by its rule: it says so in its journal.
+    pub fn may_forget(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Persist { record: Record::JobForgotten { job }, .. } = effect {
+                self.forgotten(*job);
+            }
+        }
     }
 
     /// Compares with what a server has.

@@ -1,6 +1,7 @@
 //! The options that say what a job is, which tasks it has, and how its submitter waits for it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use hq_model::{IdSet, JobSpec};
@@ -104,6 +105,13 @@ pub struct WaitOptions {
     /// Example: `--wait --on-notify 'notify-send -u low'`.
     #[arg(long, value_name = "COMMAND")]
     pub on_notify: Option<String>,
+
+    /// How long to look for a server that was lost while waiting [default: 10m]
+    ///
+    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless
+    /// this option is given.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub reconnect_timeout: Option<Duration>,
 }
 
 impl WaitOptions {
@@ -119,6 +127,7 @@ impl WaitOptions {
             progress: if own { self.progress } else { script.progress },
             allow_failures: self.allow_failures || script.allow_failures,
             on_notify: self.on_notify.or(script.on_notify),
+            reconnect_timeout: self.reconnect_timeout.or(script.reconnect_timeout),
         }
     }
 }

@@ -117,6 +117,7 @@ impl From<RunOptions> for SubmitOptions {
                 progress: true,
                 allow_failures: run.allow_failures,
                 on_notify: run.on_notify,
+                reconnect_timeout: None,
             },
             job: None,
             command: run.command,

@@ -7,9 +7,10 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Worker
 
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
+use super::retention::{Ended, Keep};
 use super::state::State;
 use super::watch::Watches;
-use super::{ConnectionId, Effect, Gate, Input};
+use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
 use crate::limits::{STOP_TIME_MAX, WORKER_GRACE};
 use crate::record::Record;
@@ -22,13 +23,20 @@ pub struct ServerOptions {
     pub idle_timeout: Option<Duration>,
     /// How long a worker may be out of touch before its tasks go elsewhere.
     pub worker_grace: Duration,
+    /// Which ended jobs are kept.
+    pub keep_jobs: Keep,
     /// What `server info` shows of hosts, ports and paths.
     pub info: ServerInfo,
 }
 
 impl Default for ServerOptions {
     fn default() -> Self {
-        ServerOptions { idle_timeout: None, worker_grace: WORKER_GRACE, info: ServerInfo::default() }
+        ServerOptions {
+            idle_timeout: None,
+            worker_grace: WORKER_GRACE,
+            keep_jobs: Keep::default(),
+            info: ServerInfo::default(),
+        }
     }
 }
 
@@ -57,6 +65,8 @@ pub struct Server {
     stopping: Option<Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
+    /// Ended jobs and workers that are still known.
+    pub(super) ended: Ended,
 }
 
 /// A task that is reported as started.
@@ -91,6 +101,7 @@ impl Server {
             changed_classes: BTreeSet::new(),
             stopping: None,
             touched: BTreeSet::new(),
+            ended: Ended::default(),
         }
     }
 
@@ -119,7 +130,8 @@ impl Server {
     pub fn start(&mut self, now: Timestamp, uid: String, effects: &mut Vec<Effect>) {
         let uid = if self.state.uid.is_empty() { uid } else { self.state.uid.clone() };
         let epoch = Epoch(self.state.epoch.0 + 1);
-        self.record(now, Record::ServerStarted { epoch, uid: uid.clone() }, effects);
+        let release = self.options.info.version.clone();
+        self.record(now, Record::ServerStarted { epoch, uid: uid.clone(), release }, effects);
         self.options.info.uid = uid;
         self.options.info.epoch = epoch;
         self.options.info.started = now;
@@ -133,6 +145,7 @@ impl Server {
             }
             self.make_ready(id, &ready);
         }
+        self.find_ended();
         // Workers of the time before may come back with what they hold.
         for (id, worker) in &self.state.workers {
             if worker.ended.is_none() {
@@ -160,17 +173,31 @@ impl Server {
                 // Workers are not told: they keep their tasks and look for the next server.
                 effects.push(Effect::Exit);
             }
+            Input::JournalFails { error } => {
+                let since = self.options.info.journal_trouble.as_ref().map_or(now, |trouble| trouble.0);
+                self.options.info.journal_trouble = Some((since, error));
+            }
+            Input::JournalWorks => self.options.info.journal_trouble = None,
         }
+    }
+
+    /// True while the journal cannot be written: what runs goes on, and nothing new is begun.
+    pub fn is_read_only(&self) -> bool {
+        self.options.info.journal_trouble.is_some()
     }
 
     /// Decides after a batch of inputs: placement, progress. To be called before the shell waits for more.
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
-        if self.stopping.is_none() {
+        if self.stopping.is_none() && !self.is_read_only() {
             self.dispatch(now, effects);
         }
+        self.note_ended();
         self.report_progress(now, effects);
+        if !self.is_read_only() {
+            self.retire(now, effects);
+        }
         self.answer_worker_waits(effects);
         self.stop_when_done(now, effects);
     }
@@ -180,7 +207,7 @@ impl Server {
         let lost = self.live.values().map(|worker| worker.lost_at).min();
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
-        [lost, delay, stop, self.watches.next_wakeup()].into_iter().flatten().min()
+        [lost, delay, stop, self.watches.next_wakeup(), self.next_retirement()].into_iter().flatten().min()
     }
 
     /// Makes a change: applies it and has it written.
@@ -200,7 +227,13 @@ impl Server {
             Record::JobForgotten { .. }
             | Record::ServerStarted { .. }
             | Record::WorkerJoined { .. }
-            | Record::WorkerEnded { .. } => None,
+            | Record::WorkerEnded { .. }
+            | Record::WorkerForgotten { .. } => None,
+            Record::IdsGiven { .. }
+            | Record::JobKept { .. }
+            | Record::DetailKept { .. }
+            | Record::FailureKept { .. }
+            | Record::Answered { .. } => unreachable!("only a compacted journal holds these"),
         };
         self.touched.extend(job);
         effects.push(Effect::Persist { at, record });
@@ -334,13 +367,29 @@ impl Server {
             },
             ClientRequest::WaitWorkers { count } => self.worker_waits.push((connection, request, count)),
             ClientRequest::StopServer => self.begin_stop(now, connection, request, effects),
+            ClientRequest::FlushJournal => order(connection, request, JournalOrder::Flush, effects),
+            ClientRequest::PruneJournal => match self.refuse_when_read_only() {
+                Ok(()) => {
+                    self.forget_all_ended(now, effects);
+                    order(connection, request, JournalOrder::Compact, effects);
+                }
+                Err(error) => {
+                    let body = ClientResponse::Error(error);
+                    effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
+                }
+            },
+            ClientRequest::Events { follow, after } => {
+                order(connection, request, JournalOrder::Events { follow, after }, effects);
+            }
             body => {
                 let result = match self.change(now, &body, effects) {
                     Some(result) => result,
                     None => self.view(&body),
                 };
                 let body = result.unwrap_or_else(ClientResponse::Error);
-                answer(connection, request, body, effects);
+                // While the journal cannot be written, whoever only looks is not kept waiting.
+                let gate = if self.is_read_only() { Gate::Open } else { Gate::Synced };
+                effects.push(Effect::Answer { connection, request, body, gate });
             }
         }
     }
@@ -354,6 +403,10 @@ impl Server {
 // Also what only shows something waits for the disk: a client must never see what a crash could undo.
 fn answer(connection: ConnectionId, request: u64, body: ClientResponse, effects: &mut Vec<Effect>) {
     effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
+}
+
+fn order(connection: ConnectionId, request: u64, order: JournalOrder, effects: &mut Vec<Effect>) {
+    effects.push(Effect::Journal { connection, request, order });
 }
 
 /// A result of handling a request.

@@ -10,6 +10,8 @@ mod machine;
 pub mod queue;
 mod reports;
 mod requests;
+mod retention;
+mod snapshot;
 pub mod state;
 mod views;
 mod watch;
@@ -19,6 +21,7 @@ mod workers;
 mod tests;
 
 pub use machine::{Server, ServerOptions};
+pub use retention::Keep;
 
 use hq_model::{Timestamp, WorkerId};
 
@@ -63,6 +66,13 @@ pub enum Input {
     Tick,
     /// The process was asked to end.
     Stop,
+    /// The journal cannot be written: nothing more is changed until it can.
+    JournalFails {
+        /// What the system says.
+        error: String,
+    },
+    /// It is written again, and nothing of before is lost.
+    JournalWorks,
 }
 
 /// What the server machine wants done, in this order.
@@ -107,8 +117,33 @@ pub enum Effect {
         /// Its id.
         worker: WorkerId,
     },
+    /// A client asks something of the journal itself; the shell answers.
+    Journal {
+        /// Who asked.
+        connection: ConnectionId,
+        /// The number of the request.
+        request: u64,
+        /// What.
+        order: JournalOrder,
+    },
     /// End the process, cleanly.
     Exit,
+}
+
+/// What the journal is asked to do, after all records persisted before. Answered with `Done` at last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalOrder {
+    /// Have everything on disk, whatever the durability.
+    Flush,
+    /// Replace history by the records that rebuild the present.
+    Compact,
+    /// Send the records it holds, and with `follow` all that come, until the client leaves.
+    Events {
+        /// Go on with what happens.
+        follow: bool,
+        /// Begin with the record of this number.
+        after: u64,
+    },
 }
 
 /// What must have happened to all records persisted before an effect may leave the process.

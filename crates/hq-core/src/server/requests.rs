@@ -4,6 +4,7 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
+use super::capacity::Needs;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -19,6 +20,11 @@ impl Server {
         body: &ClientRequest,
         effects: &mut Vec<Effect>,
     ) -> Option<Answer> {
+        if is_change(body)
+            && let Err(error) = self.refuse_when_read_only()
+        {
+            return Some(Err(error));
+        }
         let result = match body {
             ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
@@ -31,6 +37,14 @@ impl Server {
             _ => return None,
         };
         Some(result)
+    }
+
+    /// Refuses what changes something while the journal cannot be written.
+    pub(super) fn refuse_when_read_only(&self) -> Result<(), RequestError> {
+        match &self.options.info.journal_trouble {
+            Some((_, error)) => Err(RequestError::ReadOnly(error.clone())),
+            None => Ok(()),
+        }
     }
 
     fn submit(
@@ -107,11 +121,11 @@ impl Server {
 
     // Things the user should know about an accepted submit.
     fn warnings(&mut self, submit: &Submit) -> Vec<String> {
-        let request = &submit.spec.requests[0];
+        let requests = &submit.spec.requests;
         let connected = self.live.values().filter(|worker| worker.connection.is_some());
         let mut workers = 0;
         for worker in connected {
-            if worker.capacity.needs(request).is_some() {
+            if requests.iter().any(|request| Needs::new(&worker.resources, request).is_some()) {
                 return Vec::new();
             }
             workers += 1;
@@ -232,7 +246,7 @@ impl Server {
             job.has_ended() && (states.is_empty() || states.contains(&job.counters(0).state(false)))
         });
         for job in &selected {
-            self.record(now, Record::JobForgotten { job: *job }, effects);
+            self.forget_job(now, *job, effects);
         }
         Ok(ClientResponse::Jobs(selected))
     }
@@ -309,6 +323,18 @@ pub(super) fn templates_of(job: JobId) -> std::ops::RangeInclusive<crate::worker
     template(0)..=template(u32::MAX)
 }
 
+// Stopping a worker is kept by no record.
+fn is_change(body: &ClientRequest) -> bool {
+    matches!(
+        body,
+        ClientRequest::Submit { .. }
+            | ClientRequest::OpenJob { .. }
+            | ClientRequest::CloseJobs { .. }
+            | ClientRequest::Cancel { .. }
+            | ClientRequest::ForgetJobs { .. }
+    )
+}
+
 fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
     if spec.name.contains(['\n', '\t']) {
         return Err(RequestError::Invalid("A job name may not contain a newline or a tab.".into()));
@@ -322,12 +348,15 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     if spec.args.is_empty() {
         return invalid("A task needs a program.");
     }
-    match &spec.requests[..] {
-        [] => invalid("A task needs a resource request."),
-        [request] if request.nodes > 0 => invalid("Multi-node tasks are not supported by this release."),
-        [_] => Ok(()),
-        _ => invalid("Several resource variants are not supported by this release."),
+    if spec.requests.is_empty() {
+        return invalid("A task needs a resource request.");
     }
+    hq_model::request::check_variants(&spec.requests)
+        .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;
+    if spec.requests.iter().any(|request| request.nodes > 0) {
+        return invalid("Multi-node tasks are not supported by this release.");
+    }
+    Ok(())
 }
 
 /// The state of a task for filters: `running` says whether it is reported as started.

@@ -20,18 +20,24 @@ pub struct State {
     pub uid: String,
     /// How often it was started.
     pub epoch: Epoch,
+    /// The release of hq that was started last.
+    pub release: String,
     /// Jobs that are not forgotten.
     pub jobs: BTreeMap<JobId, Job>,
-    /// Workers that ever joined.
+    /// Workers that joined and are not forgotten.
     pub workers: BTreeMap<WorkerId, WorkerState>,
     /// The largest job id ever given.
     pub last_job: JobId,
+    /// The largest worker id ever given.
+    pub last_worker: WorkerId,
+    /// Time of the latest record.
+    pub latest: Timestamp,
     /// Times and use of finished tasks.
     pub details: Details,
     /// Answers to recent requests by their keys.
     pub answered: BTreeMap<RequestKey, (JobId, IdSet)>,
-    answered_order: VecDeque<RequestKey>,
-    failures_order: VecDeque<(JobId, hq_model::TaskId)>,
+    pub(super) answered_order: VecDeque<RequestKey>,
+    pub(super) failures_order: VecDeque<(JobId, hq_model::TaskId)>,
 }
 
 /// A worker's durable state.
@@ -49,10 +55,12 @@ impl State {
     /// Applies one record. Records come from this server's own decisions or from its journal, and
     /// those are in the order in which they were made; one about something unknown changes nothing.
     pub fn apply(&mut self, at: Timestamp, record: &Record) {
+        self.latest = self.latest.max(at);
         match record {
-            Record::ServerStarted { epoch, uid } => {
+            Record::ServerStarted { epoch, uid, release } => {
                 self.epoch = *epoch;
                 self.uid.clone_from(uid);
+                self.release.clone_from(release);
             }
             Record::JobOpened { job, key, spec } => {
                 self.jobs.insert(*job, Job::new(spec.clone(), true, at));
@@ -76,12 +84,36 @@ impl State {
                 self.remember(*key, *job, ids.clone());
             }
             Record::JobForgotten { job } => {
-                self.jobs.remove(job);
+                let forgotten = self.jobs.remove(job);
                 self.details.forget(*job);
+                if forgotten.is_some_and(|job| !job.failures.is_empty()) {
+                    self.failures_order.retain(|failure| failure.0 != *job);
+                }
             }
             Record::WorkerJoined { worker, config } => {
                 let config = (**config).clone();
                 self.workers.insert(*worker, WorkerState { config, joined: at, ended: None });
+                self.last_worker = self.last_worker.max(*worker);
+            }
+            Record::WorkerForgotten { worker } => {
+                self.workers.remove(worker);
+            }
+            Record::IdsGiven { job, worker } => {
+                self.last_job = self.last_job.max(*job);
+                self.last_worker = self.last_worker.max(*worker);
+            }
+            Record::DetailKept { worker, span } => self.details.add(*worker, span.clone()),
+            Record::FailureKept { job: id, failure } => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.failures.insert(failure.task, (at, failure.clone()));
+                    self.bound_failures(*id, failure.task);
+                }
+            }
+            Record::Answered { key, job, ids } => self.remember(*key, *job, ids.clone()),
+            Record::JobKept { job, progress } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.resume(progress);
+                }
             }
             Record::WorkerEnded { worker, end } => {
                 if let Some(worker) = self.workers.get_mut(worker) {
@@ -130,6 +162,9 @@ impl State {
     }
 
     fn remember(&mut self, key: RequestKey, job: JobId, ids: IdSet) {
+        if key == 0 {
+            return;
+        }
         if self.answered.insert(key, (job, ids)).is_none() {
             self.answered_order.push_back(key);
         }

@@ -1,6 +1,8 @@
 //! Scenarios of the server machine alone, worker and clients played by hand. After every step the
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
+mod history;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,11 +69,15 @@ impl World {
                 Effect::Persist { at, record } => self.fold.apply(at, &record),
                 Effect::Answer { body, .. } => answers.push(body),
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
-                Effect::Close { .. } | Effect::WorkerJoined { .. } | Effect::Exit => {}
+                Effect::Close { .. }
+                | Effect::WorkerJoined { .. }
+                | Effect::Journal { .. }
+                | Effect::Exit => {}
             }
         }
         assert_eq!(self.server.check(), Ok(()));
         assert_eq!(self.server.state(), &self.fold);
+        assert_eq!(compacted(&self.fold), self.fold, "a compacted journal rebuilds the present");
         answers
     }
 
@@ -169,6 +175,17 @@ impl World {
         let counts = counts.iter().filter(|(_, count)| *count > 0).map(|(s, n)| format!("{n} {s}"));
         format!("{}: {}", job.state(), counts.collect::<Vec<_>>().join(", "))
     }
+}
+
+// What a compacted journal would be restored to.
+fn compacted(state: &State) -> State {
+    let mut restored = State::default();
+    let result = state.snapshot::<()>(&mut |at, record| {
+        restored.apply(at, &record);
+        Ok(())
+    });
+    assert_eq!(result, Ok(()));
+    restored
 }
 
 fn cpus(count: u64) -> Request {

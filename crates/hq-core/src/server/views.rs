@@ -18,7 +18,7 @@ impl Server {
     /// Answers a request that changes nothing.
     pub(super) fn view(&self, body: &ClientRequest) -> Answer {
         match body {
-            ClientRequest::ServerInfo => Ok(ClientResponse::ServerInfo(self.options.info.clone())),
+            ClientRequest::ServerInfo => Ok(ClientResponse::ServerInfo(Box::new(self.options.info.clone()))),
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(states))),
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs } => {

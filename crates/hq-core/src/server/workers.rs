@@ -50,10 +50,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let returning = hello.known_as.filter(|id| self.live.contains_key(id));
-        let worker = returning.unwrap_or_else(|| {
-            let last = self.state.workers.last_key_value().map_or(0, |worker| worker.0.0);
-            WorkerId(last + 1)
-        });
+        let worker = returning.unwrap_or(WorkerId(self.state.last_worker.0 + 1));
         if returning.is_none() {
             let config = Box::new(hello.config.clone());
             self.record(now, Record::WorkerJoined { worker, config }, effects);
@@ -141,10 +138,10 @@ impl Server {
             // Of a job that is forgotten: the worker ends them, and nothing is counted.
             (None, _) => return,
         };
-        let request = &self.queue.key(class).requests[0];
         if let Some(live) = self.live.get_mut(&worker) {
-            live.needs(class, request);
-            live.hold(template, class, ids);
+            let needs = live.choices(class, &self.queue.key(class).requests).first();
+            let needs = needs.map(|choice| choice.needs.clone());
+            live.hold(template, needs.as_ref(), ids);
             live.templates.insert(template);
         }
     }
@@ -158,9 +155,7 @@ impl Server {
             _ => live.held.range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
         };
         for template in templates {
-            if let Some(class) = self.classes.get(&template) {
-                live.drop_held(template, *class, ids);
-            }
+            live.drop_held(template, ids);
         }
         self.changed_workers.insert(worker);
         self.forget_if_over(job);
@@ -254,6 +249,7 @@ impl Server {
             self.worker_connections.remove(&connection);
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
+        self.note_worker_ended(now, worker);
         let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
             .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
             .collect();

@@ -716,7 +716,7 @@ pub struct ClientRequest {
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -756,7 +756,22 @@ pub mod client_request {
         StopWorkers(super::StopWorkers),
         #[prost(uint32, tag = "17")]
         WaitWorkers(u32),
+        #[prost(message, tag = "18")]
+        FlushJournal(super::Nothing),
+        #[prost(message, tag = "19")]
+        PruneJournal(super::Nothing),
+        #[prost(message, tag = "20")]
+        Events(super::FollowEvents),
     }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FollowEvents {
+    /// Go on with what happens.
+    #[prost(bool, tag = "1")]
+    pub follow: bool,
+    /// The number of the first record that is wanted.
+    #[prost(uint64, tag = "2")]
+    pub after: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitRequest {
@@ -844,7 +859,7 @@ pub struct ClientResponse {
     pub request: u64,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -884,11 +899,25 @@ pub mod client_response {
         Workers(super::Workers),
         #[prost(message, tag = "17")]
         WorkersStopped(super::NumberList),
+        #[prost(message, tag = "18")]
+        Events(super::Events),
     }
+}
+/// Records as in the journal.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Events {
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub records: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// The number of the record that comes next.
+    #[prost(uint64, tag = "2")]
+    pub next: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RequestError {
-    #[prost(oneof = "request_error::Error", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(
+        oneof = "request_error::Error",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"
+    )]
     pub error: ::core::option::Option<request_error::Error>,
 }
 /// Nested message and enum types in `RequestError`.
@@ -917,6 +946,12 @@ pub mod request_error {
         Invalid(::prost::alloc::string::String),
         #[prost(message, tag = "11")]
         Stopping(super::Nothing),
+        #[prost(string, tag = "12")]
+        ReadOnly(::prost::alloc::string::String),
+        #[prost(message, tag = "13")]
+        NoJournal(super::Nothing),
+        #[prost(string, tag = "14")]
+        Journal(::prost::alloc::string::String),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -945,6 +980,12 @@ pub struct ServerInfo {
     pub journal: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, repeated, tag = "12")]
     pub limits: ::prost::alloc::vec::Vec<Limit>,
+    /// Why the journal cannot be written.
+    #[prost(string, optional, tag = "13")]
+    pub journal_trouble: ::core::option::Option<::prost::alloc::string::String>,
+    /// Said when that is.
+    #[prost(uint64, tag = "14")]
+    pub journal_trouble_since_us: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -1341,7 +1382,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -1377,6 +1418,18 @@ pub mod record {
         WorkerJoined(super::WorkerJoined),
         #[prost(message, tag = "15")]
         WorkerEnded(super::WorkerEnded),
+        #[prost(uint32, tag = "16")]
+        WorkerForgotten(u32),
+        #[prost(message, tag = "17")]
+        IdsGiven(super::IdsGiven),
+        #[prost(message, tag = "18")]
+        JobKept(super::JobKept),
+        #[prost(message, tag = "19")]
+        DetailKept(super::Finished),
+        #[prost(message, tag = "20")]
+        FailureKept(super::Failed),
+        #[prost(message, tag = "21")]
+        Answered(super::Answered),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1461,6 +1514,9 @@ pub struct ServerStarted {
     pub epoch: u32,
     #[prost(string, tag = "2")]
     pub uid: ::prost::alloc::string::String,
+    /// The release of hq that wrote what follows.
+    #[prost(string, tag = "3")]
+    pub release: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobOpened {
@@ -1502,4 +1558,81 @@ pub struct WorkerEnded {
     pub worker: u32,
     #[prost(enumeration = "WorkerEnd", tag = "2")]
     pub end: i32,
+}
+/// The largest ids ever given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IdsGiven {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub worker: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobKept {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(bool, tag = "2")]
+    pub is_open: bool,
+    /// Relative to the record's time.
+    #[prost(sint64, tag = "3")]
+    pub last_end_us: i64,
+    #[prost(string, optional, tag = "4")]
+    pub cancel_reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "5")]
+    pub leased: ::prost::alloc::vec::Vec<TasksOfWorker>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub finished: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "7")]
+    pub failed: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "8")]
+    pub canceled: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "9")]
+    pub aborted: ::prost::alloc::vec::Vec<AbortedTasks>,
+    #[prost(message, repeated, tag = "10")]
+    pub instances: ::prost::alloc::vec::Vec<TasksOfInstance>,
+    /// Task and count in turn.
+    #[prost(uint32, repeated, tag = "11")]
+    pub crashes: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "12")]
+    pub retries: ::prost::alloc::vec::Vec<u32>,
+    /// Tasks, and the ends of their delays, relative to the record's time.
+    #[prost(uint32, repeated, tag = "13")]
+    pub delayed: ::prost::alloc::vec::Vec<u32>,
+    #[prost(sint64, repeated, tag = "14")]
+    pub delayed_until_us: ::prost::alloc::vec::Vec<i64>,
+    #[prost(message, optional, tag = "15")]
+    pub usage: ::core::option::Option<Usage>,
+    #[prost(uint32, repeated, tag = "16")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TasksOfWorker {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbortedTasks {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TasksOfInstance {
+    #[prost(uint32, tag = "1")]
+    pub instance: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Answered {
+    /// 16 bytes, big end first.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "3")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
 }

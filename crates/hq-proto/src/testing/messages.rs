@@ -4,7 +4,7 @@ use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobSummary, RequestError, ServerInfo, SubmitInfo, TaskInfo,
     WorkerFilter, WorkerInfo,
 };
-use hq_core::record::{Record, RestartCause};
+use hq_core::record::{JobProgress, Record, RestartCause};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerHello,
 };
@@ -17,7 +17,8 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
     use ClientRequest::*;
     let filter = select(vec![WorkerFilter::All, WorkerFilter::Running, WorkerFilter::Offline]);
     prop_oneof![
-        select(vec![ServerInfo, StopServer, CountJobs]),
+        select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
+        (any::<bool>(), any::<u64>()).prop_map(|(follow, after)| Events { follow, after }),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
@@ -47,7 +48,7 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
     prop_oneof![
         select(vec![Done, WatchEnded]),
         request_error().prop_map(Error),
-        server_info().prop_map(ServerInfo),
+        server_info().prop_map(|info| ServerInfo(Box::new(info))),
         (job(), id_set(), vec(text(), 0..3)).prop_map(|(job, ids, warnings)| Submitted {
             job,
             ids,
@@ -68,13 +69,17 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         }),
         vec(worker_info(), 0..3).prop_map(Workers),
         vec(worker(), 0..5).prop_map(WorkersStopped),
+        (vec((timestamp(), record()), 0..3), any::<u64>())
+            .prop_map(|(records, next)| Events { records, next }),
     ]
 }
 
 fn request_error() -> impl Strategy<Value = RequestError> {
     use RequestError::*;
     prop_oneof![
-        select(vec![NoJobs, NoWorkers, Stopping]),
+        select(vec![NoJobs, NoWorkers, Stopping, NoJournal]),
+        text().prop_map(ReadOnly),
+        text().prop_map(Journal),
         job().prop_map(NoJob),
         job().prop_map(JobNotOpen),
         task_ref().prop_map(|task| TaskExists(task.job, task.task)),
@@ -89,8 +94,9 @@ fn request_error() -> impl Strategy<Value = RequestError> {
 fn server_info() -> impl Strategy<Value = ServerInfo> {
     let place = || (text(), any::<u16>());
     let names = (text(), any::<u32>(), timestamp(), any::<u32>(), text());
-    (names, place(), place(), byte_string(), of(byte_string()), vec((text(), text()), 0..3)).prop_map(
-        |(names, client, worker, server_dir, journal, limits)| {
+    let journal = (of(byte_string()), of((timestamp(), text())));
+    (names, place(), place(), byte_string(), journal, vec((text(), text()), 0..3)).prop_map(
+        |(names, client, worker, server_dir, (journal, journal_trouble), limits)| {
             let (uid, epoch, started, pid, version) = names;
             ServerInfo {
                 uid,
@@ -104,6 +110,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 worker_port: worker.1,
                 server_dir,
                 journal,
+                journal_trouble,
                 limits,
             }
         },
@@ -286,6 +293,32 @@ pub fn report() -> impl Strategy<Value = Report> {
         })
 }
 
+fn job_progress() -> impl Strategy<Value = JobProgress> {
+    let counts = || vec((edgy_id().prop_map(TaskId), any::<u32>()), 0..3);
+    let sets = (id_set(), id_set(), id_set());
+    let parts =
+        (vec((worker(), id_set()), 0..3), vec((id_set(), text()), 0..3), vec((instance(), id_set()), 0..3));
+    let delayed = vec((edgy_id().prop_map(TaskId), timestamp()), 0..3);
+    let counted = (counts(), counts(), delayed);
+    let rest = (any::<bool>(), timestamp(), of(text()), usage(), vec(worker(), 0..3));
+    (sets, parts, counted, rest).prop_map(|(sets, parts, counted, rest)| JobProgress {
+        is_open: rest.0,
+        last_end: rest.1,
+        cancel_reason: rest.2,
+        leased: parts.0,
+        finished: sets.0,
+        failed: sets.1,
+        canceled: sets.2,
+        aborted: parts.1,
+        instances: parts.2,
+        crashes: counted.0,
+        retries: counted.1,
+        delayed: counted.2,
+        usage: rest.3,
+        workers: rest.4,
+    })
+}
+
 /// Any record.
 pub fn record() -> impl Strategy<Value = Record> {
     use Record::*;
@@ -305,7 +338,11 @@ pub fn record() -> impl Strategy<Value = Record> {
             submit_dir,
         });
     prop_oneof![
-        (any::<u32>(), text()).prop_map(|(epoch, uid)| ServerStarted { epoch: Epoch(epoch), uid }),
+        (any::<u32>(), text(), text()).prop_map(|(epoch, uid, release)| ServerStarted {
+            epoch: Epoch(epoch),
+            uid,
+            release
+        }),
         (job(), any::<u128>(), job_spec()).prop_map(|(job, key, spec)| JobOpened { job, key, spec }),
         submitted,
         job().prop_map(|job| JobClosed { job }),
@@ -325,5 +362,11 @@ pub fn record() -> impl Strategy<Value = Record> {
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
         (worker(), worker_end()).prop_map(|(worker, end)| WorkerEnded { worker, end }),
+        worker().prop_map(|worker| WorkerForgotten { worker }),
+        (job(), worker()).prop_map(|(job, worker)| IdsGiven { job, worker }),
+        (job(), job_progress()).prop_map(|(job, p)| JobKept { job, progress: Box::new(p) }),
+        (worker(), finished_span()).prop_map(|(worker, span)| DetailKept { worker, span }),
+        (job(), failure()).prop_map(|(job, failure)| FailureKept { job, failure }),
+        (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
     ]
 }

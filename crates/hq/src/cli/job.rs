@@ -1,5 +1,7 @@
 //! `hq job …`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::{JobOptions, values};
 use hq_model::selector::Selector;
@@ -171,6 +173,12 @@ pub(crate) struct WaitArgs {
     /// Exit with 0 although tasks failed
     #[arg(long)]
     pub allow_failures: bool,
+    /// How long to look for a server that was lost while waiting [default: 10m]
+    ///
+    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
+    /// option is given.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub reconnect_timeout: Option<Duration>,
 }
 
 /// Wait until jobs have ended, with a progress bar
@@ -184,6 +192,12 @@ pub(crate) struct ProgressArgs {
     /// Exit with 0 although tasks failed
     #[arg(long)]
     pub allow_failures: bool,
+    /// How long to look for a server that was lost while waiting [default: 10m]
+    ///
+    /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
+    /// option is given.
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub reconnect_timeout: Option<Duration>,
 }
 
 /// Print the ids of tasks as --array takes them.

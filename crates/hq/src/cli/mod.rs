@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod job;
+pub(crate) mod journal;
 pub(crate) mod lazy;
 pub(crate) mod server;
 pub(crate) mod submit;
@@ -156,6 +157,9 @@ pub(crate) enum Command {
     /// Start, show and stop the server
     #[command(subcommand, arg_required_else_help = true)]
     Server(Lazy<server::ServerCommand>),
+    /// Check, read and tend the server's journal
+    #[command(subcommand, alias = "event-log")]
+    Journal(Lazy<journal::JournalCommand>),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

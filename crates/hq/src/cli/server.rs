@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
+use hq_core::server::Keep;
 
 /// Start, show and stop the server
 #[derive(Subcommand, Debug)]
@@ -49,6 +50,15 @@ pub(crate) struct StartArgs {
     /// When a change counts as kept [default: sync]
     #[arg(long, value_name = "WHAT")]
     pub journal_durability: Option<DurabilityArg>,
+    /// Keep so many ended jobs, or ended ones for so long, or both [default: 10000,30d]
+    ///
+    /// A number, a duration, both with a comma between them, or `all`. What is beyond is forgotten, as by
+    /// `hq job forget`; ids are never given again.
+    #[arg(long, value_name = "WHAT", value_parser = keep_jobs)]
+    pub keep_jobs: Option<Keep>,
+    /// How long a worker may be out of touch before its tasks go elsewhere [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub worker_grace: Option<Duration>,
     /// Put the old journal aside and begin with job 1
     #[arg(long)]
     pub fresh: bool,
@@ -64,6 +74,29 @@ pub(crate) struct StartArgs {
     /// Go to the background once it runs; log into its directory
     #[arg(long)]
     pub detach: bool,
+}
+
+// `10000`, `30d`, `10000,30d` or `all`.
+fn keep_jobs(text: &str) -> Result<Keep, String> {
+    let mut keep = Keep { jobs: None, time: None };
+    if text == "all" {
+        return Ok(keep);
+    }
+    for part in text.split(',').map(str::trim) {
+        let is_given = match part.parse::<usize>() {
+            Ok(jobs) => keep.jobs.replace(jobs).is_some(),
+            Err(_) => {
+                let time = values::duration(part).map_err(|error| {
+                    format!("'{part}' is neither a number of jobs nor a time to keep them for: {error}")
+                })?;
+                keep.time.replace(time).is_some()
+            }
+        };
+        if is_given {
+            return Err("give one number of jobs and one duration, for example 10000,30d".into());
+        }
+    }
+    Ok(keep)
 }
 
 /// When a change counts as kept.

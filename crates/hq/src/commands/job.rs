@@ -103,7 +103,9 @@ pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqErro
 }
 
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
-    wait_for(context, args.jobs, !args.without_close, args.allow_failures, Progress::hidden())
+    let mut session = context.connect()?;
+    session.wait_for_lost_server(args.reconnect_timeout);
+    wait_for(session, args.jobs, !args.without_close, args.allow_failures, Progress::hidden())
 }
 
 pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, HqError> {
@@ -111,17 +113,18 @@ pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, Hq
         OutputMode::Cli => Progress::shown(),
         OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
     };
-    wait_for(context, args.jobs, true, args.allow_failures, progress)
+    let mut session = context.connect()?;
+    session.wait_for_lost_server(args.reconnect_timeout);
+    wait_for(session, args.jobs, true, args.allow_failures, progress)
 }
 
 fn wait_for(
-    context: &Context,
+    mut session: hq_client::Session,
     jobs: Selector,
     until_closed: bool,
     allow_failures: bool,
     progress: Progress,
 ) -> Result<Done, HqError> {
-    let mut session = context.connect()?;
     let request = ClientRequest::WatchJobs { jobs, until_closed, notifications: false };
     let waited = follow(&mut session.watch(request)?, Follow { on_notify: None, progress })?;
     let exit = exit_of(&waited, allow_failures);

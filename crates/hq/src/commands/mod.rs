@@ -4,6 +4,7 @@ mod cat;
 mod deploy;
 mod doc;
 mod job;
+mod journal;
 mod notify;
 mod run;
 mod server;
@@ -109,6 +110,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::Info)) => server::info(context),
         Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
+        Command::Journal(Lazy(command)) => journal::run(context, command),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);

@@ -71,6 +71,8 @@ fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     };
     options.fresh = args.fresh;
     options.idle_timeout = args.idle_timeout;
+    options.keep_jobs = args.keep_jobs.unwrap_or_default();
+    options.worker_grace = args.worker_grace.unwrap_or(options.worker_grace);
     options.encrypt_clients = !args.disable_client_authentication_and_encryption;
     options.encrypt_workers = !args.disable_worker_authentication_and_encryption;
     options.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -90,7 +92,9 @@ pub(super) fn info(context: &Context) -> Result<Done, HqError> {
 
 fn report(context: &Context) -> Result<Server, HqError> {
     match context.ask(ClientRequest::ServerInfo)? {
-        ClientResponse::ServerInfo(info) => Ok(Server { server_dir: context.server_dir.clone(), info }),
+        ClientResponse::ServerInfo(info) => {
+            Ok(Server { server_dir: context.server_dir.clone(), info: *info })
+        }
         _ => unexpected(),
     }
 }

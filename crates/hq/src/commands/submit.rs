@@ -22,6 +22,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
         let response = session.request(request(submit)?)?;
         return Done::ok(submitted(context, response, warnings)?);
     }
+    session.wait_for_lost_server(wait.reconnect_timeout);
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
     context.printer.announce(&mut submitted)?;

@@ -71,7 +71,8 @@ pub(crate) fn submit(submit: &SubmitInfo) -> Value {
     })
 }
 
-fn task_desc(spec: &TaskSpec) -> Value {
+/// What a task executes.
+pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     let env: serde_json::Map<String, Value> =
         spec.env.iter().map(|(key, value)| (text::bytes(key), bytes(value))).collect();
     json!({

@@ -4,8 +4,11 @@
 //! sentences, as JSON, and in quiet mode.
 
 pub(crate) mod error;
+pub(crate) mod events;
 mod hardware;
+pub(crate) mod history_page;
 mod job;
+mod journal;
 pub(crate) mod json;
 mod misc;
 mod server;

@@ -14,6 +14,13 @@ impl Report for Server {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let info = &self.info;
         let journal = info.journal.as_deref().map_or(text::NONE.into(), text::bytes);
+        let journal_state = match (&info.journal, &info.journal_trouble) {
+            (_, Some((since, error))) => {
+                format!("cannot be written since {since}: {error}; nothing can be changed until it can")
+            }
+            (Some(_), None) => "written".to_owned(),
+            (None, None) => text::NONE.to_owned(),
+        };
         let limits: Vec<String> =
             info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let rows = vec![
@@ -29,6 +36,7 @@ impl Report for Server {
             ("Journal path", journal.into()),
             ("Instance directory", text::bytes(&info.server_dir).into()),
             ("Starts", info.epoch.to_string().into()),
+            ("Journal state", journal_state.into()),
             ("Limits", limits.join("\n").into()),
         ];
         Ok(table::record(out, style, rows)?)
@@ -49,6 +57,9 @@ impl Report for Server {
             "pid": info.pid,
             "start_date": json::time(info.started),
             "journal_path": info.journal.as_deref().map(text::bytes),
+            "journal_trouble": info.journal_trouble.as_ref().map(|(since, error)| {
+                json!({ "since": json::time(*since), "error": error })
+            }),
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,

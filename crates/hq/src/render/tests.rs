@@ -257,6 +257,7 @@ fn server() -> Server {
             worker_host: "login1".into(),
             worker_port: 7002,
             server_dir: b"/home/user/.hq-server/003".to_vec(),
+            journal_trouble: None,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
         },

@@ -3,6 +3,7 @@
 mod bad_input;
 mod cluster;
 mod jobs;
+mod journal;
 mod outputs;
 mod reference;
 mod run;

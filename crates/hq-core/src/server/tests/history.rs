@@ -1,0 +1,223 @@
+//! What is kept of the past: by the rule of retention, and over a compaction after any history.
+
+use std::time::Duration;
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::selector::Selector;
+use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::server::Keep;
+
+fn kept(world: &mut World) -> Vec<u32> {
+    world.server.state().jobs.keys().map(|job| job.0).collect()
+}
+
+fn with(keep_jobs: Keep) -> World {
+    let mut world = World::new();
+    world.server = Server::new(ServerOptions { keep_jobs, ..ServerOptions::default() });
+    world.fold = State::default();
+    let mut effects = Vec::new();
+    world.server.start(world.now, "abc123".into(), &mut effects);
+    world.take(effects);
+    world
+}
+
+#[test]
+fn the_latest_ended_jobs_are_kept() {
+    let mut world = with(Keep { jobs: Some(2), time: None });
+    world.worker(2, 8);
+    let jobs: Vec<JobId> = (0..5).map(|_| world.submit(1, |_| {})).collect();
+    for job in [3, 0, 4, 1] {
+        world.reports(2, |r| r.finished = vec![finished(jobs[job], 0, 0, 0)]);
+    }
+    assert_eq!(kept(&mut world), [2, 3, 5], "those that ended last, and what has not ended");
+    assert_eq!(world.submit(1, |_| {}), JobId(6), "ids are not given again");
+}
+
+#[test]
+fn ended_jobs_are_kept_for_a_time() {
+    let mut world = with(Keep { jobs: None, time: Some(Duration::from_secs(60)) });
+    let job = world.submit(1, |_| {});
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+    world.wait(Duration::from_secs(59));
+    assert_eq!(kept(&mut world), [1]);
+    let at = world.server.next_wakeup().expect("the end of its time");
+    world.now = at;
+    world.step(Input::Tick);
+    assert_eq!(kept(&mut world), []);
+}
+
+#[test]
+fn while_the_journal_cannot_be_written_nothing_changes_and_nothing_is_begun() {
+    let mut world = World::new();
+    let job = world.submit(1, |_| {});
+    world.step(Input::JournalFails { error: "no space".into() });
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "", "nothing is begun");
+    let answer = world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.code(), "read-only");
+    assert_eq!(world.states(job), "waiting: 1 waiting", "whoever only looks is answered");
+    world.step(Input::JournalWorks);
+    assert_eq!(world.sent(2), "1:0/0");
+}
+
+/// Something that happens to a server.
+#[derive(Clone, Debug)]
+enum Deed {
+    Submit { count: u32, max_fails: Option<u64>, crash_limit: CrashLimit },
+    Open,
+    SubmitToLast(u32),
+    Close,
+    Cancel { job: u32, task: Option<u32> },
+    Forget(u32),
+    Worker,
+    Finish { worker: u64, share: u32 },
+    Fail { worker: u64, retried: bool },
+    Return { worker: u64 },
+    Start { worker: u64 },
+    Lose { worker: u64 },
+    Wait(u64),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    use Deed::*;
+    let limit =
+        prop_oneof![Just(CrashLimit::Times(2)), Just(CrashLimit::NeverRestart), Just(CrashLimit::Unlimited)];
+    let worker = || 10..14u64;
+    prop_oneof![
+        3 => (1..30u32, proptest::option::of(0..3u64), limit)
+            .prop_map(|(count, max_fails, crash_limit)| Submit { count, max_fails, crash_limit }),
+        1 => Just(Open),
+        1 => (1..9u32).prop_map(SubmitToLast),
+        1 => Just(Close),
+        1 => (1..8u32, proptest::option::of(0..9u32)).prop_map(|(job, task)| Cancel { job, task }),
+        1 => (1..8u32).prop_map(Forget),
+        2 => Just(Worker),
+        4 => (worker(), 1..4u32).prop_map(|(worker, share)| Finish { worker, share }),
+        2 => (worker(), any::<bool>()).prop_map(|(worker, retried)| Fail { worker, retried }),
+        1 => worker().prop_map(|worker| Return { worker }),
+        2 => worker().prop_map(|worker| Start { worker }),
+        1 => worker().prop_map(|worker| Lose { worker }),
+        1 => (1..100u64).prop_map(Wait),
+    ]
+}
+
+// What a worker holds, by job and instance.
+fn held(world: &World, connection: u64) -> Vec<(JobId, IdSet, u32)> {
+    let Some(worker) = world.server.worker_connections.get(&ConnectionId(connection)) else {
+        return Vec::new();
+    };
+    let jobs = world.server.state().jobs.iter();
+    jobs.filter_map(|(id, job)| Some((*id, job, job.leased.get(worker)?)))
+        .flat_map(|(id, job, ids)| {
+            job.by_instance(ids)
+                .into_iter()
+                .map(move |(instance, ids)| (id, ids, instance.0))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn only(job: u32) -> Selector {
+    Selector::Ids(IdSet::single(TaskId(job)))
+}
+
+fn happens(world: &mut World, deed: Deed) {
+    match deed {
+        Deed::Submit { count, max_fails, crash_limit } => {
+            world.submit_with(count, max_fails, |spec| {
+                spec.crash_limit = crash_limit;
+                spec.retry = Retry { max: 1, delay: Duration::from_secs(5), ..Retry::default() };
+            });
+        }
+        Deed::Open => {
+            world.key += 1;
+            let spec = JobSpec { name: "open".into(), max_fails: None };
+            world.ask(ClientRequest::OpenJob { key: world.key, spec });
+        }
+        Deed::SubmitToLast(count) => {
+            world.key += 1;
+            let submit = Submit {
+                target: Target::Open(world.server.state().last_job),
+                ids: TaskIds::Next(count),
+                entries: Entries::default(),
+                spec: Arc::new(TaskSpec {
+                    args: vec![b"x".to_vec()],
+                    requests: vec![cpus(1)],
+                    ..TaskSpec::default()
+                }),
+                submit_dir: b"/".to_vec(),
+            };
+            world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+        }
+        Deed::Close => {
+            world.ask(ClientRequest::CloseJobs { jobs: Selector::All });
+        }
+        Deed::Cancel { job, task } => {
+            let tasks = task.map(|task| IdSet::single(TaskId(task)));
+            world.ask(ClientRequest::Cancel { jobs: only(job), tasks, reason: Some("why".into()) });
+        }
+        Deed::Forget(job) => {
+            world.ask(ClientRequest::ForgetJobs { jobs: only(job), states: Vec::new() });
+        }
+        Deed::Worker => {
+            let connection =
+                (10..14).find(|c| !world.server.worker_connections.contains_key(&ConnectionId(*c)));
+            if let Some(connection) = connection {
+                world.worker(connection, 3);
+            }
+        }
+        Deed::Finish { worker, share } => {
+            for (job, mut ids, instance) in held(world, worker) {
+                let some = ids.take_first(u64::from(share));
+                let mut span = finished(job, 0, 0, instance);
+                let mut measures = MeasuresWriter::new(true);
+                some.iter().for_each(|_| measures.push(world.now, &Usage { wall_us: 9, ..Usage::default() }));
+                (span.ids, span.measures) = (some, measures.finish());
+                world.reports(worker, |r| r.finished = vec![span]);
+            }
+        }
+        Deed::Fail { worker, retried } => {
+            if let Some((job, ids, instance)) = held(world, worker).pop() {
+                let task = ids.first().map_or(0, |task| task.0);
+                let code = u8::from(retried);
+                world.reports(worker, |r| r.failed = vec![(job, failed(task, instance, code))]);
+            }
+        }
+        Deed::Return { worker } => {
+            for (job, ids, _) in held(world, worker) {
+                world.reports(worker, |r| r.returned = vec![(job, ids)]);
+            }
+        }
+        Deed::Start { worker } => {
+            for (job, ids, instance) in held(world, worker) {
+                let task = ids.first().map_or(0, |task| task.0);
+                world.reports(worker, |r| r.started = vec![started(job, task, instance)]);
+            }
+        }
+        Deed::Lose { worker } => {
+            world.step(Input::WorkerGone { connection: ConnectionId(worker) });
+            world.wait(Duration::from_secs(31));
+        }
+        Deed::Wait(seconds) => world.wait(Duration::from_secs(seconds)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // The world compares after each step: the fold with the live state, and a compacted journal with the fold.
+    #[test]
+    fn a_compacted_journal_rebuilds_the_present_after_any_history(deeds in vec(deed(), 1..60), few: bool) {
+        let jobs = few.then_some(3);
+        let mut world = with(Keep { jobs, time: Some(Duration::from_secs(300)) });
+        for deed in deeds {
+            happens(&mut world, deed);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Compaction in the background: a thread folds what the journal held when it began, and writes the
+//! records that rebuild the result. The deciding thread knows nothing of it, and the journal thread
+//! only begins and ends it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use hq_core::server::state::State;
+use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Snapshot, replay_until};
+use hq_proto::{ProtoError, decode_record, encode_record};
+use tracing::debug;
+
+use crate::commits::{Commits, Step};
+
+type Outcome = Arc<Mutex<Option<Result<Snapshot, String>>>>;
+
+/// A compaction that runs.
+#[derive(Debug)]
+pub(crate) struct Compaction {
+    outcome: Outcome,
+    is_canceled: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Compaction {
+    /// Begins. When it is done, the journal thread is woken up.
+    ///
+    /// # Errors
+    /// When there can be no more threads.
+    pub(crate) fn start(
+        path: &Path,
+        compactor: Compactor<RealFile>,
+        commits: &Arc<Commits>,
+    ) -> Result<Compaction, String> {
+        let outcome = Outcome::default();
+        let is_canceled = Arc::new(AtomicBool::new(false));
+        let (path, commits) = (path.to_owned(), commits.clone());
+        let (slot, canceled) = (outcome.clone(), is_canceled.clone());
+        let work = move || {
+            let result = compact(&path, compactor, &canceled);
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+            commits.push(&mut vec![Step::Tend], 0);
+        };
+        let thread = thread::Builder::new().name("hq-compact".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| format!("no more threads: {error}"))?;
+        Ok(Compaction { outcome, is_canceled, thread: Some(thread) })
+    }
+
+    /// What it came to, once it is done.
+    pub(crate) fn outcome(&mut self) -> Option<Result<Snapshot, String>> {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if outcome.is_some() {
+            // It may wait for room to say so: it is not waited for.
+            self.thread = None;
+        } else if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            return Some(Err("it broke one of its own rules".to_owned()));
+        }
+        outcome
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        self.is_canceled.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told by its message; the old files are as good as before.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn compact(
+    path: &Path,
+    mut compactor: Compactor<RealFile>,
+    is_canceled: &AtomicBool,
+) -> Result<Snapshot, String> {
+    let begin = Instant::now();
+    let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
+    let mut state = State::default();
+    // Records of later releases that may be skipped are kept as they are.
+    let mut unknown = Vec::new();
+    let mut apply = |_: u64, bytes: &[u8]| {
+        if is_canceled.load(Ordering::Acquire) {
+            return Err("it was given up".to_owned());
+        }
+        match decode_record(bytes) {
+            Ok((at, record)) => state.apply(at, &record),
+            Err(ProtoError::UnknownRecord { critical: false, .. }) => unknown.push(bytes.to_vec()),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    };
+    replay_until(&disk, compactor.first_seq(), &mut apply).map_err(|error| match error {
+        OpenError::Journal(error) => error.to_string(),
+        refused @ OpenError::Refused { .. } => refused.to_string(),
+    })?;
+    state.snapshot(&mut |at, record| {
+        if is_canceled.load(Ordering::Acquire) {
+            return Err("it was given up".to_owned());
+        }
+        compactor.append(&encode_record(at, &record)).map_err(|error| error.to_string())
+    })?;
+    for record in &unknown {
+        compactor.append(record).map_err(|error| error.to_string())?;
+    }
+    let snapshot = compactor.finish().map_err(|error| error.to_string())?;
+    debug!(ms = begin.elapsed().as_millis() as u64, "a snapshot of the journal was written");
+    Ok(snapshot)
+}

@@ -1,0 +1,90 @@
+//! `hq journal …`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use hq_client::options::values;
+
+/// A command about the journal.
+#[derive(Subcommand, Debug)]
+pub(crate) enum JournalCommand {
+    Check(CheckArgs),
+    Repair(RepairArgs),
+    Export(ExportArgs),
+    Stream(StreamArgs),
+    /// Print what the journal of a running server holds, one event a line, and end
+    Replay,
+    /// Forget ended jobs and workers, and rewrite the journal of a running server without them
+    Prune,
+    /// Have everything the running server knows on disk
+    ///
+    /// Of use with `hq server start --journal-durability os`; else each answer has waited for the disk.
+    Flush,
+    Report(ReportArgs),
+}
+
+/// Say what is in a journal, and whether it is damaged
+///
+/// Nothing is changed, and the server may run. Exits with 1 when something is wrong.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq journal check\n  hq journal check ~/project/.hq/journal")]
+pub(crate) struct CheckArgs {
+    /// The journal [default: that of the server directory]
+    #[arg(value_name = "JOURNAL")]
+    pub journal: Option<PathBuf>,
+}
+
+/// Make a damaged journal readable again
+///
+/// Everything up to the damage is kept, everything else is put aside in files beside it, and what is lost is
+/// said. No server may run on it.
+#[derive(Args, Debug)]
+pub(crate) struct RepairArgs {
+    /// The journal [default: that of the server directory]
+    #[arg(value_name = "JOURNAL")]
+    pub journal: Option<PathBuf>,
+}
+
+/// Print what a journal holds, one JSON event a line
+///
+/// The server may run or not. After a compaction, the journal holds what is left of the past.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq journal export | jq 'select(.event.type == \"task-failed\")'")]
+pub(crate) struct ExportArgs {
+    /// The journal [default: that of the server directory]
+    #[arg(value_name = "JOURNAL")]
+    pub journal: Option<PathBuf>,
+}
+
+/// Print what the journal of a running server holds and then what happens, one event a line
+///
+/// It ends with the server. When the server is killed and started again, it goes on where it was.
+#[derive(Args, Debug)]
+pub(crate) struct StreamArgs {
+    /// How long to look for a lost server [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub reconnect_timeout: Option<Duration>,
+}
+
+/// Write a page with what happened: workers, tasks, utilisation, waiting times, failures
+///
+/// The page needs nothing beside it.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq journal report ~/.hq-server/journal report.html --start-time 1h --end-time 3h"
+)]
+pub(crate) struct ReportArgs {
+    /// The journal
+    #[arg(value_name = "JOURNAL")]
+    pub journal: PathBuf,
+    /// The page to write
+    #[arg(value_name = "OUT.html")]
+    pub out: PathBuf,
+    /// Leave out what was before this time after the first start of the server
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub start_time: Option<Duration>,
+    /// Leave out what was after this time after the first start of the server
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub end_time: Option<Duration>,
+}

@@ -1,0 +1,147 @@
+//! `hq journal …`: reads a journal from its files, or from a running server.
+
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::record::Record;
+use hq_journal::{JournalError, OpenError, RealDisk};
+use hq_model::Timestamp;
+use hq_proto::ProtoError;
+
+use super::{Context, Done, unexpected};
+use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs};
+use crate::error::HqError;
+use crate::history::History;
+use crate::render::events::Events;
+use crate::render::history_page;
+use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed};
+
+/// Runs a command about the journal.
+pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, HqError> {
+    match command {
+        JournalCommand::Check(args) => check(&journal_of(context, args.journal)),
+        JournalCommand::Repair(args) => repair(&journal_of(context, args.journal)),
+        JournalCommand::Export(args) => export(&journal_of(context, args.journal)),
+        JournalCommand::Stream(args) => stream(context, &args),
+        JournalCommand::Replay => read_events(context, false, None),
+        JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
+        JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
+        JournalCommand::Report(args) => report(&args),
+    }
+}
+
+fn journal_of(context: &Context, given: Option<PathBuf>) -> PathBuf {
+    given.unwrap_or_else(|| context.server_dir.join(hq_server::directory::JOURNAL))
+}
+
+fn open(path: &Path) -> Result<RealDisk, HqError> {
+    RealDisk::open(path).map_err(|error| {
+        let text = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no journal in {}", path.display()),
+            std::io::ErrorKind::NotADirectory => {
+                format!("{} is no journal: a journal is a directory", path.display())
+            }
+            _ => format!("the journal {} cannot be read: {error}", path.display()),
+        };
+        HqError::failed("journal", text).hint("check the path of the journal")
+    })
+}
+
+fn check(path: &Path) -> Result<Done, HqError> {
+    let report = hq_journal::check(&open(path)?, None)?;
+    let exit = u8::from(!report.is_whole());
+    Ok(Done::ok(JournalChecked { path: path.to_owned(), report })?.exit(exit))
+}
+
+fn repair(path: &Path) -> Result<Done, HqError> {
+    let repaired = hq_journal::repair(&open(path)?, None)?;
+    Done::ok(JournalRepaired { path: path.to_owned(), repaired })
+}
+
+// Each record that this release knows; those of later releases that may be skipped are.
+fn read(path: &Path, take: &mut dyn FnMut(Timestamp, Record) -> Result<(), HqError>) -> Result<(), HqError> {
+    let disk = open(path)?;
+    let mut failed = None;
+    let mut apply = |_: u64, bytes: &[u8]| match hq_proto::decode_record(bytes) {
+        Ok((at, record)) => take(at, record).map_err(|error| {
+            let text = error.text.clone();
+            failed = Some(error);
+            text
+        }),
+        Err(ProtoError::UnknownRecord { critical: false, .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    };
+    match hq_journal::replay(&disk, None, &mut apply) {
+        Ok(_) => Ok(()),
+        Err(OpenError::Journal(error)) => Err(error.into()),
+        Err(refused @ OpenError::Refused { .. }) => {
+            Err(failed
+                .unwrap_or_else(|| HqError::failed("journal", format!("{}: {refused}", path.display()))))
+        }
+    }
+}
+
+fn export(path: &Path) -> Result<Done, HqError> {
+    let mut events = Events::to_stdout();
+    read(path, &mut |at, record| events.print(at, &record))?;
+    events.flush()?;
+    Done::ok(Streamed)
+}
+
+fn stream(context: &Context, args: &StreamArgs) -> Result<Done, HqError> {
+    read_events(context, true, args.reconnect_timeout)
+}
+
+fn read_events(
+    context: &Context,
+    follow: bool,
+    reconnect_timeout: Option<std::time::Duration>,
+) -> Result<Done, HqError> {
+    let mut session = Session::connect(&context.server_dir)?;
+    session.wait_for_lost_server(reconnect_timeout);
+    let mut events = Events::to_stdout();
+    let mut watch = session.watch(ClientRequest::Events { follow, after: 0 })?;
+    loop {
+        match watch.next_response()? {
+            ClientResponse::Events { records, next } => {
+                for (at, record) in &records {
+                    events.print(*at, record)?;
+                }
+                events.flush()?;
+                watch.resume_with(ClientRequest::Events { follow, after: next });
+            }
+            ClientResponse::Done => return Done::ok(Streamed),
+            _ => return unexpected(),
+        }
+    }
+}
+
+fn order(context: &Context, request: ClientRequest, done: &str) -> Result<Done, HqError> {
+    match context.ask(request)? {
+        ClientResponse::Done => Done::ok(Sentence(done.to_owned())),
+        _ => unexpected(),
+    }
+}
+
+fn report(args: &ReportArgs) -> Result<Done, HqError> {
+    let mut history = History::default();
+    read(&args.journal, &mut |at, record| {
+        history.take(at, record);
+        Ok(())
+    })?;
+    let window = history.window(args.start_time, args.end_time);
+    let cannot = |error: std::io::Error| {
+        HqError::failed("io", format!("{} cannot be written: {error}", args.out.display()))
+    };
+    let mut out = BufWriter::new(std::fs::File::create(&args.out).map_err(cannot)?);
+    history_page::write(&mut out, &history, window).map_err(cannot)?;
+    Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
+}
+
+impl From<JournalError> for HqError {
+    fn from(error: JournalError) -> HqError {
+        HqError::failed("journal", error.to_string()).hint(error.hint())
+    }
+}

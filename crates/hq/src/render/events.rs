@@ -1,0 +1,264 @@
+//! The journal as events: one JSON object a line, with the names that readers of such streams know.
+//!
+//! A record may be several events: tasks that finished together are one record and two events each.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use hq_core::measures::Measures;
+use hq_core::record::{Failure, JobProgress, Record, RestartCause};
+use hq_core::server::state::State;
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::{IdSet, JobId, JobSpec, Timestamp, WorkerId};
+use serde_json::{Value, json};
+
+use super::json::{self, bytes};
+use super::text;
+use crate::error::HqError;
+
+/// Prints events. It keeps what jobs there are, to say when one is complete.
+pub(crate) struct Events<W: Write> {
+    out: W,
+    state: State,
+}
+
+impl Events<BufWriter<Stdout>> {
+    /// Prints to standard output, which may be read while more comes.
+    pub(crate) fn to_stdout() -> Self {
+        Events::new(BufWriter::with_capacity(64 * 1024, io::stdout()))
+    }
+}
+
+impl<W: Write> Events<W> {
+    /// Prints to `out`.
+    pub(crate) fn new(out: W) -> Self {
+        Events { out, state: State::default() }
+    }
+
+    /// Has everything printed reach its reader.
+    pub(crate) fn flush(&mut self) -> Result<(), HqError> {
+        Ok(self.out.flush()?)
+    }
+
+    /// Prints a record.
+    pub(crate) fn print(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
+        let job = job_of(record);
+        let was_complete = job.is_none_or(|job| self.is_complete(job));
+        self.state.apply(at, record);
+        self.events(at, record)?;
+        if let Some(job) = job.filter(|job| !was_complete && self.is_complete(*job)) {
+            self.line(at, "job-completed", json!({ "job": job.0 }))?;
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self, job: JobId) -> bool {
+        self.state.jobs.get(&job).is_some_and(|job| job.has_ended() && !job.ids.is_empty())
+    }
+
+    fn line(&mut self, at: Timestamp, kind: &str, mut event: Value) -> Result<(), HqError> {
+        if let Value::Object(event) = &mut event {
+            event.insert("type".to_owned(), kind.into());
+        }
+        serde_json::to_writer(&mut self.out, &json!({ "time": json::time(at), "event": event }))
+            .map_err(io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    fn events(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
+        match record {
+            Record::ServerStarted { epoch, uid, release } => {
+                let event = json!({ "server_uid": uid, "starts": epoch.0, "version": release });
+                self.line(at, "server-start", event)
+            }
+            Record::WorkerJoined { worker, config } => {
+                let pools: Vec<Value> = config.resources.pools.iter().map(json::pool).collect();
+                let configuration = json!({
+                    "hostname": config.hostname,
+                    "group": config.group,
+                    "work_dir": config.work_dir,
+                    "resources": { "resources": pools },
+                    "heartbeat_interval": json::seconds(config.heartbeat),
+                    "time_limit": json::optional_seconds(config.time_limit),
+                    "on_server_lost": config.on_server_lost.to_string(),
+                });
+                self.line(at, "worker-connected", json!({ "id": worker.0, "configuration": configuration }))
+            }
+            Record::WorkerEnded { worker, end } => {
+                self.line(at, "worker-lost", json!({ "id": worker.0, "reason": reason(*end) }))
+            }
+            Record::WorkerForgotten { worker } => {
+                self.line(at, "worker-forgotten", json!({ "id": worker.0 }))
+            }
+            Record::JobOpened { job, spec, .. } => {
+                self.line(at, "job-open", json!({ "job": job.0, "job_desc": job_desc(spec) }))
+            }
+            Record::Submitted { job, ids, task, submit_dir, .. } => {
+                let known = self.state.jobs.get(job);
+                let event = json!({
+                    "job": job.0,
+                    "closed_job": known.is_some_and(|job| !job.is_open),
+                    "job_desc": known.map(|job| job_desc(&job.spec)),
+                    "submit_desc": {
+                        "ids": ids.to_string(),
+                        "array": json::task_desc(task),
+                        "submit_dir": bytes(submit_dir),
+                    },
+                });
+                self.line(at, "job-created", event)
+            }
+            Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0 })),
+            Record::JobForgotten { job } => self.line(at, "job-forgotten", json!({ "job": job.0 })),
+            Record::Leased { worker, job, ids } => self.line(
+                at,
+                "task-assigned",
+                json!({ "job": job.0, "tasks": tasks(ids), "worker": worker.0 }),
+            ),
+            Record::Returned { worker, job, ids } => self.line(
+                at,
+                "task-returned",
+                json!({ "job": job.0, "tasks": tasks(ids), "worker": worker.0 }),
+            ),
+            Record::Restarted { job, ids, instance, cause } => {
+                let cause = match cause {
+                    RestartCause::Crash => "crash",
+                    RestartCause::Left => "worker-left",
+                    RestartCause::Retry { .. } => "retry",
+                };
+                let event =
+                    json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
+                self.line(at, "task-restarted", event)
+            }
+            Record::Finished { worker, span } | Record::DetailKept { worker, span } => {
+                self.finished(*worker, span.job, span.instance.0, &span.ids, &span.measures)
+            }
+            Record::Failed { job, failure } | Record::FailureKept { job, failure } => {
+                self.failed(at, *job, failure)
+            }
+            Record::Canceled { job, ids, reason } => {
+                self.line(at, "task-canceled", json!({ "job": job.0, "tasks": tasks(ids) }))?;
+                match reason {
+                    Some(reason) => self.line(at, "job-cancel", json!({ "job": job.0, "reason": reason })),
+                    None => Ok(()),
+                }
+            }
+            Record::Aborted { job, ids, reason } => {
+                self.line(at, "task-aborted", json!({ "job": job.0, "tasks": tasks(ids), "reason": reason }))
+            }
+            Record::JobKept { job, progress } => self.line(at, "job-progress", kept(*job, progress)),
+            Record::IdsGiven { .. } | Record::Answered { .. } => Ok(()),
+        }
+    }
+
+    fn finished(
+        &mut self,
+        worker: WorkerId,
+        job: JobId,
+        instance: u32,
+        ids: &IdSet,
+        measures: &Measures,
+    ) -> Result<(), HqError> {
+        for (task, (started, usage)) in ids.iter().zip(measures.iter()) {
+            let event = json!({ "job": job.0, "task": task.0, "instance": instance, "worker": worker.0 });
+            self.line(started, "task-started", event)?;
+            let ended = Timestamp(started.0.saturating_add(usage.wall_us));
+            self.line(ended, "task-finished", json!({ "job": job.0, "task": task.0 }))?;
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, at: Timestamp, job: JobId, failure: &Failure) -> Result<(), HqError> {
+        let task = failure.task.0;
+        if let (Some(started), Some(worker)) = (failure.started, failure.worker) {
+            let instance = failure.instance.0;
+            let event = json!({ "job": job.0, "task": task, "instance": instance, "worker": worker.0 });
+            self.line(started, "task-started", event)?;
+        }
+        self.line(at, "task-failed", json!({ "job": job.0, "task": task, "error": failure.error }))
+    }
+}
+
+fn job_of(record: &Record) -> Option<JobId> {
+    match record {
+        Record::JobClosed { job }
+        | Record::Failed { job, .. }
+        | Record::Canceled { job, .. }
+        | Record::Aborted { job, .. }
+        | Record::JobKept { job, .. } => Some(*job),
+        Record::Finished { span, .. } => Some(span.job),
+        _ => None,
+    }
+}
+
+fn job_desc(spec: &JobSpec) -> Value {
+    json!({ "name": spec.name, "max_fails": spec.max_fails })
+}
+
+fn kept(job: JobId, progress: &JobProgress) -> Value {
+    json!({
+        "job": job.0,
+        "is_open": progress.is_open,
+        "finished": tasks(&progress.finished),
+        "failed": tasks(&progress.failed),
+        "canceled": tasks(&progress.canceled),
+        "aborted": progress.aborted.iter().map(|(ids, _)| tasks(ids)).collect::<Vec<_>>(),
+        "cancel_reason": progress.cancel_reason,
+    })
+}
+
+fn tasks(ids: &IdSet) -> String {
+    ids.to_string()
+}
+
+fn reason(end: WorkerEnd) -> &'static str {
+    text::worker_state(Some(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_core::measures::MeasuresWriter;
+    use hq_core::record::FinishedSpan;
+    use hq_model::{Entries, Epoch, Instance, TaskSpec, Usage};
+
+    use super::*;
+
+    #[test]
+    fn a_job_from_its_submit_to_its_end() {
+        let at = Timestamp(1_780_000_000_000_000);
+        let mut measures = MeasuresWriter::new(false);
+        for start in [1_000_000, 2_000_000] {
+            measures.push(
+                at.after(std::time::Duration::from_micros(start)),
+                &Usage { wall_us: 500_000, ..Usage::default() },
+            );
+        }
+        let records = [
+            Record::ServerStarted { epoch: Epoch(1), uid: "abc123".into(), release: "0.1.0".into() },
+            Record::Submitted {
+                job: JobId(1),
+                key: 5,
+                spec: Some(JobSpec { name: "score".into(), max_fails: None }),
+                ids: IdSet::range(1, 2),
+                entries: Entries::default(),
+                task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
+                submit_dir: b"/home".to_vec(),
+            },
+            Record::Leased { worker: WorkerId(3), job: JobId(1), ids: IdSet::range(1, 2) },
+            Record::Finished {
+                worker: WorkerId(3),
+                span: FinishedSpan {
+                    job: JobId(1),
+                    instance: Instance(0),
+                    ids: IdSet::range(1, 2),
+                    measures: measures.finish(),
+                },
+            },
+            Record::WorkerEnded { worker: WorkerId(3), end: WorkerEnd::Stopped },
+            Record::JobForgotten { job: JobId(1) },
+        ];
+        let mut events = Events::new(Vec::new());
+        for record in &records {
+            events.print(at, record).expect("memory");
+        }
+        insta::assert_snapshot!(String::from_utf8(events.out).expect("JSON is text"));
+    }
+}

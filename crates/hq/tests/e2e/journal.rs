@@ -1,0 +1,338 @@
+//! The journal as users meet it: damaged, foreign, of a later release, on a full disk, read and tended.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use hq_core::record::Record;
+use hq_journal::{Journal, JournalId, Options, RealDisk};
+use hq_model::{Epoch, Timestamp};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, Place, Process};
+
+fn journal(place: &Place) -> PathBuf {
+    place.server_dir().join("journal")
+}
+
+// The segments, oldest first.
+fn segments(place: &Place) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(journal(place))
+        .expect("a journal")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-")))
+        .collect();
+    files.sort();
+    files
+}
+
+fn flip_bit(path: &Path, offset: u64) {
+    let mut file = OpenOptions::new().read(true).write(true).open(path).expect("a file");
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(offset)).expect("an offset");
+    file.read_exact(&mut byte).expect("a byte");
+    file.seek(SeekFrom::Start(offset)).expect("an offset");
+    file.write_all(&[byte[0] ^ 4]).expect("a file");
+}
+
+// A server that made some jobs and was stopped.
+fn stopped() -> Cluster {
+    let mut cluster = Cluster::server();
+    for name in ["first", "second", "third"] {
+        cluster.ok(&format!("submit --name {name} true"));
+    }
+    stop(&mut cluster);
+    cluster
+}
+
+fn stop(cluster: &mut Cluster) {
+    cluster.ok("server stop");
+    assert_eq!(cluster.server.take().map(Process::end), Some(0));
+}
+
+fn start_fails(cluster: &Cluster) -> String {
+    cluster.fails(1, "server start --host localhost")
+}
+
+#[test]
+fn a_flipped_bit_is_refused_with_its_place_and_can_be_repaired() {
+    let mut cluster = stopped();
+    let file = segments(&cluster).remove(0);
+    let middle = fs::metadata(&file).expect("a file").len() / 2;
+    flip_bit(&file, middle);
+    let error = start_fails(&cluster);
+    assert!(error.contains("is damaged at byte "), "{error}");
+    assert!(error.contains("the checksum does not match"), "{error}");
+    assert!(error.contains("hq journal repair"), "{error}");
+    let checked = cluster.hq("journal check");
+    assert_eq!(checked.exit, 1);
+    assert!(
+        checked.stdout.contains("Damaged: ") && checked.stdout.contains("hq journal repair "),
+        "{checked:?}"
+    );
+    let repaired = cluster.ok("journal repair");
+    assert!(repaired.contains("can be opened again") && repaired.contains("put aside: "), "{repaired}");
+    assert!(cluster.ok("journal check").contains("Whole: "));
+    cluster.start_server("");
+    assert!(cluster.json("job list --all").as_array().is_some_and(|jobs| jobs.len() < 3));
+    cluster.ok("submit true");
+}
+
+#[test]
+fn a_torn_end_is_cut_and_mentioned() {
+    let mut cluster = Cluster::server();
+    for name in ["first", "second"] {
+        cluster.ok(&format!("submit --name {name} true"));
+    }
+    let server = cluster.server.take().expect("a server");
+    server.signal(9);
+    server.end();
+    let last = segments(&cluster).pop().expect("a segment");
+    OpenOptions::new().append(true).open(&last).and_then(|mut f| f.write_all(&[7; 33])).expect("a file");
+    assert!(cluster.ok("journal check").contains("33 bytes"), "the torn end is no damage");
+    cluster.start_server("");
+    let log = fs::read_to_string(cluster.server_dir().join("../server.log")).expect("a log");
+    assert!(log.contains("the server before died in a write") && log.contains("bytes=33"), "{log}");
+    assert_eq!(cluster.json("job list --all").as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn what_is_no_journal_is_named() {
+    for (content, text) in [
+        (Vec::new(), "it is empty"),
+        (vec![0; 500], "it holds zeros"),
+        ((0..500u32).map(|i| ((i * 7919) >> 3) as u8).collect(), "its first bytes are not a journal's"),
+    ] {
+        let cluster = stopped();
+        fs::write(segments(&cluster).remove(0), content).expect("a file");
+        let error = start_fails(&cluster);
+        assert!(error.contains("is no journal file: ") && error.contains(text), "{error}");
+    }
+    let place = Place::new();
+    place.write("file", "text");
+    let error = place.fails(1, "server start --host localhost --journal file");
+    assert!(error.contains("the journal directory") && error.contains("cannot be used"), "{error}");
+    let error = place.fails(1, "journal check nowhere");
+    assert!(error.contains("there is no journal in nowhere"), "{error}");
+}
+
+#[test]
+fn a_file_of_another_journal_is_refused() {
+    let mut cluster = stopped();
+    cluster.start_server("");
+    stop(&mut cluster);
+    let other = stopped();
+    fs::copy(segments(&other).remove(0), segments(&cluster).remove(0)).expect("a copy");
+    let error = start_fails(&cluster);
+    assert!(error.contains(" belongs to journal "), "{error}");
+}
+
+#[test]
+fn two_servers_do_not_share_a_journal() {
+    let cluster = Cluster::server();
+    let path = journal(&cluster).display().to_string();
+    let error =
+        cluster.fails(1, &format!("--server-dir other server start --host localhost --journal {path}"));
+    assert!(error.contains("is in use by process "), "{error}");
+    // A lock file of a node that is gone holds nobody back.
+    let mut cluster = stopped();
+    fs::write(journal(&cluster).join("lock"), "4242 gone.example 1\n").expect("a file");
+    cluster.start_server("");
+}
+
+#[test]
+fn a_journal_of_a_later_release_names_it() {
+    let place = Place::new();
+    let path = journal(&place);
+    fs::create_dir_all(&path).expect("a directory");
+    let disk = RealDisk::open(&path).expect("a directory");
+    let options = Options { create: Some(JournalId([1; 16])), ..Options::default() };
+    let mut nothing = |_: u64, _: &[u8]| Ok::<(), String>(());
+    let (mut journal, _) = Journal::open(disk, &options, &mut nothing).expect("a journal");
+    let started = Record::ServerStarted { epoch: Epoch(1), uid: "abc123".into(), release: "9.8.7".into() };
+    journal.append(&hq_proto::encode_record(Timestamp(5), &started));
+    // Field 1500 may be skipped, field 900 may not: keys 12002 and 7202, each of length 1.
+    journal.append(&[0xe2, 0x5d, 1, 7]);
+    journal.append(&[0xa2, 0x38, 1, 7]);
+    journal.close().expect("a journal");
+    let error = place.fails(1, "server start --host localhost");
+    assert!(error.contains("was written by hq 9.8.7, this is hq "), "{error}");
+    assert!(error.contains("record 2 (kind 900)"), "{error}");
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["event"]["type"] == kind).count()
+}
+
+#[test]
+fn events_are_exported_and_replayed_and_pruned() {
+    let mut cluster = Cluster::new();
+    cluster.ok("submit --wait --array 1-20 true");
+    cluster.hq("submit --wait false");
+    let exported = lines(&cluster.ok("journal export"));
+    for (kind, number) in [
+        ("server-start", 1),
+        ("worker-connected", 1),
+        ("job-created", 2),
+        ("task-finished", 20),
+        ("task-failed", 1),
+        ("job-completed", 2),
+    ] {
+        assert_eq!(count(&exported, kind), number, "{kind}");
+    }
+    assert_eq!(lines(&cluster.ok("journal replay")), exported);
+    assert_eq!(cluster.ok("journal flush"), "The journal is on disk\n");
+    cluster.ok("journal report ../server/journal page.html");
+    let page = cluster.read("page.html");
+    assert!(
+        page.contains("21, 1 of them failed") && page.contains("</html>") && !page.contains("http"),
+        "{page}"
+    );
+
+    assert_eq!(cluster.ok("journal prune"), "The journal was pruned\n");
+    assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
+    let pruned = lines(&cluster.ok("journal replay"));
+    assert_eq!((count(&pruned, "job-created"), count(&pruned, "task-finished")), (0, 0));
+    let checked = cluster.ok("journal check");
+    assert!(checked.contains("what a compaction left") && checked.contains("Whole: "), "{checked}");
+    // Ids are not given again, and what was pruned is whole.
+    stop(&mut cluster);
+    cluster.start_server("");
+    assert_eq!(cluster.json("submit true")["id"], 3);
+}
+
+#[test]
+fn a_stream_goes_on_over_a_killed_server() {
+    let mut cluster = Cluster::server();
+    cluster.ok("submit --name before true");
+    let mut command = cluster.command(["journal", "stream"]);
+    let mut stream = command.stdout(Stdio::piped()).spawn().expect("hq can be run");
+    let mut out = BufReader::new(stream.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("job-created") {
+        assert!(out.read_line(&mut text).expect("lines") > 0, "{text}");
+    }
+    kill_and_start(&mut cluster);
+    cluster.ok("submit --name after true");
+    stop(&mut cluster);
+    out.read_to_string(&mut text).expect("lines");
+    assert!(stream.wait().expect("a child").success());
+    let events = lines(&text);
+    assert_eq!((count(&events, "job-created"), count(&events, "server-start")), (2, 2), "{events:?}");
+}
+
+fn kill_and_start(cluster: &mut Cluster) {
+    let server = cluster.server.take().expect("a server");
+    server.signal(9);
+    server.end();
+    cluster.start_server("");
+}
+
+#[test]
+fn waiting_clients_and_running_tasks_go_on_over_a_killed_server() {
+    let mut cluster = Cluster::new();
+    let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
+    cluster.write(
+        "task.sh",
+        "echo \"$HQ_INSTANCE_ID\" > started\nread -r line < go\necho \"$line $HQ_INSTANCE_ID\"\n",
+    );
+    let submit = Process::start(cluster.command(["submit", "--wait", "--stdout", "out", "sh", "task.sh"]));
+    assert_eq!(cluster.line_from(&started), "0");
+    kill_and_start(&mut cluster);
+    fs::write(go, "went on\n").expect("a reader");
+    assert_eq!(submit.end(), 0);
+    assert_eq!(cluster.read("out"), "went on 0\n", "it was not started again");
+}
+
+#[test]
+fn ended_jobs_are_forgotten_by_the_rule_and_ids_are_not_given_again() {
+    let mut cluster = Cluster::server_with("--keep-jobs 2");
+    cluster.worker("--cpus 4");
+    for _ in 0..4 {
+        cluster.ok("submit --wait true");
+    }
+    let ids = |cluster: &Cluster| {
+        let jobs = cluster.json("job list --all");
+        jobs.as_array().expect("a list").iter().map(|job| job["id"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&cluster), [Some(3), Some(4)]);
+    let limits = cluster.json("server info")["limits"].clone();
+    assert_eq!((&limits["ended jobs kept"], &limits["ended jobs kept for"]), (&"2".into(), &"none".into()));
+    stop(&mut cluster);
+    cluster.start_server("--keep-jobs 0,1h");
+    assert_eq!(ids(&cluster), []);
+    assert_eq!(cluster.json("submit true")["id"], 5);
+    let error = cluster.fails(2, "server start --keep-jobs 5,6");
+    assert!(error.contains("give one number of jobs and one duration"), "{error}");
+}
+
+// A server whose journal is on a file system of its own that nobody else sees.
+fn on_a_small_disk(kib: u32) -> Cluster {
+    let place = Place::new();
+    fs::create_dir(place.path("disk")).expect("a directory");
+    let script = format!(
+        "mount -t tmpfs -o size={kib}k none disk && exec {} server start --host localhost --journal disk/journal",
+        env!("CARGO_BIN_EXE_hq")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+    command.current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
+    command.stdout(Stdio::null());
+    let server = Process::start(command);
+    place.ok("server wait --timeout 60s");
+    Cluster { workers: Vec::new(), server: Some(server), place }
+}
+
+// Asks until the server says that its journal has, or has not, trouble.
+fn trouble(cluster: &Cluster, is_there: bool) -> Value {
+    loop {
+        let info = cluster.json("server info");
+        if info["journal_trouble"].is_null() != is_there {
+            return info["journal_trouble"].clone();
+        }
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room() {
+    let mut cluster = on_a_small_disk(256);
+    cluster.worker("--cpus 4");
+    let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
+    cluster.write("task.sh", "echo > started\nread -r line < go\n");
+    cluster.ok("submit --name runs sh task.sh");
+    cluster.line_from(&started);
+    let pid = cluster.json("server info")["pid"].as_u64().expect("a number");
+    let disk = PathBuf::from(format!("/proc/{pid}/root"))
+        .join(cluster.path("disk").strip_prefix("/").expect("absolute"));
+    let mut filler = fs::File::create(disk.join("filler")).expect("a file");
+    while filler.write_all(&[1; 4096]).is_ok() {}
+
+    let long = "x".repeat(50_000);
+    let held = Process::start(cluster.command(["submit", "--name", "held", "true", &long]));
+    let found = trouble(&cluster, true);
+    assert!(found["error"].as_str().is_some_and(|error| error.contains("No space left")), "{found}");
+    let error = cluster.fails(1, "submit --name refused true");
+    assert!(error.contains("Nothing was changed: the server cannot keep changes now"), "{error}");
+    let error = cluster.fails(1, "job cancel 1");
+    assert!(error.contains("journal cannot be written"), "{error}");
+    let table = cluster.ok("server info");
+    assert!(table.contains("cannot be written since "), "{table}");
+    cluster.ok("job list --all");
+    // The task ends meanwhile; its report is held.
+    fs::write(&go, "\n").expect("a reader");
+
+    fs::remove_file(disk.join("filler")).expect("it is there");
+    drop(filler);
+    assert_eq!(held.end(), 0, "what was held is kept now");
+    trouble(&cluster, false);
+    cluster.ok("job wait 1,2");
+    assert_eq!(cluster.json("submit true")["id"], 3, "what was refused took no id");
+    let checked = cluster.ok(&format!("journal check {}", disk.join("journal").display()));
+    assert!(checked.contains("Whole: "), "{checked}");
+    stop(&mut cluster);
+}
