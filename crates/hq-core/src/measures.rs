@@ -3,7 +3,8 @@
 //! A worker packs them once; the wire, the journal and the server's memory hold the same bytes.
 //! Variable-length integers for each task, in ascending order of ids: start relative to the start of the
 //! task before (µs, zigzag), wall time (µs); then, unless the executor measures nothing, user and
-//! system time (µs), peak memory (KiB), blocks read and written.
+//! system time (µs); peak memory (KiB) relative to that of the task before (zigzag, twice that, and one
+//! more when it read or wrote); and in that case blocks read and written.
 
 use hq_model::{Timestamp, Usage};
 
@@ -30,12 +31,13 @@ pub struct BadMeasures {
 pub struct MeasuresWriter {
     measures: Measures,
     last_start: u64,
+    last_rss: u64,
 }
 
 impl MeasuresWriter {
     /// Nothing yet; `has_usage` says whether use is kept beside times.
     pub fn new(has_usage: bool) -> Self {
-        MeasuresWriter { measures: Measures { has_usage, ..Measures::default() }, last_start: 0 }
+        MeasuresWriter { measures: Measures { has_usage, ..Measures::default() }, last_start: 0, last_rss: 0 }
     }
 
     /// Adds the next task, in ascending order of ids.
@@ -50,9 +52,14 @@ impl MeasuresWriter {
         if m.has_usage {
             put(&mut m.bytes, usage.user_us);
             put(&mut m.bytes, usage.system_us);
-            put(&mut m.bytes, usage.rss_max_kib);
-            put(&mut m.bytes, usage.blocks_read);
-            put(&mut m.bytes, usage.blocks_written);
+            let rss = zigzag(usage.rss_max_kib.wrapping_sub(self.last_rss) as i64);
+            let has_blocks = usage.blocks_read > 0 || usage.blocks_written > 0;
+            put_wide(&mut m.bytes, u128::from(rss) << 1 | u128::from(has_blocks));
+            if has_blocks {
+                put(&mut m.bytes, usage.blocks_read);
+                put(&mut m.bytes, usage.blocks_written);
+            }
+            self.last_rss = usage.rss_max_kib;
         }
         m.total.add(usage);
         m.count += 1;
@@ -77,7 +84,7 @@ impl Measures {
         bytes: Vec<u8>,
     ) -> Result<Measures, BadMeasures> {
         let mut total = Usage::default();
-        let mut reader = Reader { bytes: &bytes };
+        let mut reader = Reader { bytes: &bytes, last_rss: 0 };
         for _ in 0..count {
             let (_, usage) = reader.task(has_usage).ok_or(BadMeasures { count })?;
             total.add(&usage);
@@ -90,7 +97,7 @@ impl Measures {
 
     /// Start time and use of each task, in ascending order of ids.
     pub fn iter(&self) -> impl Iterator<Item = (Timestamp, Usage)> + '_ {
-        let mut reader = Reader { bytes: &self.bytes };
+        let mut reader = Reader { bytes: &self.bytes, last_rss: 0 };
         let mut start = self.base.0;
         (0..self.count).map_while(move |_| {
             let (delta, usage) = reader.task(self.has_usage)?;
@@ -127,6 +134,7 @@ impl Measures {
 
 struct Reader<'a> {
     bytes: &'a [u8],
+    last_rss: u64,
 }
 
 impl Reader<'_> {
@@ -136,11 +144,29 @@ impl Reader<'_> {
         if has_usage {
             usage.user_us = self.integer()?;
             usage.system_us = self.integer()?;
-            usage.rss_max_kib = self.integer()?;
-            usage.blocks_read = self.integer()?;
-            usage.blocks_written = self.integer()?;
+            let rss = self.wide_integer()?;
+            let delta = unzigzag(u64::try_from(rss >> 1).ok()?);
+            usage.rss_max_kib = self.last_rss.wrapping_add(delta as u64);
+            self.last_rss = usage.rss_max_kib;
+            if rss & 1 == 1 {
+                usage.blocks_read = self.integer()?;
+                usage.blocks_written = self.integer()?;
+            }
         }
         Some((delta, usage))
+    }
+
+    fn wide_integer(&mut self) -> Option<u128> {
+        let mut value = 0u128;
+        for shift in (0..70).step_by(7) {
+            let (&byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            value |= u128::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
     }
 
     fn integer(&mut self) -> Option<u64> {
@@ -154,6 +180,17 @@ impl Reader<'_> {
             }
         }
         None
+    }
+}
+
+// A number with one bit more than others.
+fn put_wide(bytes: &mut Vec<u8>, value: u128) {
+    match u64::try_from(value) {
+        Ok(value) => put(bytes, value),
+        Err(_) => {
+            bytes.extend((0..9).map(|group| (value >> (7 * group)) as u8 | 0x80));
+            put(bytes, (value >> 63) as u64);
+        }
     }
 }
 
@@ -182,6 +219,9 @@ mod tests {
         let tasks = [
             (5, Usage { wall_us: 700, user_us: 1, ..Usage::default() }),
             (3, Usage { wall_us: u64::from(u32::MAX), rss_max_kib: 900, ..Usage::default() }),
+            (4, Usage { rss_max_kib: u64::MAX, blocks_read: 1, ..Usage::default() }),
+            (4, Usage { rss_max_kib: 1 << 62, ..Usage::default() }),
+            (4, Usage { rss_max_kib: (1 << 62) + (1 << 63), ..Usage::default() }),
             (1 << 50, Usage { wall_us: 1, blocks_written: 77, ..Usage::default() }),
         ];
         let mut writer = MeasuresWriter::new(true);
@@ -189,7 +229,7 @@ mod tests {
             writer.push(Timestamp(*start), usage);
         }
         let packed = writer.finish();
-        let parsed = Measures::parse(3, true, packed.base(), packed.bytes().to_vec()).expect("own bytes");
+        let parsed = Measures::parse(6, true, packed.base(), packed.bytes().to_vec()).expect("own bytes");
         assert_eq!(parsed, packed);
         let out: Vec<_> = parsed.iter().map(|(start, usage)| (start.0, usage)).collect();
         assert_eq!(out, tasks);
