@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use hq_client::options::values;
 
-/// A command about the journal.
+/// Check, read and tend the server's journal
 #[derive(Subcommand, Debug)]
 pub(crate) enum JournalCommand {
     Check(CheckArgs),
