@@ -69,6 +69,16 @@ impl Capacity {
         needs.0.iter().map(room).min().unwrap_or(i64::MAX)
     }
 
+    /// The pool that lets fewest such tasks in: its index, what is free of it, and what one task takes.
+    pub fn scarcest(&self, needs: &Needs) -> (usize, Amount, Amount) {
+        let free = |&(pool, units): &(usize, u64)| {
+            let pool_of = &self.pools[pool];
+            (pool, Amount(pool_of.total.0.saturating_sub(pool_of.promised)), Amount(units))
+        };
+        let scarcest = needs.0.iter().map(free).min_by_key(|(_, free, units)| free.0 / units.0.max(1));
+        scarcest.unwrap_or_default()
+    }
+
     /// Promises `count` tasks.
     pub fn promise(&mut self, needs: &Needs, count: u64) {
         for &(pool, units) in &needs.0 {
