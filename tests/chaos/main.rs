@@ -134,10 +134,11 @@ fn check(victim: Victim, number: usize, round: &Round, runs: &BTreeMap<u32, Vec<
             "round {number}, task {task}: an instance ran twice: {instances:?}"
         );
         if victim == Victim::Server {
+            // A higher instance than 0 is one that was handed out again because the first never arrived.
             assert_eq!(
-                instances.as_slice(),
-                [0],
-                "round {number}, task {task} ran again, and its worker lived"
+                instances.len(),
+                1,
+                "round {number}, task {task} ran as {instances:?}, its worker lived"
             );
         }
     }
