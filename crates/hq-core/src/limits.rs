@@ -19,6 +19,13 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub const BACKLOG_MAX: u64 = 65_536;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
+/// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
+pub const CHOICES_KNOWN_MAX: usize = 4096;
+/// Request classes that get a backlog in one round; the others get what fits at once.
+pub const BACKLOG_CLASSES_MAX: usize = 256;
+/// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
+/// they wait for it.
+pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
 /// Most tasks in one page of a task list.
 pub const TASK_PAGE_MAX: u32 = 10_000;
 /// Longest wait before a retry; the doubling delay stops here.

@@ -3,6 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// A text that is no id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no id: write a number from 0 to 4294967295")]
+pub struct IdError(String);
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -16,9 +21,9 @@ macro_rules! id {
         }
 
         impl FromStr for $name {
-            type Err = std::num::ParseIntError;
+            type Err = IdError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                text.replace('_', "").parse().map($name)
+                text.replace('_', "").parse().map($name).map_err(|_| IdError(text.into()))
             }
         }
     };

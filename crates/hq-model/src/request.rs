@@ -106,10 +106,10 @@ pub fn parse_amount(resource: &str, text: &str) -> Result<AmountRequest, Request
     if trimmed == "all" {
         return Ok(AmountRequest::All);
     }
-    let (amount, policy) = match trimmed.split_once(char::is_whitespace) {
+    let (amount, policy) = match trimmed.rsplit_once(char::is_whitespace) {
         // `4 GiB` is a size with a blank in it, `2 scatter` an amount with a policy.
-        Some((_, unit)) if resource == MEM && unit.trim().parse::<Policy>().is_err() => (trimmed, None),
-        Some((amount, policy)) => (amount, Some(policy.trim())),
+        Some((_, unit)) if resource == MEM && unit.parse::<Policy>().is_err() => (trimmed, None),
+        Some((amount, policy)) => (amount.trim_end(), Some(policy)),
         None => (trimmed, None),
     };
     let policy = policy.map_or(Ok(Policy::default()), str::parse)?;
@@ -230,6 +230,7 @@ mod tests {
             ("mem", "4GiB", "4096 compact"),
             ("mem", "4 GiB", "4096 compact"),
             ("mem", "2 scatter", "2 scatter"),
+            ("mem", "4 GiB  tight", "4096 tight"),
         ] {
             let parsed = parse_amount(name, text).map(|amount| amount.to_string());
             assert_eq!(parsed, Ok(shown.into()), "{name}={text}");

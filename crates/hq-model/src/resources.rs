@@ -1,8 +1,10 @@
 //! What a worker offers: pools of indexed resources, perhaps in groups, and sums.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::Amount;
+use crate::request::GPUS;
 
 /// The content of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +77,19 @@ impl WorkerResources {
     pub fn pool(&self, name: &str) -> Option<&ResourcePool> {
         self.pools.iter().find(|p| p.name == name)
     }
+
+    /// Which pool gives what is requested under a name: the one that is called so; for `gpus` otherwise the GPUs of
+    /// any vendor, of the one with most where there are several.
+    pub fn giver(&self, name: &str) -> Option<usize> {
+        if let Some(exact) = self.pools.iter().position(|pool| pool.name == name) {
+            return Some(exact);
+        }
+        let is_vendors =
+            |pool: &ResourcePool| pool.name.strip_prefix(GPUS).is_some_and(|n| n.starts_with('/'));
+        let vendors = self.pools.iter().enumerate().filter(|(_, pool)| name == GPUS && is_vendors(pool));
+        // Of equal ones the first.
+        vendors.max_by_key(|(at, pool)| (pool.kind.total(), Reverse(*at))).map(|(at, _)| at)
+    }
 }
 
 /// Why a definition of what a worker offers is refused.
@@ -131,7 +146,7 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
     let is_cpus = name == crate::request::CPUS;
     let hint = if is_cpus { CPU_HINT } else { HINT };
     let bad = |hint| ResourceError::Malformed { name: name.into(), text: text.into(), hint };
-    let plain: String = text.split_whitespace().collect();
+    let plain = without_blanks(text);
     let number = |text: &str| text.replace('_', "").parse::<u32>().ok().filter(|n| *n <= INDICES_MAX);
     let kind = if let Some(inner) = enclosed(&plain, "range(", ")") {
         let (first, last) = inner.split_once('-').ok_or_else(|| bad(hint))?;
@@ -255,7 +270,12 @@ impl WorkerResources {
 /// Prints the grammar that [`parse_pool`] reads.
 impl fmt::Display for PoolKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |labels: &Vec<String>| format!("[{}]", labels.join(","));
+        let label = |label: &String| match label.contains(char::is_whitespace) {
+            true => format!("'{label}'"),
+            false => label.clone(),
+        };
+        let list =
+            |labels: &Vec<String>| format!("[{}]", labels.iter().map(label).collect::<Vec<_>>().join(","));
         match self {
             PoolKind::Range { first, last } => write!(f, "range({first}-{last})"),
             PoolKind::Sum(amount) => write!(f, "sum({amount})"),
@@ -277,6 +297,24 @@ impl fmt::Display for Coupling {
 
 fn enclosed<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     text.strip_prefix(open)?.strip_suffix(close)
+}
+
+// Blanks between words mean nothing; inside quotes they belong to the label.
+fn without_blanks(text: &str) -> String {
+    let mut quote = None;
+    let keep = |c: &char| match quote {
+        Some(open) => {
+            if *c == open {
+                quote = None;
+            }
+            true
+        }
+        None => {
+            quote = Some(*c).filter(|c| matches!(c, '"' | '\''));
+            !c.is_whitespace()
+        }
+    };
+    text.chars().filter(keep).collect()
 }
 
 // `[a,b]` is one group, `[[a,b],[c]]` several. Labels may be quoted.
@@ -320,6 +358,7 @@ mod tests {
             ("gpus", "range(1-2)", "range(1-2)"),
             ("gpus/nvidia", "[\"a\",b]", "[a,b]"),
             ("x", "[[a,b],[c]]", "[[a,b],[c]]"),
+            ("x", "[ 'b c' , d ]", "['b c',d]"),
             ("mem", "sum(4GiB)", "sum(4096)"),
             ("power", "sum(2.5)", "sum(2.5)"),
         ] {
@@ -382,6 +421,20 @@ mod tests {
         let error = WorkerResources::new(pools(), missing).map_err(|e| e.to_string());
         assert_eq!(error, Err("the coupling names cpus[2], which this worker does not have".into()));
         assert!(parse_coupling("cpus:gpus").is_err());
+    }
+
+    #[test]
+    fn gpus_are_given_by_any_vendors_pool() {
+        let giver = |pools: &[(&str, &str)]| {
+            let pools = pools.iter().map(|(name, text)| parse_pool(name, text).expect("a pool")).collect();
+            let resources = WorkerResources::new(pools, Vec::new()).expect("resources");
+            resources.giver("gpus").map(|at| resources.pools[at].name.clone())
+        };
+        assert_eq!(giver(&[("cpus", "4")]), None);
+        assert_eq!(giver(&[("cpus", "4"), ("gpusets/x", "[a]")]), None);
+        assert_eq!(giver(&[("gpus/amd", "[0]"), ("gpus/nvidia", "[0,1]")]).as_deref(), Some("gpus/nvidia"));
+        assert_eq!(giver(&[("gpus/amd", "[0]"), ("gpus/nvidia", "[0]")]).as_deref(), Some("gpus/amd"));
+        assert_eq!(giver(&[("gpus", "[0]"), ("gpus/nvidia", "[0,1]")]).as_deref(), Some("gpus"));
     }
 
     proptest::proptest! {

@@ -64,6 +64,12 @@ pub enum ServerError {
         /// What the system says.
         source: io::Error,
     },
+    /// The access file to start with is not there.
+    #[error("no access file at {}", path.display())]
+    NoAccessFile {
+        /// Its path.
+        path: PathBuf,
+    },
     /// A rule of our own was broken.
     #[error("the server broke one of its own rules and ended: {0}")]
     Broken(String),
@@ -80,6 +86,9 @@ impl ServerError {
                 "check its permissions, or use another directory with --server-dir"
             }
             ServerError::Access(error) => error.hint(),
+            ServerError::NoAccessFile { .. } => {
+                "make one with `hq server generate-access`, or leave --access-file out"
+            }
             ServerError::Listen(error) => error.hint(),
             ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
             ServerError::Journal { hint, .. } => hint,

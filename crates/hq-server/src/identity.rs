@@ -4,7 +4,7 @@ use std::io;
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::path::Path;
 
-use hq_net::{AccessFile, Endpoint, Keys, Role};
+use hq_net::{AccessError, AccessFile, Endpoint, Keys, Role};
 use tracing::warn;
 
 use crate::error::ServerError;
@@ -97,7 +97,10 @@ pub(crate) fn choose(
 
 // A full file: a server needs both parts.
 fn load_given(path: &Path) -> Result<AccessFile, ServerError> {
-    let file = AccessFile::load(path)?;
+    let file = AccessFile::load(path).map_err(|error| match error {
+        AccessError::Missing { path } => ServerError::NoAccessFile { path },
+        error => error.into(),
+    })?;
     file.endpoint(Role::Client)?;
     file.endpoint(Role::Worker)?;
     Ok(file)

@@ -1,13 +1,15 @@
 //! What is left to do when a task has ended: read its error file, remove its directory and what it asked to
 //! be removed. On a thread of its own, because file systems may take their time.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc;
 
+use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
 use hq_model::ByteString;
 use tokio::sync::mpsc::UnboundedSender;
@@ -26,7 +28,7 @@ pub(crate) struct Aftermath {
     pub(crate) input: Input,
     /// The task's directory; none when empty.
     pub(crate) task_dir: ByteString,
-    /// Files to remove.
+    /// Output files: to remove when the task has finished, to look at when it has failed.
     pub(crate) outputs: Vec<ByteString>,
 }
 
@@ -70,6 +72,13 @@ impl Drop for Janitor {
 
 fn clean(aftermath: Aftermath) -> Input {
     let Aftermath { mut input, task_dir, outputs } = aftermath;
+    if let Input::Ended {
+        outcome: Outcome::Failed(FailureKind::Exit(_) | FailureKind::Signal(_), text),
+        ..
+    } = &mut input
+    {
+        append_full(text, &outputs);
+    }
     if !task_dir.is_empty() {
         let path = Path::new(OsStr::from_bytes(&task_dir));
         if let Input::Ended { outcome: Outcome::Failed(_, text), .. } = &mut input
@@ -81,13 +90,42 @@ fn clean(aftermath: Aftermath) -> Input {
             warn!(path = %path.display(), %error, "a task's directory could not be removed");
         }
     }
-    for output in &outputs {
+    if matches!(input, Input::Ended { outcome: Outcome::Finished, .. }) {
+        remove(&outputs);
+    }
+    input
+}
+
+fn remove(outputs: &[ByteString]) {
+    for output in outputs {
         let path = Path::new(OsStr::from_bytes(output));
         if let Err(error) = ignore_missing(fs::remove_file(path)) {
             warn!(path = %path.display(), %error, "an output file of a finished task could not be removed");
         }
     }
-    input
+}
+
+// A program whose output finds no room often says so nowhere else than in that output.
+fn append_full(text: &mut String, outputs: &[ByteString]) {
+    let full = outputs.iter().find(|output| is_full(output));
+    if let Some(output) = full {
+        let path = Path::new(OsStr::from_bytes(output));
+        text.push_str(&format!(" No space is left on the disk of its output {}.", path.display()));
+    }
+}
+
+// Only where the file is, so that a disk nothing was written to is not blamed.
+fn is_full(path: &[u8]) -> bool {
+    let Ok(path) = CString::new(path) else { return false };
+    let mut disk = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a NUL, and the system writes a whole structure where it returns 0.
+    let disk = unsafe {
+        if libc::statvfs(path.as_ptr(), disk.as_mut_ptr()) != 0 {
+            return false;
+        }
+        disk.assume_init()
+    };
+    disk.f_blocks > 0 && disk.f_bavail == 0
 }
 
 /// What the task wrote about its failure.

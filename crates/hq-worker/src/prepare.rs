@@ -151,7 +151,7 @@ impl Prepared {
 
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
-        self.template.spec.task_dir || (is_success && self.remove != [false, false])
+        self.template.spec.task_dir || !is_success || self.remove != [false, false]
     }
 
     /// Fills in the order for one task.
@@ -215,6 +215,12 @@ impl Prepared {
         let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
         let outputs = [paths.stdout, paths.stderr].into_iter().zip(self.remove);
         outputs.filter(|(_, remove)| *remove).filter_map(|(path, _)| path).collect()
+    }
+
+    /// Output files, one of which may be why the task failed.
+    pub(crate) fn outputs(&self, start: &Start) -> Vec<ByteString> {
+        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
+        [paths.stdout, paths.stderr].into_iter().flatten().collect()
     }
 
     fn variant(&self, start: &Start) -> &VariantEnvironment {

@@ -178,7 +178,7 @@ impl Supervisor {
             self.node.append_task_dir(&start, &mut task_dir);
         }
         let is_success = *outcome == Outcome::Finished;
-        let outputs = if is_success { prepared.outputs_to_remove(&start) } else { Vec::new() };
+        let outputs = if is_success { prepared.outputs_to_remove(&start) } else { prepared.outputs(&start) };
         self.janitor.clean(Aftermath { input, task_dir, outputs });
     }
 

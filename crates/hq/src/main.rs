@@ -33,7 +33,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return bad_arguments(&error),
     };
-    let printer = Printer::new(cli.global.output_mode, cli.global.colors);
+    let mode = match cli.global.output_mode() {
+        Ok(mode) => mode,
+        Err(text) => {
+            Printer::new(OutputMode::Cli, cli.global.colors).error(&HqError::usage(text));
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    let printer = Printer::new(mode, cli.global.colors);
     match commands::run(cli, printer) {
         Ok(exit) => ExitCode::from(exit),
         Err(error) => {

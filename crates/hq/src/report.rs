@@ -133,7 +133,12 @@ pub(crate) struct JobDetails {
 }
 
 /// Jobs and the tasks that were canceled.
-pub(crate) struct Canceled(pub Vec<(JobId, IdSet, u64)>);
+pub(crate) struct Canceled {
+    /// Jobs, their tasks that were canceled, and how many had ended.
+    pub jobs: Vec<(JobId, IdSet, u64)>,
+    /// True when only some tasks were to be canceled.
+    pub of_tasks: bool,
+}
 
 /// Jobs that something was done to.
 pub(crate) struct JobsDone {

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use hq_model::task::{CrashLimit, RetryOn};
 use hq_model::worker::{Executor, Manager, OnServerLost};
 use hq_model::{
-    Amount, IdSet, JobState, Policy, TaskState, duration, memory, request, resources, selector::Selector,
-    signal,
+    Amount, AmountRequest, IdSet, JobState, Policy, TaskState, duration, memory, request, resources,
+    selector::Selector, signal,
 };
 use hq_net::{AccessFile, Role};
 use hq_proto as proto;
@@ -121,13 +121,22 @@ pub fn grammar(bytes: &[u8]) {
         assert_eq!(duration::parse(&duration::format(time)).ok(), Some(time), "{text:?}");
     }
     if let Ok(amount) = memory::parse(text) {
-        assert_eq!(memory::parse(&memory::format(amount)).ok(), Some(amount), "{text:?}");
+        // Shown for people, with two decimals, and read in whole MiB.
+        let again = memory::parse(&memory::format(amount)).expect("a size that is shown can be written");
+        let bound = Amount::whole(1).0 + amount.0 / 200;
+        assert!(again.0.abs_diff(amount.0) <= bound, "{text:?}: {amount} as {again}");
     }
     for resource in ["cpus", "mem", "gpus/nvidia"] {
-        if let Ok(amount) = request::parse_amount(resource, text) {
-            assert_eq!(request::parse_amount(resource, &amount.to_string()).ok(), Some(amount), "{text:?}");
+        // Plain numbers from 2^24 on are bytes of memory, so that large amounts of MiB are not said by a number.
+        let plain = |amount: Amount| resource != request::MEM || amount < Amount::whole(1 << 24);
+        if let Ok(asked) = request::parse_amount(resource, text)
+            && !matches!(asked, AmountRequest::Some(amount, _) if !plain(amount))
+        {
+            assert_eq!(request::parse_amount(resource, &asked.to_string()).ok(), Some(asked), "{text:?}");
         }
-        if let Ok(pool) = resources::parse_pool(resource, text) {
+        if let Ok(pool) = resources::parse_pool(resource, text)
+            && plain(pool.kind.total())
+        {
             let printed = pool.kind.to_string();
             let again = resources::parse_pool(resource, &printed);
             assert_eq!(again.ok().as_ref(), Some(&pool), "{text:?} as {printed:?}");

@@ -2,25 +2,18 @@
 
 use std::fs;
 use std::panic;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hq_fuzz::TARGETS;
 
 /// Changes tried per input.
-const CHANGES: u64 = 40;
+const CHANGES: u64 = 2000;
 
 #[test]
 fn nothing_in_the_corpora_breaks_a_rule() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     for (name, target) in TARGETS {
-        let mut inputs = Vec::new();
-        for entry in fs::read_dir(corpus.join(name)).expect("every target has a corpus") {
-            let path = entry.expect("a readable directory").path();
-            inputs.push((fs::read(&path).expect("a readable input"), path));
-        }
-        inputs.sort();
-        assert!(!inputs.is_empty(), "the corpus of {name} is empty");
-        for (bytes, path) in inputs {
+        for path in entries(&corpus().join(name)) {
+            let bytes = fs::read(&path).expect("a readable input");
             for change in 0..=CHANGES {
                 let bytes = changed(&bytes, change);
                 let result = panic::catch_unwind(|| target(&bytes));
@@ -32,6 +25,37 @@ fn nothing_in_the_corpora_breaks_a_rule() {
             }
         }
     }
+}
+
+#[test]
+fn every_target_has_a_program_and_a_corpus() {
+    let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    let found = |directory: &Path| -> Vec<String> {
+        let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        entries(directory).iter().filter_map(stem).collect()
+    };
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(found(&corpus()), sorted, "corpora");
+    assert_eq!(found(&corpus().join("../fuzz_targets")), sorted, "programs");
+    for name in names {
+        let inputs = entries(&corpus().join(name)).len();
+        assert!(
+            inputs > 0,
+            "the corpus of {name} is empty: see fuzz/README.md for how to write its first inputs"
+        );
+    }
+}
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus")
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let read = fs::read_dir(directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+    let mut paths: Vec<PathBuf> = read.map(|entry| entry.expect("a readable directory").path()).collect();
+    paths.sort();
+    paths
 }
 
 // The input with some bytes changed, cut off or doubled, depending on `change` alone. 0 changes nothing.

@@ -75,6 +75,9 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
         if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
     };
+    if spec.args.first().is_some_and(|command| command.is_empty()) {
+        return Err(OptionsError::EmptyCommand);
+    }
     let mut total = 0;
     for (i, arg) in spec.args.iter().enumerate() {
         let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };

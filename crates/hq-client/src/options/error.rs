@@ -7,14 +7,35 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     /// Nothing to run.
-    #[error("no command was given; write it after the options, for example: hq submit -- ./score.sh")]
+    #[error("no command was given; write it after the options, for example: -- ./score.sh '%{{TASK_ID}}'")]
     NoCommand,
+    /// A command without a name.
+    #[error("the command is an empty text; is a variable of the shell empty?")]
+    EmptyCommand,
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
     Conflict(&'static str, &'static str),
     /// An option that needs another one.
     #[error("{0} works only together with {1}")]
     Needs(&'static str, &'static str),
+    /// A job file that cannot be read as TOML, or has a key that is not known.
+    #[error("{}: {message}", path.display())]
+    JobFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A job file with something wrong in one of its tables.
+    #[error("{}: {table}: {message}", path.display())]
+    JobFileTable {
+        /// The file.
+        path: PathBuf,
+        /// The table, such as `task 3`.
+        table: String,
+        /// What is wrong.
+        message: String,
+    },
     /// Something this release does not have.
     #[error("{option} is not there in this release: {why}")]
     NotYet {

@@ -23,7 +23,7 @@ pub struct JobOptions {
     /// Abort the rest of the job when more than N tasks have failed [default: never]
     ///
     /// Example: `--max-fails 0` gives up at the first failure.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
 }
 

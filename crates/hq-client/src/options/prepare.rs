@@ -74,7 +74,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         (Some(stdin), None) => read_stdin(stdin, around)?,
         (None, None) => Vec::new(),
     };
-    let spec = spec(args, stdin, task)?;
+    let requests = vec![request(&task.resources)?];
+    let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     let warnings = warnings(&spec, task_count(&ids));
     let target = match options.job {
@@ -162,7 +163,7 @@ fn command(
     Ok(args.into_iter().map(OsString::into_vec).collect())
 }
 
-fn job_name(command: Option<&OsString>) -> String {
+pub(super) fn job_name(command: Option<&OsString>) -> String {
     let name = command.map(Path::new).and_then(Path::file_name).unwrap_or_default();
     name.to_string_lossy().replace(['\n', '\t', '\r'], " ")
 }
@@ -234,7 +235,12 @@ fn read(
     Ok(content)
 }
 
-fn spec(args: Vec<ByteString>, stdin: ByteString, task: TaskOptions) -> Result<TaskSpec, OptionsError> {
+pub(super) fn spec(
+    args: Vec<ByteString>,
+    stdin: ByteString,
+    task: TaskOptions,
+    requests: Vec<Request>,
+) -> Result<TaskSpec, OptionsError> {
     let TaskOptions { resources, execution, outputs, failures } = task;
     let cwd = execution.cwd.map_or(CWD_DEFAULT.to_vec(), OsString::into_vec);
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
@@ -251,7 +257,7 @@ fn spec(args: Vec<ByteString>, stdin: ByteString, task: TaskOptions) -> Result<T
         cwd,
         stdout: output(stdout, STDOUT_DEFAULT),
         stderr: output(stderr, STDERR_DEFAULT),
-        requests: vec![request(resources)?],
+        requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
         time_limit,
@@ -277,8 +283,8 @@ fn output(arg: Option<OutputArg>, default: &[u8]) -> Output {
     }
 }
 
-fn request(options: ResourceOptions) -> Result<Request, OptionsError> {
-    let mut resources = options.resources;
+pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError> {
+    let mut resources = options.resources.clone();
     let has_cpus = resources.iter().any(|r| r.name == CPUS);
     let cpus = match options.cpus {
         Some(amount) => Some(amount),

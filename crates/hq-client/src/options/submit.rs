@@ -92,6 +92,9 @@ pub struct RunOptions {
     /// Job, tasks.
     #[command(flatten)]
     pub common: CommonOptions,
+    /// What is done anyway: so that a line written for `hq submit` runs here, too
+    #[arg(long, visible_alias = "progress", help_heading = "Waiting")]
+    pub wait: bool,
     /// Exit with 0 although tasks failed
     #[arg(long, help_heading = "Waiting")]
     pub allow_failures: bool,

@@ -59,7 +59,7 @@ pub struct ResourceOptions {
     pub weight: Option<u32>,
 
     /// Tasks with a larger number go first [default: 0]
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = values::priority)]
     pub priority: Option<i32>,
 
     /// Bind each task to its CPUs
@@ -178,7 +178,7 @@ pub struct FailureOptions {
     /// Run a failed task again, up to N times [default: 0]
     ///
     /// Each run is a new instance of the task: see %{INSTANCE_ID} and HQ_INSTANCE_ID.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::count::<u32>)]
     pub retry: Option<u32>,
 
     /// Wait before the first retry [default: 0s]

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
@@ -12,6 +13,18 @@ use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     hq_model::duration::parse(text).map_err(|e| e.to_string())
+}
+
+/// A whole number from 0.
+pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
+    let count = text.trim().replace('_', "").parse();
+    count.map_err(|_| format!("`{text}` is no count: write a whole number from 0"))
+}
+
+/// The value of `--priority`.
+pub fn priority(text: &str) -> Result<i32, String> {
+    let range = format!("{} to {}", i32::MIN, i32::MAX);
+    text.trim().parse().map_err(|_| format!("`{text}` is no priority: write a whole number from {range}"))
 }
 
 /// A set of task ids: `1-10,20,30-40:5`.

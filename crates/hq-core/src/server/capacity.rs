@@ -3,17 +3,19 @@
 //! The server counts amounts per pool; which indices a task gets is the worker's business. A worker
 //! may be promised more than it has: the excess is its backlog.
 
+use hq_model::request::CPUS;
 use hq_model::{Amount, AmountRequest, Request, WorkerResources};
 
 /// Amounts of one worker, by pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capacity {
     pools: Vec<Pool>,
+    // Where the CPUs are.
+    cpus: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Pool {
-    name: String,
     total: Amount,
     // Over `total` when there is a backlog.
     promised: u64,
@@ -23,20 +25,13 @@ struct Pool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Needs(Vec<(usize, u64)>);
 
-impl Capacity {
-    /// A worker with nothing promised.
-    pub fn new(resources: &WorkerResources) -> Capacity {
-        let pool =
-            |p: &hq_model::ResourcePool| Pool { name: p.name.clone(), total: p.kind.total(), promised: 0 };
-        Capacity { pools: resources.pools.iter().map(pool).collect() }
-    }
-
-    /// What a request takes here; `None` when this worker could never run it.
-    pub fn needs(&self, request: &Request) -> Option<Needs> {
+impl Needs {
+    /// What a request takes of a worker that offers `resources`; `None` when it could never run it.
+    pub fn new(resources: &WorkerResources, request: &Request) -> Option<Needs> {
         let mut needs = Vec::with_capacity(request.resources.len());
         for resource in &request.resources {
-            let index = self.pools.iter().position(|p| p.name == resource.name)?;
-            let total = self.pools[index].total.0;
+            let index = resources.giver(&resource.name)?;
+            let total = resources.pools[index].kind.total().0;
             let units = match resource.amount {
                 AmountRequest::All => total,
                 AmountRequest::Some(amount, _) => amount.0,
@@ -47,6 +42,15 @@ impl Capacity {
             needs.push((index, units));
         }
         Some(Needs(needs))
+    }
+}
+
+impl Capacity {
+    /// A worker with nothing promised.
+    pub fn new(resources: &WorkerResources) -> Capacity {
+        let pool = |p: &hq_model::ResourcePool| Pool { total: p.kind.total(), promised: 0 };
+        let cpus = resources.pools.iter().position(|pool| pool.name == CPUS);
+        Capacity { pools: resources.pools.iter().map(pool).collect(), cpus }
     }
 
     /// How many such tasks run here at once when nothing else does.
@@ -76,13 +80,14 @@ impl Capacity {
     pub fn release(&mut self, needs: &Needs, count: u64) {
         for &(pool, units) in &needs.0 {
             let pool = &mut self.pools[pool];
-            assert!(
-                pool.promised >= units * count,
-                "nothing is released that was not promised: {}",
-                pool.name
-            );
+            assert!(pool.promised >= units * count, "nothing is released that was not promised");
             pool.promised -= units * count;
         }
+    }
+
+    /// True when all CPUs are promised, or there are none.
+    pub fn is_out_of_cpus(&self) -> bool {
+        self.cpus.is_none_or(|cpus| self.pools[cpus].promised >= self.pools[cpus].total.0)
     }
 
     /// True when more is promised than there is.
@@ -102,15 +107,15 @@ mod tests {
 
     use super::*;
 
-    fn capacity() -> Capacity {
+    fn resources() -> WorkerResources {
         let pool = |name: &str, kind| ResourcePool { name: name.into(), kind };
-        Capacity::new(&WorkerResources {
+        WorkerResources {
             pools: vec![
                 pool("cpus", PoolKind::Range { first: 0, last: 3 }),
                 pool("mem", PoolKind::Sum(Amount::whole(1000))),
             ],
             coupling: Vec::new(),
-        })
+        }
     }
 
     fn request(parts: &[(&str, u64)]) -> Request {
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_scarcest_pool_decides() {
-        let capacity = capacity();
+        let capacity = Capacity::new(&resources());
         for (parts, slots) in [
             (&[("cpus", 10_000)][..], Some(4)),
             (&[("cpus", 5_000)], Some(8)),
@@ -131,15 +136,15 @@ mod tests {
             (&[("cpus", 50_000)], None),
             (&[("gpus", 10_000)], None),
         ] {
-            let needs = capacity.needs(&request(parts));
+            let needs = Needs::new(&resources(), &request(parts));
             assert_eq!(needs.map(|n| capacity.slots(&n)), slots, "{parts:?}");
         }
     }
 
     #[test]
     fn more_may_be_promised_than_there_is() {
-        let mut capacity = capacity();
-        let needs = capacity.needs(&request(&[("cpus", 20_000)])).expect("fits");
+        let mut capacity = Capacity::new(&resources());
+        let needs = Needs::new(&resources(), &request(&[("cpus", 20_000)])).expect("fits");
         capacity.promise(&needs, 5);
         assert_eq!(capacity.room(&needs), -3);
         capacity.release(&needs, 4);

@@ -113,10 +113,12 @@ impl Server {
     fn promises_match_what_is_held(&self) -> Result<(), String> {
         for (id, live) in &self.live {
             let mut recount = super::capacity::Capacity::new(&self.state.workers[id].config.resources);
-            for (template, held) in &live.held {
-                let Some(class) = self.classes.get(template) else { continue };
-                if let Some(needs) = recount.needs(&self.queue.key(*class).requests[0]) {
-                    recount.promise(&needs, held.ids.len());
+            for held in live.held.values() {
+                for (needs, count) in held.promises() {
+                    recount.promise(needs, count);
+                }
+                if held.others.iter().any(|(_, others)| !held.ids.contains_all(others)) {
+                    return Err(format!("worker {id}: something is promised to tasks that it does not hold"));
                 }
             }
             if recount != live.capacity {

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{Entries, IdSet, Timestamp, WorkerId};
 
+use super::live::{Choice, choices};
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{Effect, Gate};
+use crate::limits::BACKLOG_CLASSES_MAX;
 use crate::record::Record;
 use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 
@@ -24,17 +26,40 @@ impl Server {
             return;
         }
         let mut batches = Batches::new();
-        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
-        let classes: Vec<ClassId> = self.queue.in_order().collect();
         // First what fits now, everywhere; then backlogs.
-        for with_backlog in [false, true] {
-            for class in &classes {
-                let workers = if changed_classes.contains(class) { &all } else { &changed_workers };
-                self.fill(now, workers, *class, with_backlog, &mut batches);
+        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
+        let mut open = [self.with_room(&changed_workers), self.with_room(&all)];
+        let mut last = None;
+        while let Some((place, class)) = self.queue.next(last) {
+            last = Some(place);
+            if open.iter().all(BTreeSet::is_empty) {
+                break;
             }
+            let workers = &open[usize::from(changed_classes.contains(&class))];
+            let before = self.queue.count(class);
+            for rank in 0..self.queue.key(class).requests.len() {
+                self.fill(now, workers, class, Round::Room { rank }, &mut batches);
+            }
+            if self.queue.count(class) < before {
+                open = open.map(|workers| self.with_room(&workers));
+            }
+        }
+        let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
+        for class in classes {
+            let workers = if changed_classes.contains(&class) { &all } else { &changed_workers };
+            self.fill(now, workers, class, Round::Backlog, &mut batches);
         }
         self.send(now, batches, effects);
         self.balance(&changed_workers, effects);
+    }
+
+    // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.
+    fn with_room(&self, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
+        let all_need_cpus = self.queue.all_need_cpus();
+        let is_open = |worker: &&WorkerId| {
+            self.live.get(worker).is_some_and(|live| !(all_need_cpus && live.capacity.is_out_of_cpus()))
+        };
+        workers.iter().filter(is_open).copied().collect()
     }
 
     // Hands tasks of a class to workers: what fits, or up to their backlogs.
@@ -43,33 +68,38 @@ impl Server {
         now: Timestamp,
         workers: &BTreeSet<WorkerId>,
         class: ClassId,
-        with_backlog: bool,
+        round: Round,
         batches: &mut Batches,
     ) {
         let ready = self.queue.count(class);
         if ready == 0 {
             return;
         }
-        // Nobody's backlog takes more than an equal part, and who has least goes first.
-        let share = if with_backlog { ready.div_ceil(self.live.len() as u64) } else { ready };
+        let requests = &self.queue.key(class).requests;
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
         for worker in workers {
             let Some(live) = self.live.get_mut(worker).filter(|live| live.takes_tasks()) else { continue };
-            let request = &self.queue.key(class).requests[0];
-            if live.life_left(now).is_some_and(|left| left.is_zero() || left < request.time_request) {
+            let left = live.life_left(now);
+            let Some(choice) = round.pick(live.choices(class, requests)) else { continue };
+            if left.is_some_and(|left| left.is_zero() || left < choice.time_request) {
                 continue;
             }
-            let Some(needs) = live.needs(class, request).cloned() else { continue };
+            let needs = choice.needs.clone();
             let room = live.capacity.room(&needs);
-            if with_backlog {
-                order.push((Reverse(room), *worker));
-            } else if room > 0 {
-                order.push((Reverse(0), *worker));
+            match round {
+                Round::Backlog => order.push((Reverse(room), *worker)),
+                Round::Room { .. } if room > 0 => order.push((Reverse(0), *worker)),
+                Round::Room { .. } => {}
             }
         }
         order.sort_unstable();
+        // Nobody's backlog takes more than an equal part, and who has least goes first.
+        let share = match round {
+            Round::Backlog => ready.div_ceil(self.live.len() as u64),
+            Round::Room { .. } => ready,
+        };
         for (_, worker) in order {
-            self.fill_worker(worker, class, with_backlog, share, batches);
+            self.fill_worker(worker, class, round, share, batches);
         }
     }
 
@@ -77,16 +107,20 @@ impl Server {
         &mut self,
         worker: WorkerId,
         class: ClassId,
-        with_backlog: bool,
+        round: Round,
         mut share: u64,
         batches: &mut Batches,
     ) {
         let Some(live) = self.live.get_mut(&worker) else { return };
-        let Some(needs) = live.needs(class, &self.queue.key(class).requests[0]).cloned() else { return };
+        let choices = live.choices(class, &self.queue.key(class).requests);
+        let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return };
         let slots = live.capacity.slots(&needs);
         let mut skipped = Vec::new();
         while let Some(template) = self.queue.head(class) {
-            let backlog = if with_backlog { live.backlog_target(template, slots) } else { 0 };
+            let backlog = match round {
+                Round::Backlog => live.backlog_target(template, slots),
+                Round::Room { .. } => 0,
+            };
             let room = live.capacity.room(&needs).saturating_add_unsigned(backlog);
             let wanted = u64::try_from(room).unwrap_or(0).min(share);
             if wanted == 0 {
@@ -102,7 +136,7 @@ impl Server {
                 }
             }
             share -= ids.len();
-            live.hold(template, class, &ids);
+            live.hold(template, Some(&needs), &ids);
             batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
         }
         for (template, ids) in skipped {
@@ -162,9 +196,10 @@ impl Server {
     }
 
     // The worker with the largest backlog of tasks that fit on `id` now, and how many to take.
-    fn find_backlog(&mut self, id: WorkerId) -> Option<(WorkerId, TemplateId, u64)> {
+    fn find_backlog(&self, id: WorkerId) -> Option<(WorkerId, TemplateId, u64)> {
         let mut best: Option<(u64, WorkerId, TemplateId, u64)> = None;
-        let hungry = self.live.get(&id)?.capacity.clone();
+        let hungry = self.live.get(&id)?;
+        let mut rooms: BTreeMap<ClassId, i64> = BTreeMap::new();
         for (victim, live) in &self.live {
             if *victim == id || live.connection.is_none() || !live.capacity.has_backlog() {
                 continue;
@@ -174,12 +209,15 @@ impl Server {
                     continue;
                 }
                 let Some(class) = self.classes.get(template) else { continue };
-                let request = &self.queue.key(*class).requests[0];
-                let (Some(here), Some(there)) = (hungry.needs(request), live.capacity.needs(request)) else {
-                    continue;
-                };
-                let room = u64::try_from(hungry.room(&here)).unwrap_or(0);
-                let excess = u64::try_from(-live.capacity.room(&there)).unwrap_or(0).min(held.ids.len());
+                let room = rooms.entry(*class).or_insert_with(|| {
+                    let choices = choices(&hungry.resources, &self.queue.key(*class).requests);
+                    choices.iter().map(|choice| hungry.capacity.room(&choice.needs)).max().unwrap_or(0)
+                });
+                let room = u64::try_from(*room).unwrap_or(0);
+                let excess = held
+                    .promises()
+                    .map(|(needs, count)| u64::try_from(-live.capacity.room(needs)).unwrap_or(0).min(count));
+                let excess = excess.max().unwrap_or(0);
                 if room == 0 || excess == 0 {
                     continue;
                 }
@@ -210,6 +248,25 @@ impl Server {
         held.retracting.clone_from(&ids);
         let message = ToWorker::Retract { job, ids };
         effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+    }
+}
+
+/// What a round hands out.
+#[derive(Clone, Copy, Debug)]
+enum Round {
+    /// What fits beside all that is promised, as the variant of this rank: the preferred one everywhere before the
+    /// next one.
+    Room { rank: usize },
+    /// Some more, as the variant preferred there.
+    Backlog,
+}
+
+impl Round {
+    fn pick(self, choices: &[Choice]) -> Option<&Choice> {
+        match self {
+            Round::Room { rank } => choices.iter().find(|choice| choice.rank == rank),
+            Round::Backlog => choices.first(),
+        }
     }
 }
 

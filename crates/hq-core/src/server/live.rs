@@ -1,15 +1,16 @@
 //! What the server knows of a connected worker beyond the records: what it holds, what runs there and how fast.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, TaskRef, Timestamp};
+use hq_model::{IdSet, Request, TaskRef, Timestamp, WorkerResources};
 
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
-use crate::limits::{BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, HEARTBEATS_MISSING_MAX};
+use crate::limits::{BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX};
 use crate::worker_messages::TemplateId;
 
 /// A worker that is connected, or that may come back.
@@ -23,7 +24,9 @@ pub(super) struct LiveWorker {
     pub(super) ends_at: Option<Timestamp>,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
-    /// What it offers and what of it is promised.
+    /// What it offers.
+    pub(super) resources: WorkerResources,
+    /// How much of that is promised.
     pub(super) capacity: Capacity,
     /// Tasks handed to it that it has not reported as gone, whatever their state is by now.
     pub(super) held: BTreeMap<TemplateId, Held>,
@@ -40,8 +43,19 @@ pub(super) struct LiveWorker {
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
     // it has run dry of them: that is when the next ones are wanted most.
     walls_us: BTreeMap<TemplateId, f64>,
-    // Requests of classes resolved against this worker; `None` for those it can never run.
-    needs: BTreeMap<ClassId, Option<Needs>>,
+    // Requests of classes resolved against this worker, the preferred one first; without those it can never run.
+    choices: BTreeMap<ClassId, Vec<Choice>>,
+}
+
+/// One way to run a task on a worker.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// Its place in the order of preference of all variants, those that can never run here included.
+    pub(super) rank: usize,
+    /// What it takes.
+    pub(super) needs: Needs,
+    /// How long the worker must live at least.
+    pub(super) time_request: Duration,
 }
 
 /// Tasks of one template on a worker.
@@ -51,6 +65,19 @@ pub(super) struct Held {
     pub(super) ids: IdSet,
     /// Those asked back, until they are reported as returned, started or ended.
     pub(super) retracting: IdSet,
+    /// What each was promised; `None` when it can never run here.
+    pub(super) needs: Option<Needs>,
+    /// Some of `ids` that were promised something else: another variant.
+    pub(super) others: Vec<(Needs, IdSet)>,
+}
+
+impl Held {
+    /// What is promised, and to how many tasks each.
+    pub(super) fn promises(&self) -> impl Iterator<Item = (&Needs, u64)> {
+        let others = self.others.iter().map(|(needs, ids)| (needs, ids.len()));
+        let rest = self.ids.len() - self.others.iter().map(|(_, ids)| ids.len()).sum::<u64>();
+        others.chain(self.needs.as_ref().map(|needs| (needs, rest)))
+    }
 }
 
 impl LiveWorker {
@@ -67,6 +94,7 @@ impl LiveWorker {
             lost_at: now,
             ends_at,
             is_draining: false,
+            resources: config.resources.clone(),
             capacity: Capacity::new(&config.resources),
             held: BTreeMap::new(),
             templates: BTreeSet::new(),
@@ -75,7 +103,7 @@ impl LiveWorker {
             last_task: None,
             running: 0,
             walls_us: BTreeMap::new(),
-            needs: BTreeMap::new(),
+            choices: BTreeMap::new(),
         };
         worker.heard(config.heartbeat, now);
         worker
@@ -91,10 +119,13 @@ impl LiveWorker {
         self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none()
     }
 
-    /// What a task of a class takes here; `None` when it can never run here.
-    pub(super) fn needs(&mut self, class: ClassId, request: &hq_model::Request) -> Option<&Needs> {
-        let capacity = &self.capacity;
-        self.needs.entry(class).or_insert_with(|| capacity.needs(request)).as_ref()
+    /// The ways to run a task of a class here, the preferred one first. None when it can never run here.
+    pub(super) fn choices(&mut self, class: ClassId, requests: &[Request]) -> &[Choice] {
+        if self.choices.len() >= CHOICES_KNOWN_MAX && !self.choices.contains_key(&class) {
+            self.choices.clear();
+        }
+        let resources = &self.resources;
+        self.choices.entry(class).or_insert_with(|| choices(resources, requests))
     }
 
     /// Time left before it ends.
@@ -102,29 +133,44 @@ impl LiveWorker {
         self.ends_at.map(|end| end.since(now))
     }
 
-    /// Hands tasks of a class to it.
-    pub(super) fn hold(&mut self, template: TemplateId, class: ClassId, ids: &IdSet) {
+    /// Hands tasks to it, each of which takes `needs`.
+    pub(super) fn hold(&mut self, template: TemplateId, needs: Option<&Needs>, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
-        let before = held.ids.len();
-        held.ids.union_with(ids);
-        if let Some(Some(needs)) = self.needs.get(&class) {
-            self.capacity.promise(needs, held.ids.len() - before);
+        let new = ids.difference(&held.ids);
+        if held.ids.is_empty() {
+            held.needs = needs.cloned();
+        }
+        held.ids.union_with(&new);
+        let Some(needs) = needs else { return };
+        self.capacity.promise(needs, new.len());
+        if held.needs.as_ref() != Some(needs) {
+            match held.others.iter_mut().find(|other| other.0 == *needs) {
+                Some((_, others)) => others.union_with(&new),
+                None => held.others.push((needs.clone(), new)),
+            }
         }
     }
 
-    /// It does not have these any more; returns those that it had.
-    pub(super) fn drop_held(&mut self, template: TemplateId, class: ClassId, ids: &IdSet) -> IdSet {
-        let Some(held) = self.held.get_mut(&template) else { return IdSet::new() };
+    /// It does not have these any more.
+    pub(super) fn drop_held(&mut self, template: TemplateId, ids: &IdSet) {
+        let Some(held) = self.held.get_mut(&template) else { return };
         let had = held.ids.intersection(ids);
         held.ids.subtract(&had);
         held.retracting.subtract(&had);
+        let mut rest = had.len();
+        for (needs, others) in &mut held.others {
+            let gone = others.intersection(&had);
+            others.subtract(&gone);
+            rest -= gone.len();
+            self.capacity.release(needs, gone.len());
+        }
+        held.others.retain(|(_, others)| !others.is_empty());
+        if let Some(needs) = &held.needs {
+            self.capacity.release(needs, rest);
+        }
         if held.ids.is_empty() {
             self.held.remove(&template);
         }
-        if let Some(Some(needs)) = self.needs.get(&class) {
-            self.capacity.release(needs, had.len());
-        }
-        had
     }
 
     /// How many tasks of a template it should have beyond those that fit.
@@ -139,4 +185,14 @@ impl LiveWorker {
         let mean = wall_us as f64 / f64::from(count.max(1));
         self.walls_us.entry(template).and_modify(|known| *known = (*known + mean) / 2.0).or_insert(mean);
     }
+}
+
+// Larger weights are preferred, then what is named first.
+pub(super) fn choices(resources: &WorkerResources, requests: &[Request]) -> Vec<Choice> {
+    let mut order: Vec<&Request> = requests.iter().collect();
+    order.sort_by_key(|request| Reverse(request.weight));
+    let choice = |(rank, request): (usize, &Request)| {
+        Some(Choice { rank, needs: Needs::new(resources, request)?, time_request: request.time_request })
+    };
+    order.into_iter().enumerate().filter_map(choice).collect()
 }

@@ -1,11 +1,13 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
-//! A class is all submits with equal requests and priority. Classes are visited by priority, then by
-//! the age of their oldest job; within a class, older jobs and submits go first.
+//! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then
+//! by the age of their oldest job; within a class, older jobs and submits go first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use hq_model::request::CPUS;
 use hq_model::{IdSet, JobId, Request};
 
 use crate::worker_messages::TemplateId;
@@ -28,12 +30,20 @@ pub struct ClassKey {
 pub struct Queue {
     ids: BTreeMap<ClassKey, ClassId>,
     classes: Vec<Class>,
-    order: BTreeSet<(Reverse<i32>, TemplateId, ClassId)>,
+    order: BTreeSet<Place>,
+    // Classes in `order` of which some variant needs no CPUs.
+    without_cpus: usize,
 }
+
+/// Where a class stands: priority, weight, age of its head.
+pub type Place = (Reverse<i32>, Reverse<u32>, TemplateId, ClassId);
 
 #[derive(Clone, Debug)]
 struct Class {
     key: ClassKey,
+    // The largest of its variants.
+    weight: u32,
+    needs_cpus: bool,
     ready: BTreeMap<TemplateId, IdSet>,
     count: u64,
 }
@@ -47,7 +57,10 @@ impl Queue {
         }
         let id = ClassId(self.classes.len() as u32);
         self.ids.insert(key.clone(), id);
-        self.classes.push(Class { key, ready: BTreeMap::new(), count: 0 });
+        let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
+        let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
+        let needs_cpus = requests.iter().all(needs);
+        self.classes.push(Class { key, weight, needs_cpus, ready: BTreeMap::new(), count: 0 });
         id
     }
 
@@ -63,7 +76,18 @@ impl Queue {
 
     /// Classes with ready tasks, in the order in which they are placed.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
-        self.order.iter().map(|entry| entry.2)
+        self.order.iter().map(|place| place.3)
+    }
+
+    /// The class that comes after a place in the order, or the first one.
+    pub fn next(&self, after: Option<Place>) -> Option<(Place, ClassId)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.order.range((from, Bound::Unbounded)).next().map(|place| (*place, place.3))
+    }
+
+    /// True when no ready task can run without CPUs.
+    pub fn all_need_cpus(&self) -> bool {
+        self.without_cpus == 0
     }
 
     /// True when no task is ready.
@@ -140,12 +164,17 @@ impl Queue {
     fn change(&mut self, id: ClassId, change: impl FnOnce(&mut Class)) {
         let class = &mut self.classes[id.0 as usize];
         let place = |class: &Class| {
-            class.ready.first_key_value().map(|(template, _)| (Reverse(class.key.priority), *template, id))
+            let (template, _) = class.ready.first_key_value()?;
+            Some((Reverse(class.key.priority), Reverse(class.weight), *template, id))
         };
         let before = place(class);
         change(class);
         let after = place(class);
         if before != after {
+            if !class.needs_cpus {
+                self.without_cpus += usize::from(after.is_some());
+                self.without_cpus -= usize::from(before.is_some());
+            }
             if let Some(before) = before {
                 self.order.remove(&before);
             }

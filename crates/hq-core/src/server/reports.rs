@@ -160,7 +160,8 @@ impl Server {
         if let Some(limit) = job.spec.max_fails.filter(|limit| failed > *limit) {
             let ids = job.alive();
             if !ids.is_empty() {
-                let reason = format!("{failed} tasks of the job failed, more than the {limit} allowed.");
+                let tasks = if failed == 1 { "task" } else { "tasks" };
+                let reason = format!("{failed} {tasks} of the job failed, more than the {limit} allowed.");
                 self.end_early(now, id, &ids, effects);
                 self.record(now, Record::Aborted { job: id, ids, reason }, effects);
             }

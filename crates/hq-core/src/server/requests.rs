@@ -4,6 +4,7 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
+use super::capacity::Needs;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -120,11 +121,11 @@ impl Server {
 
     // Things the user should know about an accepted submit.
     fn warnings(&mut self, submit: &Submit) -> Vec<String> {
-        let request = &submit.spec.requests[0];
+        let requests = &submit.spec.requests;
         let connected = self.live.values().filter(|worker| worker.connection.is_some());
         let mut workers = 0;
         for worker in connected {
-            if worker.capacity.needs(request).is_some() {
+            if requests.iter().any(|request| Needs::new(&worker.resources, request).is_some()) {
                 return Vec::new();
             }
             workers += 1;
@@ -132,7 +133,11 @@ impl Server {
         if workers == 0 {
             return Vec::new();
         }
-        vec![format!("None of the {workers} connected workers could ever run these tasks.")]
+        let nobody = match workers {
+            1 => "The one connected worker could never run these tasks.".to_owned(),
+            _ => format!("None of the {workers} connected workers could ever run these tasks."),
+        };
+        vec![nobody]
     }
 
     fn open_job(
@@ -343,12 +348,15 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     if spec.args.is_empty() {
         return invalid("A task needs a program.");
     }
-    match &spec.requests[..] {
-        [] => invalid("A task needs a resource request."),
-        [request] if request.nodes > 0 => invalid("Multi-node tasks are not supported by this release."),
-        [_] => Ok(()),
-        _ => invalid("Several resource variants are not supported by this release."),
+    if spec.requests.is_empty() {
+        return invalid("A task needs a resource request.");
     }
+    hq_model::request::check_variants(&spec.requests)
+        .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;
+    if spec.requests.iter().any(|request| request.nodes > 0) {
+        return invalid("Multi-node tasks are not supported by this release.");
+    }
+    Ok(())
 }
 
 /// The state of a task for filters: `running` says whether it is reported as started.

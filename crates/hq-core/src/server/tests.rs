@@ -2,6 +2,7 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod history;
+mod placement;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -138,10 +138,10 @@ impl Server {
             // Of a job that is forgotten: the worker ends them, and nothing is counted.
             (None, _) => return,
         };
-        let request = &self.queue.key(class).requests[0];
         if let Some(live) = self.live.get_mut(&worker) {
-            live.needs(class, request);
-            live.hold(template, class, ids);
+            let needs = live.choices(class, &self.queue.key(class).requests).first();
+            let needs = needs.map(|choice| choice.needs.clone());
+            live.hold(template, needs.as_ref(), ids);
             live.templates.insert(template);
         }
     }
@@ -155,9 +155,7 @@ impl Server {
             _ => live.held.range(super::requests::templates_of(job)).map(|held| *held.0).collect(),
         };
         for template in templates {
-            if let Some(class) = self.classes.get(&template) {
-                live.drop_held(template, *class, ids);
-            }
+            live.drop_held(template, ids);
         }
         self.changed_workers.insert(worker);
         self.forget_if_over(job);

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::pools::{Needs, Pools};
 use super::reporting::Reporting;
 use super::{Allocation, Effect, Input, Outcome, Start};
-use crate::limits::{NULL_TASKS_AT_ONCE, REPORT_INTERVAL, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
+use crate::limits::{NULL_TASKS_AT_ONCE, OVERTAKEN_MAX, REPORT_INTERVAL, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{
     FromWorker, Held, RunBatch, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
@@ -69,6 +69,8 @@ struct Known {
 
 #[derive(Debug)]
 struct Batch {
+    // When it came.
+    since: Timestamp,
     template: TemplateId,
     instance: Instance,
     // As it came, for the entries.
@@ -306,6 +308,7 @@ impl Worker {
         if !ids.is_empty() {
             self.arrivals += 1;
             let queued = Batch {
+                since: now,
                 template: batch.template,
                 instance: batch.instance,
                 all: batch.ids,
@@ -378,7 +381,7 @@ impl Worker {
     // --- tasks ---
 
     fn start_what_fits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut blocked: Vec<(Reverse<i32>, u64)> = Vec::new();
+        let mut blocked: Vec<(Reverse<i32>, u64, bool)> = Vec::new();
         let mut misses = 0;
         let mut null_left = NULL_TASKS_AT_ONCE;
         let mut key = None;
@@ -386,8 +389,11 @@ impl Worker {
             key = Some(next);
             let template = self.queue[&next].template;
             let known = &self.templates[&template];
-            // A task of higher priority that waits for one of these pools goes first.
-            let waits = blocked.iter().any(|(priority, mask)| *priority < next.0 && mask & known.mask != 0);
+            // A task of higher priority that waits for one of these pools goes first, and so does one of equal
+            // priority that has been overtaken for long: small tasks must not starve a large one.
+            let waits = blocked
+                .iter()
+                .any(|(priority, mask, is_due)| (*priority < next.0 || *is_due) && mask & known.mask != 0);
             if !waits {
                 self.start_batch(now, next, &mut null_left, effects);
             }
@@ -395,7 +401,8 @@ impl Worker {
                 if null_left == 0 {
                     return;
                 }
-                blocked.push((next.0, self.templates[&template].mask));
+                let is_due = now >= self.queue[&next].since.after(OVERTAKEN_MAX);
+                blocked.push((next.0, self.templates[&template].mask, is_due));
                 misses += 1;
                 if misses == SCAN_BLOCKED_MAX {
                     return;

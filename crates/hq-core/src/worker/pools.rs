@@ -13,7 +13,7 @@ use super::{AllocatedResource, Allocation};
 /// The pools of a worker and what is free of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pools {
-    names: Vec<String>,
+    resources: WorkerResources,
     pools: Vec<Pool>,
 }
 
@@ -59,17 +59,14 @@ impl Pools {
             PoolKind::Sum(amount) => Pool::Sum { total: amount.0, free: amount.0 },
             PoolKind::Groups(_) | PoolKind::Range { .. } => Pool::Indexed(Indexed::new(kind)),
         };
-        Pools {
-            names: resources.pools.iter().map(|pool| pool.name.clone()).collect(),
-            pools: resources.pools.iter().map(|p| pool(&p.kind)).collect(),
-        }
+        Pools { resources: resources.clone(), pools: resources.pools.iter().map(|p| pool(&p.kind)).collect() }
     }
 
     /// What a request takes here; `None` when this worker could never give it.
     pub fn needs(&self, request: &Request) -> Option<Needs> {
         let mut needs = Vec::with_capacity(request.resources.len());
         for resource in &request.resources {
-            let pool = self.names.iter().position(|name| *name == resource.name)?;
+            let pool = self.resources.giver(&resource.name)?;
             let (total, groups_max) = match (&self.pools[pool], resource.amount) {
                 (Pool::Indexed(indexed), AmountRequest::Some(amount, _)) => {
                     (indexed.total, indexed.fewest_groups(amount))

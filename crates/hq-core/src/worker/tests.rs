@@ -13,6 +13,7 @@ use hq_model::{
 use proptest::prelude::*;
 
 use super::{Effect, Input, Outcome, Worker};
+use crate::limits::OVERTAKEN_MAX;
 use crate::record::FailureKind;
 use crate::worker_messages::{
     FromWorker, Report, RunBatch, Template, TemplateId, ToWorker, Welcome, WorkerEnd,
@@ -182,6 +183,22 @@ fn larger_priority_is_not_overtaken_for_the_same_pool() {
     });
     world.run(3, "0", 0, |_| {});
     assert_eq!(world.did(), "start 1@0/0", "the free CPU waits for job 2");
+    world.end(1, 0, Outcome::Finished);
+    assert_eq!(world.did(), "start 2@0/0, finished 1:0");
+}
+
+#[test]
+fn small_tasks_do_not_starve_a_large_one() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(2, "0", 0, |spec| {
+        spec.requests[0].resources[0].amount = AmountRequest::Some(Amount::whole(2), Policy::Compact);
+    });
+    world.run(3, "0-9", 0, |_| {});
+    assert_eq!(world.did(), "start 1@0/0, start 3@0/0", "for a while it is overtaken");
+    world.now = world.now.after(OVERTAKEN_MAX);
+    world.end(3, 0, Outcome::Finished);
+    assert_eq!(world.did(), "finished 3:0", "then the others wait");
     world.end(1, 0, Outcome::Finished);
     assert_eq!(world.did(), "start 2@0/0, finished 1:0");
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::{JobOptions, values};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobState, TaskState};
+use hq_model::{IdSet, JobId, JobState, TaskState};
 
 use super::submit::SubmitCommand;
 
@@ -13,6 +15,7 @@ use super::submit::SubmitCommand;
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobCommand {
     Submit(Box<SubmitCommand>),
+    SubmitFile(SubmitFileArgs),
     List(ListArgs),
     /// Count jobs by state
     Summary,
@@ -215,6 +218,36 @@ pub(crate) struct TaskIdsArgs {
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
     pub filter: Vec<TaskState>,
 }
+
+/// Submit the tasks of a job file in TOML
+///
+/// The tasks have commands, options and resource requests of their own; several requests of a task are variants, of
+/// which the first that fits somewhere is used.
+#[derive(Args, Debug)]
+#[command(after_help = SUBMIT_FILE_EXAMPLES)]
+pub(crate) struct SubmitFileArgs {
+    /// The job file; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Add the tasks to this open job
+    #[arg(long, value_name = "ID")]
+    pub job: Option<JobId>,
+}
+
+const SUBMIT_FILE_EXAMPLES: &str = "\
+Examples:
+  hq job submit-file screening.toml
+  hq job submit-file --job 3 more.toml
+
+A job file:
+  name = \"screening\"
+  [[task]]
+  command = [\"./dock\", \"ligand.pdbqt\"]
+  time_limit = \"1h\"
+  [[task.request]]
+  resources = { cpus = 1, gpus = 1 }
+  [[task.request]]
+  resources = { cpus = 16, mem = \"8GiB\" }";
 
 /// Make an open job and print its id
 ///

@@ -9,9 +9,9 @@ pub(crate) mod submit;
 pub(crate) mod task;
 pub(crate) mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::lazy::Lazy;
@@ -59,8 +59,8 @@ Exit codes:
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalOptions {
-    /// Directory where the server keeps its access file and journal [default: ~/.hq-server]
-    #[arg(long, env = "HQ_SERVER_DIR", hide_env_values = true, global = true, value_name = "PATH")]
+    /// Directory where the server keeps its access file and journal [default: ~/.hq-server] [env: HQ_SERVER_DIR]
+    #[arg(long, global = true, value_name = "PATH")]
     pub server_dir: Option<PathBuf>,
 
     /// When to use colours
@@ -69,30 +69,53 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub colors: Colors,
 
-    /// How results are printed
-    #[arg(
-        long,
-        env = "HQ_OUTPUT_MODE",
-        hide_env_values = true,
-        global = true,
-        value_name = "MODE",
-        default_value = "cli"
-    )]
-    pub output_mode: OutputMode,
+    /// How results are printed [default: cli] [env: HQ_OUTPUT_MODE]
+    #[arg(long, global = true, value_name = "MODE")]
+    pub output_mode: Option<OutputMode>,
 
     /// Version of the JSON documents; there is only 1 so far
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
-    /// Log what is done in detail
-    #[arg(
-        long,
-        env = "HQ_DEBUG",
-        hide_env_values = true,
-        global = true,
-        value_parser = FalseyValueParser::new()
-    )]
+    /// Log what is done in detail [env: HQ_DEBUG]
+    #[arg(long, global = true)]
     pub debug: bool,
+}
+
+// The variables are read here and not by clap, which takes them for arguments: its messages would name options that
+// nobody wrote, and an empty variable would be an error.
+impl GlobalOptions {
+    /// The server's directory that was named.
+    pub(crate) fn server_dir(&self) -> Option<PathBuf> {
+        self.server_dir.clone().or_else(|| variable("HQ_SERVER_DIR").map(PathBuf::from))
+    }
+
+    /// How results are printed.
+    ///
+    /// # Errors
+    /// When the variable names no mode.
+    pub(crate) fn output_mode(&self) -> Result<OutputMode, String> {
+        match (self.output_mode, variable("HQ_OUTPUT_MODE")) {
+            (Some(mode), _) => Ok(mode),
+            (None, None) => Ok(OutputMode::Cli),
+            (None, Some(mode)) => {
+                let mode = mode.to_string_lossy();
+                OutputMode::from_str(&mode, false)
+                    .map_err(|_| format!("HQ_OUTPUT_MODE is `{mode}`: use cli, json or quiet"))
+            }
+        }
+    }
+
+    /// Log in detail.
+    pub(crate) fn debug(&self) -> bool {
+        const NO: [&str; 5] = ["0", "n", "no", "f", "false"];
+        let no = |word: &OsString| NO.iter().any(|no| word.eq_ignore_ascii_case(no)) || word == "off";
+        self.debug || variable("HQ_DEBUG").is_some_and(|word| !no(&word))
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// When to use colours.
@@ -123,16 +146,16 @@ pub(crate) enum Command {
     Run(Box<submit::RunCommand>),
     Submit(Box<submit::SubmitCommand>),
     /// Show, wait for and cancel jobs
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true)]
     Job(Lazy<job::JobCommand>),
     /// Show tasks
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true)]
     Task(Lazy<task::TaskCommand>),
     /// Start, show and stop workers
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true)]
     Worker(Lazy<worker::WorkerCommand>),
     /// Start, show and stop the server
-    #[command(subcommand)]
+    #[command(subcommand, arg_required_else_help = true)]
     Server(Lazy<server::ServerCommand>),
     /// Check, read and tend the server's journal
     #[command(subcommand, alias = "event-log")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_core::server::Keep;
@@ -30,7 +31,7 @@ pub(crate) enum ServerCommand {
 )]
 pub(crate) struct StartArgs {
     /// Name by which clients and workers reach it [default: the name of this machine]
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
     /// Port for clients [default: some free one]
     #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
@@ -134,13 +135,13 @@ pub(crate) struct GenerateAccessArgs {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_port: u16,
     /// Name by which clients and workers reach the server [default: the name of this machine]
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
     /// Name by which clients reach it [default: as --host]
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub client_host: Option<String>,
     /// Name by which workers reach it [default: as --host]
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub worker_host: Option<String>,
     /// A second file that lets clients in, and nothing else
     #[arg(long, value_name = "FILE")]

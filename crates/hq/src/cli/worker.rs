@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::resources::{Coupling, ResourcePool};
@@ -55,7 +56,7 @@ pub(crate) struct SharedArgs {
     #[arg(long, value_name = "LIST", value_parser = coupling)]
     pub coupling: Option<Couplings>,
     /// Tasks on several nodes use workers of one group [default: the allocation's id, else `default`]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub group: Option<String>,
     /// Offer only the first thread of each core
     #[arg(long)]
@@ -153,7 +154,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "WHICH", default_value = "detect")]
     pub manager: ManagerArg,
     /// Name of this node [default: what the system says]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub hostname: Option<String>,
     /// What to do when the server is lost
     #[arg(long, value_name = "WHAT", default_value = "reconnect")]
@@ -161,6 +162,9 @@ pub(crate) struct StartArgs {
     /// How long to look for a lost server
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = values::duration)]
     pub reconnect_timeout: Duration,
+    /// Accepted for scripts: work is taken back when another worker runs dry, not at intervals
+    #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    pub retract_check_interval: Option<Duration>,
     /// Directory for temporary files [default: a fresh one under TMPDIR]
     #[arg(long, value_name = "PATH")]
     pub work_dir: Option<PathBuf>,
@@ -264,7 +268,7 @@ pub(crate) struct AddressArgs {
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// How many
-    #[arg(value_name = "COUNT")]
+    #[arg(value_name = "COUNT", value_parser = values::count::<u32>)]
     pub count: u32,
 }
 

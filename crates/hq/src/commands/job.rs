@@ -88,8 +88,9 @@ pub(super) fn some_failed(session: &mut hq_client::Session, job: JobId) -> Resul
 
 pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqError> {
     let CancelArgs { jobs, tasks, reason } = args;
+    let of_tasks = tasks.is_some();
     match context.ask(ClientRequest::Cancel { jobs, tasks, reason })? {
-        ClientResponse::Canceled(jobs) => Done::ok(Canceled(jobs)),
+        ClientResponse::Canceled(jobs) => Done::ok(Canceled { jobs, of_tasks }),
         _ => unexpected(),
     }
 }

@@ -26,7 +26,7 @@ use crate::cli::lazy::Lazy;
 use crate::cli::server::ServerCommand;
 use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
-use crate::cli::{Cli, Command, GlobalOptions, OutputMode};
+use crate::cli::{Cli, Command, OutputMode};
 use crate::error::HqError;
 use crate::logging;
 use crate::render::{Printer, Report};
@@ -61,8 +61,8 @@ impl Done {
 
 /// Runs a command and prints its report. The exit status is returned.
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
-    let GlobalOptions { server_dir, debug, .. } = cli.global;
-    let context = Context { server_dir: server_directory(server_dir)?, printer, debug };
+    let debug = cli.global.debug();
+    let context = Context { server_dir: server_directory(cli.global.server_dir())?, printer, debug };
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
@@ -88,6 +88,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Progress(args) | Command::Job(Lazy(JobCommand::Progress(args))) => {
             job::progress(context, args)
         }
+        Command::Job(Lazy(JobCommand::SubmitFile(args))) => submit::submit_file(context, args),
         Command::Job(Lazy(JobCommand::Summary)) => job::summary(context),
         Command::Job(Lazy(JobCommand::Info(args))) => job::info(context, args),
         Command::Job(Lazy(JobCommand::Cancel(args))) => job::cancel(context, args),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use hq_client::error::EXIT_FAILED;
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::duration;
@@ -38,7 +39,11 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         _ => LevelFilter::INFO,
     };
     logging::init(context.debug, Some(level));
-    let running = hq_server::start(options)?;
+    let running = match hq_server::start(options) {
+        // The process in front has heard why, and says so.
+        Err(_) if args.detach => return Ok(EXIT_FAILED),
+        started => started?,
+    };
     if !args.detach {
         let printed = report(context).and_then(|mut report| context.printer.print(&mut report));
         if let Err(error) = printed {
@@ -122,6 +127,11 @@ fn may_come(error: &ClientError) -> bool {
 
 pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError> {
     let GenerateAccessArgs { file, client_port, worker_port, host, client_host, worker_host, .. } = args;
+    if client_port == worker_port {
+        return Err(HqError::usage(format!(
+            "clients and workers need ports of their own; both are {client_port}"
+        )));
+    }
     let uid = hq_server::generate_access(&GenerateAccess {
         file,
         client_file: args.client_file,

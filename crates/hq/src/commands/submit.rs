@@ -1,13 +1,21 @@
 //! `hq submit`.
 
-use hq_client::options::{Prepared, SubmitOptions, Surroundings, prepare};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hq_client::limits::JOB_FILE_BYTES_MAX;
+use hq_client::options::{OptionsError, Prepared, SubmitOptions, Surroundings, prepare, prepare_file};
 use hq_client::{Session, Watch, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::job::Target;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, Submit, TaskId};
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
+use crate::cli::job::SubmitFileArgs;
 use crate::error::HqError;
 use crate::progress::Progress;
 use crate::report::{SubmitWaited, Submitted};
@@ -31,6 +39,67 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let waited = follow(&mut watch, Follow { on_notify, progress })?;
     let exit = exit_of(&waited, wait.allow_failures);
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
+}
+
+/// Submits the tasks of a job file: a job is opened, gets them one after the other, and is closed.
+pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Done, HqError> {
+    let submit_dir = std::env::current_dir().map_err(OptionsError::NoDirectory)?;
+    let content = read_job_file(&args.file)?;
+    let file = prepare_file(&args.file, &content, args.job, submit_dir.as_os_str().as_bytes())?;
+    context.printer.warn(&file.warnings);
+    let mut session = context.connect()?;
+    let mut submits = file.submits;
+    if submits.len() == 1 {
+        let response = session.request(request(submits.remove(0))?)?;
+        return Done::ok(submitted(context, response, file.warnings)?);
+    }
+    let (job, is_new) = match args.job {
+        Some(job) => (job, false),
+        None => match session.request(ClientRequest::OpenJob { key: request_key()?, spec: file.job })? {
+            ClientResponse::Submitted { job, .. } => (job, true),
+            _ => return unexpected(),
+        },
+    };
+    let mut warnings = file.warnings;
+    for mut submit in submits {
+        submit.target = Target::Open(job);
+        match session.request(request(submit)?) {
+            Ok(ClientResponse::Submitted { warnings: more, .. }) => {
+                let new: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
+                context.printer.warn(&new);
+                warnings.extend(new);
+            }
+            Ok(_) => return unexpected(),
+            Err(error) => {
+                // Half a job is of no use; what was in an open job before stays.
+                if is_new {
+                    let reason = Some("its job file could not be submitted as a whole".to_owned());
+                    session.request(ClientRequest::Cancel { jobs: only(job), tasks: None, reason })?;
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    if is_new {
+        session.request(ClientRequest::CloseJobs { jobs: only(job) })?;
+    }
+    Done::ok(Submitted { job, warnings })
+}
+
+fn read_job_file(path: &Path) -> Result<String, HqError> {
+    let what = "the job file";
+    let failed = |source| OptionsError::Read { what, path: path.into(), source };
+    let open = || -> std::io::Result<Box<dyn Read>> {
+        Ok(if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) })
+    };
+    let mut content = Vec::new();
+    let max = JOB_FILE_BYTES_MAX;
+    open().and_then(|file| file.take(max + 1).read_to_end(&mut content)).map_err(failed)?;
+    if content.len() as u64 > max {
+        return Err(OptionsError::TooLarge { what: path.display().to_string(), max }.into());
+    }
+    let message = "it is not text in UTF-8".to_owned();
+    Ok(String::from_utf8(content).map_err(|_| OptionsError::JobFile { path: path.into(), message })?)
 }
 
 /// A submit of what the user said, in the present directory.

@@ -314,12 +314,15 @@ fn per_submit(job: &JobDetail, what: &dyn Fn(&SubmitInfo) -> String) -> String {
 
 impl Report for Canceled {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        if self.0.is_empty() {
+        if self.jobs.is_empty() {
             writeln!(out, "No job to cancel")?;
         }
-        for (job, ids, ended) in &self.0 {
+        for (job, ids, ended) in &self.jobs {
             let canceled = text::count(ids.len(), "task");
-            writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?;
+            match self.of_tasks {
+                true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
+                false => writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?,
+            }
         }
         Ok(())
     }

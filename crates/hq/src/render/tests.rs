@@ -310,7 +310,8 @@ snapshots! {
     job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
     job_summary_empty: JobCounts(Vec::new());
     job_info: details(Some(three_tasks()));
-    job_cancel: Canceled(vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)]);
+    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false };
+    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
     task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);

@@ -15,6 +15,13 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("submit --resource 1x=2 true", "1x"),
         ("submit --unknown true", "--unknown"),
         ("submit", "no command was given"),
+        ("submit --job x true", "`x` is no id: write a number"),
+        ("submit --priority x true", "`x` is no priority"),
+        ("submit --retry -1 true", "`-1` is no count: write a whole number from 0"),
+        ("submit --max-fails -1 true", "`-1` is no count"),
+        ("worker address last", "`last` is no id"),
+        ("server start --host=", "--host"),
+        ("server generate-access f --client-port 7 --worker-port 7", "both are 7"),
         ("job info", "JOBS"),
         ("job cancel 1-", "JOBS"),
         ("worker start --cpus none", "--cpus"),
@@ -47,6 +54,7 @@ fn bad_files_are_named_and_nothing_is_submitted() {
         let error = cluster.fails(1, line);
         assert!(error.contains(text), "{line}: {error}");
     }
+    assert!(cluster.fails(2, "submit -- ''").contains("the command is an empty text"));
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
 }
 
@@ -80,6 +88,45 @@ fn what_fails_on_the_worker_fails_with_its_reason() {
         let error = error.as_str().unwrap_or_default();
         assert!(texts.iter().all(|text| error.contains(text)), "{line}: {error}");
     }
+}
+
+#[test]
+fn variables_are_no_arguments() {
+    let place = Place::new();
+    let run = |variable: &str, value: &str, line: &str| -> crate::cluster::Ran {
+        let mut command = place.command(line.split_whitespace());
+        command.env(variable, value).output().expect("hq can be run").into()
+    };
+    for line in ["", "job"] {
+        let help = run("HQ_OUTPUT_MODE", "quiet", line);
+        assert_eq!(help.exit, 2);
+        assert!(help.stderr.contains("Commands:"), "{help:?}");
+    }
+    let usage = place.fails(2, "job cat 1");
+    assert!(!usage.contains("--server-dir"), "{usage}");
+    let home = run("HQ_SERVER_DIR", "", "job list");
+    assert!(home.exit == 3 && home.stderr.contains(".hq-server"), "{home:?}");
+    assert_eq!(run("HQ_OUTPUT_MODE", "", "job list").exit, 3);
+    let unknown = run("HQ_OUTPUT_MODE", "yaml", "job list");
+    assert_eq!(unknown.exit, 2);
+    assert!(unknown.stderr.contains("HQ_OUTPUT_MODE is `yaml`: use cli, json or quiet"), "{unknown:?}");
+    assert!(run("HQ_OUTPUT_MODE", "json", "job list").stdout.contains("no-access"));
+}
+
+#[test]
+fn a_full_disk_under_the_outputs_is_named() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("small")).expect("a directory");
+    // A disk of its own, seen by this run alone.
+    let script = "mount -t tmpfs -o size=64k tmpfs small && \
+                  exec \"$0\" run --stdout small/out --stderr none -- sh -c 'yes | head -c 100000; exit 3'";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_hq")]);
+    command.current_dir(place.work()).env("TMPDIR", place.work()).env_remove("HQ_SERVER_DIR");
+    let output = command.output().expect("unshare can be run");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(shown.contains("No space is left on the disk of its output"), "{shown}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn jobs_and_single_tasks_can_be_cancelled() {
         "submit --array 1-8 -- sh -c 'test $HQ_TASK_ID -gt 1 || echo started > running; exec sleep 1000'",
     );
     cluster.line_from(&pipe);
-    cluster.ok("job cancel 1 --tasks 3-8");
+    assert_eq!(cluster.ok("job cancel 1 --tasks 3-8"), "Job 1: 6 tasks canceled, 0 already ended\n");
     assert_eq!(cluster.ok("job task-ids 1 --filter canceled"), "3-8\n");
     cluster.ok("job cancel 1 --reason 'enough of it'");
     cluster.fails(1, "job wait 1");

@@ -34,6 +34,8 @@ fn the_exit_status_says_whether_all_finished() {
     assert!(ran.stdout.contains("1 finished, 2 failed"), "{ran:?}");
     assert!(ran.stdout.contains("exit code 2"), "{ran:?}");
     place.ok("run --allow-failures -- false");
+    place.ok("run --wait -- true");
+    place.ok("run --progress -- true");
     let quiet = place.hq("--output-mode quiet run -- true");
     assert_eq!((quiet.exit, quiet.stdout.as_str(), quiet.stderr.as_str()), (0, "", ""));
     let document = place.json("run --name n --array 1-3 --stdout none --stderr none -- true");

@@ -84,7 +84,9 @@ fn a_server_goes_to_the_background() {
     let log = place.server_dir().join("001/server.log");
     assert!(fs::read_to_string(log).expect("a log").contains("INFO"));
     let error = place.fails(1, "server start --detach");
-    assert!(error.contains("a server is already running"), "{error}");
+    assert_eq!(error.matches("a server is already running").count(), 1, "{error}");
+    let error = place.fails(1, "server start --access-file missing --server-dir other");
+    assert!(error.contains("no access file at missing") && error.contains("generate-access"), "{error}");
     place.ok("server stop");
 }
 

@@ -41,6 +41,8 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ("worker start --manager slurm", "SLURM_JOB_ID"),
         ("worker start --min-utilization 2", "0 to 1"),
         ("worker start --heartbeat 0s", "above zero"),
+        ("worker start --group=", "--group"),
+        ("worker start --hostname=", "--hostname"),
     ] {
         let error = cluster.fails(2, line);
         assert!(error.contains(word), "{line}: {error}");

@@ -1,0 +1,433 @@
+//! Job files in TOML: an array, or tasks one by one, each with one or several resource requests. The values are
+//! those of the options of the same names, read by the same functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+use hq_model::job::{Target, TaskIds};
+use hq_model::request::check_variants;
+use hq_model::{Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
+use serde::Deserialize;
+
+use super::checks::check_lengths;
+use super::error::OptionsError;
+use super::prepare::{job_name, request, spec};
+use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
+use super::values::{self, EnvArg, OutputArg};
+use super::warnings::warnings;
+
+/// A job file, read and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreparedFile {
+    /// The job to make, when the tasks do not go to an open one.
+    pub job: JobSpec,
+    /// Its tasks, in the order of the file.
+    pub submits: Vec<Submit>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    max_fails: Option<u64>,
+    stream: Option<String>,
+    // Some files have it; it never meant anything.
+    #[serde(rename = "data_layer")]
+    _data_layer: Option<toml::Value>,
+    #[serde(default)]
+    task: Vec<Task>,
+    array: Option<Task>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Task {
+    id: Option<u32>,
+    ids: Option<String>,
+    entries: Option<Vec<String>>,
+    command: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    stdout: Option<Output>,
+    stderr: Option<Output>,
+    cwd: Option<String>,
+    stdin: Option<String>,
+    #[serde(default)]
+    task_dir: bool,
+    pin: Option<String>,
+    time_limit: Option<Word>,
+    signal: Option<String>,
+    kill_grace: Option<Word>,
+    priority: Option<i32>,
+    crash_limit: Option<Word>,
+    retry: Option<u32>,
+    retry_delay: Option<Word>,
+    retry_on: Option<Word>,
+    deps: Option<toml::Value>,
+    #[serde(default)]
+    request: Vec<RequestTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Output {
+    Text(String),
+    Table(OutputTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutputTable {
+    path: Option<String>,
+    #[serde(alias = "mode")]
+    on_close: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestTable {
+    #[serde(default)]
+    n_nodes: u32,
+    time_request: Option<Word>,
+    weight: Option<Word>,
+    #[serde(default)]
+    resources: BTreeMap<String, Word>,
+}
+
+/// A number, or a text as on the command line.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Word {
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Display for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Word::Whole(number) => number.fmt(f),
+            Word::Number(number) => number.fmt(f),
+            Word::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Reads a job file with this content. Its tasks go to the open job `job`, or to a new one. Tasks without an id are
+/// numbered on from the largest one of the file, from 0 when none has one.
+///
+/// # Errors
+/// When it is no TOML, has keys that are not known, or values that are none; the file and the table are named.
+pub fn prepare_file(
+    path: &Path,
+    content: &str,
+    job: Option<JobId>,
+    submit_dir: &[u8],
+) -> Result<PreparedFile, OptionsError> {
+    let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
+    let file: File =
+        toml::from_str(content).map_err(|error| in_file(error.to_string().trim_end().to_owned()))?;
+    if job.is_some() && (file.name.is_some() || file.max_fails.is_some()) {
+        return Err(in_file("name and max_fails belong to a new job; leave them out with --job".into()));
+    }
+    if file.stream.is_some() {
+        return Err(in_file("stream: outputs are not collected in streams in this release".into()));
+    }
+    let tables = match (file.array, file.task) {
+        (Some(array), tasks) if tasks.is_empty() => vec![("array".to_owned(), array)],
+        (Some(_), _) => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
+        (None, tasks) if tasks.is_empty() => {
+            return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
+        }
+        (None, tasks) => {
+            tasks.into_iter().enumerate().map(|(at, task)| (format!("task {}", at + 1), task)).collect()
+        }
+    };
+    let first = tables.first().and_then(|(_, task)| task.command.first());
+    let name = job_name(first.map(OsString::from).as_ref());
+    let name = file.name.unwrap_or(name);
+    values::name(&name).map_err(in_file)?;
+    let target =
+        job.map_or(Target::New(JobSpec { name: name.clone(), max_fails: file.max_fails }), Target::Open);
+    let mut ids = Ids::new(&tables, path)?;
+    let mut found = PreparedFile {
+        job: JobSpec { name, max_fails: file.max_fails },
+        submits: Vec::with_capacity(tables.len()),
+        warnings: Vec::new(),
+    };
+    for (table, task) in tables {
+        let wrong =
+            |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
+        let is_array = table == "array";
+        let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
+        let spec = task.spec().map_err(wrong)?;
+        check_lengths(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
+        for warning in warnings(&spec, if is_array { ids.len() } else { 1 }) {
+            if !found.warnings.contains(&warning) {
+                found.warnings.push(warning);
+            }
+        }
+        found.submits.push(Submit {
+            target: target.clone(),
+            ids: TaskIds::Given(ids),
+            entries,
+            spec: Arc::new(spec),
+            submit_dir: submit_dir.to_vec(),
+        });
+    }
+    Ok(found)
+}
+
+// Which ids tasks without one get.
+struct Ids {
+    next: u32,
+}
+
+impl Ids {
+    fn new(tables: &[(String, Task)], path: &Path) -> Result<Ids, OptionsError> {
+        let mut seen = BTreeSet::new();
+        for id in tables.iter().filter_map(|(_, task)| task.id) {
+            if !seen.insert(id) {
+                let message = format!("Task {id} is defined more than once.");
+                return Err(OptionsError::JobFile { path: path.into(), message });
+            }
+        }
+        Ok(Ids { next: seen.last().map_or(0, |last| last.saturating_add(1)) })
+    }
+
+    fn of(&mut self, task: &Task, is_array: bool) -> Result<(IdSet, Entries), String> {
+        if !is_array {
+            if task.ids.is_some() || task.entries.is_some() {
+                return Err("ids and entries belong to [array]; a task has one id".into());
+            }
+            let id = task.id.unwrap_or_else(|| {
+                let id = self.next;
+                self.next = self.next.saturating_add(1);
+                id
+            });
+            return Ok((IdSet::range(id, id), Entries::default()));
+        }
+        if task.id.is_some() {
+            return Err("an array has ids, not id".into());
+        }
+        let given = task.ids.as_deref().map(values::ids_some).transpose()?;
+        let Some(texts) = &task.entries else {
+            return Ok((given.unwrap_or_else(|| IdSet::range(0, 0)), Entries::default()));
+        };
+        let count = u32::try_from(texts.len()).ok().filter(|count| *count > 0).ok_or("entries is empty")?;
+        let ids = given.unwrap_or_else(|| IdSet::range(0, count - 1));
+        if ids.len() != u64::from(count) {
+            return Err(format!("there are {} ids and {count} entries", ids.len()));
+        }
+        let entries = Entries::new(texts.iter().map(String::as_bytes));
+        Ok((ids, entries.ok_or("the entries are too long together")?))
+    }
+}
+
+impl Task {
+    fn spec(self) -> Result<TaskSpec, String> {
+        if self.deps.as_ref().and_then(toml::Value::as_array).is_some_and(|deps| !deps.is_empty()) {
+            return Err("deps: dependencies between tasks are not there in this release".into());
+        }
+        if self.command.is_empty() {
+            return Err("command: the list is empty".into());
+        }
+        let requests = requests(self.request)?;
+        let pin = match self.pin.as_deref() {
+            None | Some("none") => None,
+            Some("taskset") => Some(PinArg::Taskset),
+            Some("omp") => Some(PinArg::Omp),
+            Some(other) => return Err(format!("pin: `{other}` is neither none, taskset nor omp")),
+        };
+        let env = self.env.into_iter().map(|(key, value)| EnvArg { key: key.into(), value: value.into() });
+        let task = TaskOptions {
+            resources: ResourceOptions { priority: self.priority, pin, ..ResourceOptions::default() },
+            execution: ExecutionOptions {
+                cwd: self.cwd.map(OsString::from),
+                env: env.collect(),
+                stdin: None,
+                task_dir: self.task_dir,
+            },
+            outputs: OutputOptions {
+                stdout: output("stdout", self.stdout)?,
+                stderr: output("stderr", self.stderr)?,
+                stream: None,
+            },
+            failures: FailureOptions {
+                time_limit: option("time_limit", self.time_limit, values::duration)?,
+                signal: option("signal", self.signal, values::warning)?,
+                kill_grace: option("kill_grace", self.kill_grace, values::duration)?,
+                retry: self.retry,
+                retry_delay: option("retry_delay", self.retry_delay, values::duration)?,
+                retry_on: option("retry_on", self.retry_on, values::retry_on)?,
+                crash_limit: option("crash_limit", self.crash_limit, values::crash_limit)?,
+            },
+        };
+        if task.failures.signal.is_some() && task.failures.time_limit.is_none() {
+            return Err("signal needs time_limit: it says how long before that limit the signal comes".into());
+        }
+        if self.retry.is_none() && (task.failures.retry_delay.is_some() || task.failures.retry_on.is_some()) {
+            return Err("retry_delay and retry_on need retry: without it nothing is retried".into());
+        }
+        let args = self.command.into_iter().map(String::into_bytes).collect();
+        let stdin = self.stdin.unwrap_or_default().into_bytes();
+        spec(args, stdin, task, requests).map_err(|error| error.to_string())
+    }
+}
+
+// Without any, one CPU. A request that names no CPUs asks for none.
+fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String> {
+    if tables.is_empty() {
+        return Ok(vec![request(&ResourceOptions::default()).map_err(|error| error.to_string())?]);
+    }
+    let one = |table: RequestTable| -> Result<Request, String> {
+        let resource = |(name, amount): (String, Word)| -> Result<ResourceRequest, String> {
+            let text = amount.to_string();
+            values::resource(&format!("{name}={text}")).map_err(|error| format!("{name} = {text}: {error}"))
+        };
+        if table.n_nodes > 0 && !table.resources.is_empty() {
+            return Err("n_nodes asks for whole workers; leave resources out".into());
+        }
+        Ok(Request {
+            nodes: table.n_nodes,
+            resources: table.resources.into_iter().map(resource).collect::<Result<_, _>>()?,
+            time_request: option("time_request", table.time_request, values::duration)?.unwrap_or_default(),
+            weight: option("weight", table.weight, values::weight)?
+                .unwrap_or(hq_model::request::WEIGHT_NEUTRAL),
+        })
+    };
+    let requests: Vec<Request> =
+        tables.into_iter().map(one).collect::<Result<_, _>>().map_err(|error| format!("request: {error}"))?;
+    check_variants(&requests).map_err(|error| format!("request: {error}"))?;
+    Ok(requests)
+}
+
+fn option<W: Display, T>(
+    key: &str,
+    value: Option<W>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    value.map(|word| parse(&word.to_string()).map_err(|error| format!("{key}: {error}"))).transpose()
+}
+
+fn output(key: &str, output: Option<Output>) -> Result<Option<OutputArg>, String> {
+    let (path, on_close) = match output {
+        None => return Ok(None),
+        Some(Output::Text(text)) => (Some(text), None),
+        Some(Output::Table(table)) => (table.path, table.on_close),
+    };
+    let remove_if_finished = match on_close.as_deref() {
+        None | Some("none") => false,
+        Some("rm-if-finished") => true,
+        Some(other) => return Err(format!("{key}: `{other}` is not rm-if-finished")),
+    };
+    match path {
+        Some(path) => match values::output(path.into()).map_err(|error| format!("{key}: {error}"))? {
+            OutputArg::File { path, remove_if_finished: removes } => {
+                Ok(Some(OutputArg::File { path, remove_if_finished: removes || remove_if_finished }))
+            }
+            OutputArg::None => Ok(Some(OutputArg::None)),
+        },
+        None => Ok(Some(OutputArg::File { path: None, remove_if_finished })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &str) -> Result<PreparedFile, String> {
+        prepare_file(Path::new("job.toml"), content, None, b"/here").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tasks_have_variants_in_order_of_preference() {
+        let file = read(
+            r#"
+            name = "mixed"
+            max_fails = 2
+            [[task]]
+            command = ["./fit", "%{TASK_ID}"]
+            priority = -1
+            time_limit = "1h 30m"
+            crash_limit = 3
+            stdout = { path = "fit.txt", on_close = "rm-if-finished" }
+            stderr = "none"
+            env = { A = "1" }
+            [[task.request]]
+            resources = { cpus = 1, "gpus/nvidia" = 0.5 }
+            weight = 2.5
+            [[task.request]]
+            resources = { cpus = "4 compact!", mem = "2GiB" }
+            time_request = "10m"
+            [[task]]
+            id = 7
+            command = ["true"]
+            [[task]]
+            command = ["true"]
+            "#,
+        )
+        .expect("a job");
+        assert_eq!((file.job.name.as_str(), file.job.max_fails), ("mixed", Some(2)));
+        let ids: Vec<String> = file.submits.iter().map(|submit| format!("{:?}", submit.ids)).collect();
+        let given = |id| format!("{:?}", TaskIds::Given(IdSet::range(id, id)));
+        assert_eq!(ids, [given(8), given(7), given(9)]);
+        let requests: Vec<String> = file.submits[0].spec.requests.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            requests,
+            ["cpus: 1 compact, gpus/nvidia: 0.5 compact", "cpus: 4 compact!, mem: 2 GiB, time: 10m"]
+        );
+        assert_eq!(file.submits[0].spec.requests[0].weight, 25_000);
+        assert_eq!(file.submits[1].spec.requests[0].to_string(), "cpus: 1 compact");
+    }
+
+    #[test]
+    fn an_array_has_ids_or_entries() {
+        let ids = |lines: &str| {
+            let file = read(&format!("[array]\ncommand = [\"true\"]\n{lines}"))?;
+            Ok((file.submits[0].ids.clone(), file.submits[0].entries.len()))
+        };
+        assert_eq!(ids("ids = \"1-10:3\""), Ok((TaskIds::Given("1-10:3".parse().expect("ids")), 0)));
+        assert_eq!(ids("entries = [\"a\", \"b\"]"), Ok((TaskIds::Given(IdSet::range(0, 1)), 2)));
+        let error: Result<(TaskIds, usize), String> =
+            Err("job.toml: array: there are 3 ids and 1 entries".into());
+        assert_eq!(ids("ids = \"1-3\"\nentries = [\"a\"]"), error);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        for (content, expected) in [
+            ("", "job.toml: there are no tasks: write [[task]] tables, or one [array]"),
+            ("[[task]]\ncommand=[]", "job.toml: task 1: command: the list is empty"),
+            ("[[task]]\ncommand=[\"a\"]\ndeps=[1]", "deps: dependencies between tasks are not there"),
+            ("[[task]]\ncommand=[\"a\"]\npin=\"x\"", "pin: `x` is neither none, taskset nor omp"),
+            ("[[task]]\ncommand=[\"a\"]\ntimelimit=1", "unknown field `timelimit`"),
+            (
+                "[[task]]\nid=1\ncommand=[\"a\"]\n[[task]]\nid=1\ncommand=[\"a\"]",
+                "Task 1 is defined more than once.",
+            ),
+            ("[[task]]\ncommand=[\"a\"]\n[array]\ncommand=[\"a\"]", "cannot be mixed"),
+            (
+                "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nresources={cpus=0}",
+                "task 1: request: cpus = 0: Zero resources cannot be requested",
+            ),
+            (
+                "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nresources={cpus=1.00001}",
+                "task 1: request: cpus = 1.00001",
+            ),
+            (
+                "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\n[[task.request]]\nresources={cpus=1}",
+                "single-node and multi-node variants cannot be mixed",
+            ),
+            ("not toml", "job.toml: TOML parse error"),
+        ] {
+            let error = read(content).expect_err(content);
+            assert!(error.contains(expected), "{content:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which task goes where: variants, weights, any vendor's GPUs.
+
+use super::*;
+
+fn request(parts: &[(&str, u64)]) -> Request {
+    let resource = |&(name, count): &(&str, u64)| ResourceRequest {
+        name: name.into(),
+        amount: AmountRequest::Some(Amount::whole(count), Policy::Compact),
+    };
+    let weight = hq_model::request::WEIGHT_NEUTRAL;
+    Request { resources: parts.iter().map(resource).collect(), weight, ..Request::default() }
+}
+
+fn worker_with(world: &mut World, connection: u64, cpus: u32, others: &[(&str, u32)]) {
+    let mut config = config(cpus);
+    for (name, count) in others {
+        let kind = PoolKind::Range { first: 0, last: count - 1 };
+        config.resources.pools.push(ResourcePool { name: (*name).into(), kind });
+    }
+    let hello = WorkerHello { config, started: world.now, known_as: None, holds: Vec::new(), last_report: 0 };
+    world.says(connection, FromWorker::Hello(Box::new(hello)));
+}
+
+#[test]
+fn the_preferred_variant_is_used_where_it_fits_and_the_next_one_where_not() {
+    let mut world = World::new();
+    worker_with(&mut world, 1, 4, &[]);
+    worker_with(&mut world, 2, 4, &[("gpus/nvidia", 1)]);
+    let variants = || vec![request(&[("cpus", 1), ("gpus/nvidia", 1)]), request(&[("cpus", 4)])];
+    // One on the GPU, one on the CPUs of the other; a third one waits behind the GPU as backlog.
+    world.submit(2, |spec| spec.requests = variants());
+    assert_eq!((world.sent(1), world.sent(2)), ("1:1/0".into(), "1:0/0".into()));
+    world.reports(2, |report| report.finished.push(finished(JobId(1), 0, 0, 0)));
+    world.reports(1, |report| report.finished.push(finished(JobId(1), 1, 1, 0)));
+    assert_eq!(world.states(JobId(1)), "finished: 2 finished");
+}
+
+#[test]
+fn a_larger_weight_makes_a_variant_preferred() {
+    let mut world = World::new();
+    worker_with(&mut world, 1, 4, &[("gpus/nvidia", 4)]);
+    world.submit(4, |spec| {
+        let on_gpu = Request { weight: 20_000, ..request(&[("cpus", 1), ("gpus/nvidia", 1)]) };
+        spec.requests = vec![request(&[("cpus", 4)]), on_gpu];
+    });
+    assert_eq!(world.sent(1), "1:0-3/0", "four fit with a GPU each, one would with all CPUs");
+}
+
+#[test]
+fn of_equal_priority_the_heavier_request_goes_first() {
+    let mut world = World::new();
+    world.submit(70, |_| {});
+    world.submit(1, |spec| spec.requests[0].weight = 20_000);
+    worker_with(&mut world, 1, 1, &[]);
+    assert_eq!(world.sent(1), "1:0/0 2:0/0", "it has the CPU, and the older job comes next");
+    let at_once = world.server.state().jobs[&JobId(2)].leased.len();
+    assert_eq!(at_once, 1);
+}
+
+#[test]
+fn gpus_are_those_of_any_vendor() {
+    let mut world = World::new();
+    worker_with(&mut world, 1, 4, &[]);
+    worker_with(&mut world, 2, 4, &[("gpus/amd", 2)]);
+    worker_with(&mut world, 3, 4, &[("gpus/nvidia", 2)]);
+    world.submit(4, |spec| spec.requests = vec![request(&[("cpus", 1), ("gpus", 1)])]);
+    assert_eq!(
+        (world.sent(1), world.sent(2), world.sent(3)),
+        ("".into(), "1:0-1/0".into(), "1:2-3/0".into())
+    );
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused() {
+    let mut world = World::new();
+    let submit = |requests: Vec<Request>| Submit {
+        target: Target::New(JobSpec { name: "true".into(), max_fails: None }),
+        ids: TaskIds::Next(1),
+        entries: Entries::default(),
+        spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
+        submit_dir: b"/".to_vec(),
+    };
+    let mixed = vec![request(&[("cpus", 1)]), Request { nodes: 2, ..Request::default() }];
+    for (requests, expected) in [
+        (Vec::new(), "A task needs a resource request."),
+        (mixed, "single-node and multi-node variants cannot be mixed"),
+        (vec![request(&[("cpus", 1)]); 33], "33 resource variants are too many"),
+    ] {
+        world.key += 1;
+        let answer = world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit(requests)) });
+        assert!(
+            matches!(&answer, ClientResponse::Error(error) if error.to_string().contains(expected)),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn many_distinct_requests_are_served_one_after_the_other() {
+    let mut world = World::new();
+    for memory in 1..=300 {
+        world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 1), ("mem", memory)])]);
+    }
+    worker_with(&mut world, 1, 2, &[("mem", 1000)]);
+    for job in 1..=300 {
+        assert_eq!(world.states(JobId(job)), "waiting: 1 waiting");
+        world.reports(1, |report| report.finished.push(finished(JobId(job), 0, 0, 0)));
+        assert_eq!(world.states(JobId(job)), "finished: 1 finished");
+    }
+}
