@@ -284,6 +284,26 @@ fn a_worker_ends_itself_before_its_time_is_over() {
 }
 
 #[test]
+fn a_task_is_warned_before_its_limit_or_the_end_of_its_worker() {
+    let warning = hq_model::task::Warning { signal: 10, before: Duration::from_secs(20) };
+    for (limit, after) in [(Some(60), 40), (Some(90), 50), (None, 50)] {
+        let mut world = World::new(|config| {
+            config.time_limit = Some(Duration::from_secs(100));
+            config.time_reserve = Duration::from_secs(30);
+        });
+        world.run(1, "0", 0, |spec| {
+            spec.time_limit = limit.map(Duration::from_secs);
+            spec.warning = Some(warning);
+        });
+        world.did();
+        world.wait(Duration::from_secs(after - 1));
+        assert_eq!(world.did(), "", "{limit:?}");
+        world.wait(Duration::from_secs(1));
+        assert_eq!(world.did(), "signal 1@0 10", "{limit:?}");
+    }
+}
+
+#[test]
 fn a_lost_server_is_told_later_what_happened_meanwhile() {
     let mut world = World::new(|_| {});
     world.run(1, "0-3", 0, |_| {});
