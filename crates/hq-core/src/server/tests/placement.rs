@@ -136,6 +136,6 @@ fn a_waiting_task_is_explained() {
     let last = explained(&mut world, small, 199);
     assert!(last[0].ends_with("ready tasks go before it, by priority, weight or age"), "{last:?}");
     assert_eq!(last[1], "1: cpus: 0 of 2 are free, the task needs 1");
-    let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(7) };
+    let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(200) };
     assert!(matches!(world.ask(missing), ClientResponse::Error(_)));
 }
