@@ -3,6 +3,7 @@
 //! The server counts amounts per pool; which indices a task gets is the worker's business. A worker
 //! may be promised more than it has: the excess is its backlog.
 
+use hq_model::amount::UNITS;
 use hq_model::request::CPUS;
 use hq_model::{Amount, AmountRequest, Request, WorkerResources};
 
@@ -93,6 +94,12 @@ impl Capacity {
             assert!(pool.promised >= units * count, "nothing is released that was not promised");
             pool.promised -= units * count;
         }
+    }
+
+    /// The part of the CPUs that is promised, in 1/10000; all when there are none.
+    pub fn used_cpus(&self) -> u64 {
+        let Some(cpus) = self.cpus.map(|cpus| &self.pools[cpus]) else { return UNITS };
+        (cpus.promised.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
     }
 
     /// True when all CPUs are promised, or there are none.

@@ -109,6 +109,10 @@ fn verdict(now: Timestamp, live: &LiveWorker, requests: &[Request]) -> String {
             duration::format(choices[0].time_request)
         );
     };
+    if live.is_idle_and_picky() {
+        let percent = f64::from(live.min_utilization) / 100.0;
+        return format!("it is idle, and starts nothing before {percent} % of its CPUs would be used");
+    }
     if choices.iter().filter(lives).any(|choice| live.capacity.room(&choice.needs) > 0) {
         return "it has room, which tasks before this one take".into();
     }

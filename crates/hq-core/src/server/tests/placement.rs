@@ -139,3 +139,43 @@ fn a_waiting_task_is_explained() {
     let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(200) };
     assert!(matches!(world.ask(missing), ClientResponse::Error(_)));
 }
+
+#[test]
+fn a_picky_worker_starts_when_enough_of_it_is_used() {
+    let mut world = World::new();
+    let hello = WorkerHello {
+        config: WorkerConfig { min_utilization: 5_000, ..config(4) },
+        started: world.now,
+        known_as: None,
+        holds: Vec::new(),
+        last_report: 0,
+    };
+    world.says(1, FromWorker::Hello(Box::new(hello)));
+    let job = world.submit(1, |_| {});
+    assert_eq!(world.sent(1), "", "a quarter is not enough");
+    let why = "1: it is idle, and starts nothing before 50 % of its CPUs would be used";
+    assert_eq!(explained(&mut world, job, 0), [why]);
+    world.submit(1, |_| {});
+    assert_eq!(world.sent(1), "1:0/0 2:0/0");
+    world.submit(1, |_| {});
+    assert_eq!(world.sent(1), "3:0/0", "it is not idle any more");
+    world.worker(2, 1);
+    world.submit(1, |_| {});
+    assert_eq!(world.sent(1), "4:0/0");
+}
+
+#[test]
+fn what_a_picky_worker_does_not_start_goes_elsewhere() {
+    let mut world = World::new();
+    let hello = WorkerHello {
+        config: WorkerConfig { min_utilization: 10_000, ..config(4) },
+        started: world.now,
+        known_as: None,
+        holds: Vec::new(),
+        last_report: 0,
+    };
+    world.says(1, FromWorker::Hello(Box::new(hello)));
+    world.worker(2, 2);
+    world.submit(2, |_| {});
+    assert_eq!((world.sent(1), world.sent(2)), ("".into(), "1:0-1/0".into()));
+}
