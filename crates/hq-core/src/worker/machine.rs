@@ -293,6 +293,7 @@ impl Worker {
             self.templates.insert(batch.template, Known { template, needs, mask });
         }
         let job = batch.template.job;
+        self.reporting.handed_again(job, &batch.ids);
         let Some(known) = self.templates.get(&batch.template) else {
             // The server thought it was here: it sends it again with the tasks.
             self.reporting.returned(job, &batch.ids);

@@ -340,6 +340,28 @@ fn a_worker_that_ends_before_its_welcome_says_everything_first() {
 }
 
 #[test]
+fn a_task_that_is_handed_again_was_not_given_back_for_a_restarted_server() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-7", 0, |_| {});
+    world.step(Input::Server(ToWorker::Retract { job: JobId(1), ids: IdSet::range(6, 7) }));
+    world.wait(Duration::from_secs(1));
+    assert!(world.did().ends_with("returned 1:6-7"), "the report is not saved yet");
+    world.run(1, "6", 0, |_| {});
+    for task in 0..6 {
+        world.end(1, task, Outcome::Finished);
+    }
+    world.end(1, 6, Outcome::Finished);
+    world.wait(Duration::from_secs(1));
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    world.did();
+    world.welcome(None);
+    let said = world.did();
+    assert!(said.contains("returned 1:7") && !said.contains("returned 1:6-7"), "{said}");
+}
+
+#[test]
 fn a_higher_instance_replaces_a_running_attempt() {
     let mut world = World::new(|_| {});
     world.run(1, "0", 0, |_| {});
