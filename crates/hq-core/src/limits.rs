@@ -61,3 +61,9 @@ pub const REPORT_TASKS_MAX: usize = 32_768;
 pub const SCAN_BLOCKED_MAX: usize = 64;
 /// Tasks of the null executor passed in one go before the worker looks for messages again.
 pub const NULL_TASKS_AT_ONCE: u32 = 8192;
+/// A dependency is kept as single edges up to so many, else as one gate for all.
+pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
+/// Dependencies of one submit on tasks of jobs, edges not counted.
+pub const DEPENDENCIES_MAX: usize = 1000;
+/// Tasks named in an error or an explanation; the others are counted.
+pub const NAMED_TASKS_MAX: usize = 10;

@@ -5,6 +5,7 @@
 //! framework: the same types are read by the command line, the wire, the journal and the core.
 
 pub mod amount;
+pub mod dependency;
 pub mod duration;
 pub mod entries;
 pub mod ids;
@@ -28,6 +29,7 @@ pub mod worker;
 pub type ByteString = Vec<u8>;
 
 pub use amount::Amount;
+pub use dependency::Dependencies;
 pub use entries::Entries;
 pub use ids::{Attempt, Epoch, Instance, JobId, TaskId, TaskRef, WorkerId};
 pub use idset::IdSet;

@@ -7,6 +7,7 @@
 
 mod client_request;
 mod client_response;
+mod dependency;
 mod ended;
 mod error;
 mod hello;

@@ -2,6 +2,7 @@
 
 pub mod capacity;
 mod check;
+mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
@@ -15,6 +16,7 @@ mod retention;
 mod snapshot;
 pub mod state;
 mod views;
+mod waits;
 mod watch;
 mod workers;
 

@@ -1,6 +1,7 @@
 //! Scenarios of the server machine alone, worker and clients played by hand. After every step the
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
+mod graphs;
 mod history;
 mod placement;
 
@@ -106,6 +107,7 @@ impl World {
             target: Target::New(JobSpec { name: "true".into(), max_fails }),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         };
