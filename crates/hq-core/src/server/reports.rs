@@ -24,6 +24,8 @@ impl Server {
     ) {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let Some(connection) = live.connection else { return };
+        // It was told so by a server before this one, or decided it by itself.
+        live.is_draining |= report.is_leaving;
         let number = report.number;
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {

@@ -380,6 +380,20 @@ fn a_loss_that_is_not_a_crash_is_not_counted() {
 }
 
 #[test]
+fn a_worker_that_says_it_leaves_gets_nothing_new() {
+    let mut world = World::new();
+    world.submit(3, |_| {});
+    world.worker(1, 1);
+    assert_eq!(world.sent(1), "1:0-1/0");
+    // A server before this one had told it to finish what runs.
+    world.reports(1, |report| {
+        report.returned.push((JobId(1), IdSet::range(1, 1)));
+        report.is_leaving = true;
+    });
+    assert_eq!(world.sent(1), "");
+}
+
+#[test]
 fn a_backlog_is_taken_back_when_another_worker_runs_dry() {
     let mut world = World::new();
     let job = world.submit(8, |_| {});

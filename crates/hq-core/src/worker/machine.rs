@@ -617,7 +617,7 @@ impl Worker {
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since));
         let has_usage = self.config.executor != Executor::Null;
-        FromWorker::Report(self.reporting.make(has_usage, runs).clone())
+        FromWorker::Report(self.reporting.make(has_usage, self.leaving.is_some(), runs).clone())
     }
 
     fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {

@@ -1429,6 +1429,9 @@ pub struct Report {
     pub returned: ::prost::alloc::vec::Vec<TasksOfJob>,
     #[prost(message, repeated, tag = "8")]
     pub interrupted: ::prost::alloc::vec::Vec<TasksOfJob>,
+    /// The worker takes nothing new.
+    #[prost(bool, tag = "40")]
+    pub is_leaving: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Started {

@@ -294,15 +294,10 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         tasks(),
+        any::<bool>(),
     )
-        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted)| Report {
-            number,
-            started,
-            finished,
-            failed,
-            canceled,
-            returned,
-            interrupted,
+        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted, is_leaving)| {
+            Report { number, started, finished, failed, canceled, returned, interrupted, is_leaving }
         })
 }
 
