@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cluster;
+mod graph;
 mod idle;
 mod journal;
 mod latency;
@@ -48,7 +49,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 13] = [
+const ALL: [Benchmark; 17] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -61,6 +62,10 @@ const ALL: [Benchmark; 13] = [
     ("journal-size", "bytes of the journal for a program", journal::size),
     ("journal-cost", "the null array with a journal against none", journal::cost),
     ("group-commit", "submits from 16 clients against the syncs of the disk", journal::group_commit),
+    ("chain", "1 000 dependent programs against as many spawns one after the other", graph::chain),
+    ("layers", "10 000 tasks of the null executor, each waiting for three", graph::layers),
+    ("arrays", "a million tasks after a million others, element by element", graph::arrays),
+    ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::job::Counters;
 use hq_model::{
-    ByteString, Dependencies, Entries, IdSet, Instance, JobSpec, TaskId, TaskSpec, TaskState, Timestamp,
-    Usage, WorkerId,
+    ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId,
 };
 
 use crate::record::Failure;
@@ -151,6 +152,29 @@ impl Job {
             }
         }
         parts.into_iter().collect()
+    }
+
+    /// What a task of this job, whose id is `own`, was to wait for.
+    pub fn dependencies_of(&self, own: JobId, task: TaskId) -> Vec<After> {
+        let submit = self.submit_of(task).map(|index| &self.submits[index as usize]);
+        let Some(submit) = submit.filter(|submit| !submit.dependencies.is_empty()) else {
+            return Vec::new();
+        };
+        let place = submit.ids.rank(task).unwrap_or(0);
+        let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
+        let (condition, mapping) = (Condition::Success, Mapping::All);
+        let edges =
+            (!targets.is_empty()).then(|| After { job: own, tasks: Some(targets), condition, mapping });
+        let whole = submit.dependencies.after.iter().map(|after| {
+            let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
+                Mapping::All => tasks.clone(),
+                Mapping::Window(size) => {
+                    tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
+                }
+            });
+            After { job: after.job, tasks, condition: after.condition, mapping: Mapping::All }
+        });
+        edges.into_iter().chain(whole).collect()
     }
 
     /// Tasks that have not ended.

@@ -1174,7 +1174,7 @@ pub struct TaskPage {
     #[prost(message, optional, tag = "2")]
     pub next: ::core::option::Option<TaskRef>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskInfo {
     #[prost(uint32, tag = "1")]
     pub job: u32,
@@ -1198,6 +1198,8 @@ pub struct TaskInfo {
     pub usage: ::core::option::Option<Usage>,
     #[prost(string, optional, tag = "11")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "40")]
+    pub dependencies: ::prost::alloc::vec::Vec<After>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {

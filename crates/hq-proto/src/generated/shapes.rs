@@ -295,6 +295,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "TaskInfo", size: size_of::<TaskInfo>(), fields: &[
         Field { number: 10, is_repeated: false, content: Content::Message(5) },
         Field { number: 11, is_repeated: false, content: Content::Bytes },
+        Field { number: 40, is_repeated: true, content: Content::Message(11) },
     ] },
     Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(66) },

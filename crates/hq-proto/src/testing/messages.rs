@@ -165,18 +165,22 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
-    (numbers, state, of(worker()), times, of(usage()), of(text())).prop_map(
-        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error)| TaskInfo {
-            task: TaskId(task),
-            submit,
-            state,
-            instance,
-            crashes,
-            worker,
-            started,
-            ended,
-            usage,
-            error,
+    let waits = dependencies().prop_map(|dependencies| dependencies.after);
+    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, dependencies)| {
+            TaskInfo {
+                task: TaskId(task),
+                submit,
+                state,
+                instance,
+                crashes,
+                worker,
+                started,
+                ended,
+                usage,
+                error,
+                dependencies,
+            }
         },
     )
 }

@@ -150,6 +150,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         ended: over.then(|| at(12)),
         usage: over.then(usage),
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
+        dependencies: Vec::new(),
     }
 }
 
