@@ -38,8 +38,8 @@ pub(crate) fn prepare(
         Some(line) => Ok(Some(line.clone())),
         None => Err(BatchError::NotDescribed { manager: description.name.clone(), what, key }),
     };
-    let hold = optional(request.hold, &description.header.hold, "hold a job", "hold")?;
-    let after = optional(request.after.is_some(), &description.header.after, "chain a job", "after")?;
+    let hold = optional(request.hold, &description.header.hold, "hold a job", "header.hold")?;
+    let after = optional(request.after.is_some(), &description.header.after, "chain a job", "header.after")?;
     let mut header: Vec<Vec<u8>> = description
         .header
         .lines
