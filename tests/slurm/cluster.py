@@ -81,7 +81,8 @@ def wait_until(what, limit: float, pause: float = 0.02) -> bool:
 def keep(base: str, host: str, owner: int, argv: list[str]) -> None:
     """The keeper of a host: runs its daemon, adopts what the daemon's jobs leave, and ends with all of it.
 
-    SIGTERM ends the host, SIGUSR1 starts its daemon again. The end of `owner`, if there is one, ends it too.
+    SIGTERM ends the host, SIGUSR1 starts its daemon again. The end of `owner`, if there is one, ends it too; the
+    head then removes the cluster's directory.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe()
@@ -96,6 +97,7 @@ def keep(base: str, host: str, owner: int, argv: list[str]) -> None:
             watched.append(os.pidfd_open(owner))
         except ProcessLookupError:
             asked.add(signal.SIGTERM)
+    is_orphan = False
     daemon = None
     log = open(f"{base}/log/{host}.out", "ab")
     while signal.SIGTERM not in asked:
@@ -110,11 +112,16 @@ def keep(base: str, host: str, owner: int, argv: list[str]) -> None:
         if woken in ready:
             os.read(woken, 4096)
         if len(ready) > (woken in ready):
+            is_orphan = True
             break
         # Adopted ones; the daemon itself is asked for by its number.
         for pid in adopted_dead(daemon.pid if daemon else 0):
             os.waitpid(pid, os.WNOHANG)
     wait_until(lambda: not [end(pid, signal.SIGKILL) for pid in descendants(os.getpid())], 10)
+    if is_orphan and host == "head":
+        cluster = Cluster(base)
+        wait_until(lambda: not any(map(cluster.keeper, cluster.nodes())), 15)
+        remove(cluster)
 
 
 def adopted_dead(besides: int) -> list[int]:
@@ -137,7 +144,7 @@ class Cluster:
     """What is known of a cluster between two commands."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = Path(directory).absolute()
+        self.directory = Path(directory).resolve()
         try:
             known = json.loads((self.directory / STATE).read_text())
         except (OSError, ValueError):
@@ -308,7 +315,7 @@ def up(options: argparse.Namespace) -> None:
     missing = [program for program in PROGRAMS if not shutil.which(program)]
     if missing:
         fail(f"not installed: {' '.join(missing)} (apt-get install --no-install-recommends slurm-wlm)")
-    directory = Path(options.dir).absolute()
+    directory = Path(options.dir).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(options.dir)
     if not cluster.is_known:
@@ -337,6 +344,10 @@ def down(options: argparse.Namespace) -> None:
             end(pid, signal.SIGTERM)
         if not wait_until(lambda: not [pid for pid in keepers if stat(pid)], 15):
             fail(f"processes {keepers} do not end")
+    remove(cluster)
+
+
+def remove(cluster: Cluster) -> None:
     if cluster.base != str(cluster.directory):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(cluster.base)

@@ -18,8 +18,7 @@ pub(crate) fn prepare(
     description: &Description,
     request: &AllocationRequest,
 ) -> Result<Submission, BatchError> {
-    let path =
-        |file: &str| script::plain_path(&request.directory.join(file)).unwrap_or_else(|| file.to_owned());
+    let path = |file: &str| script::output_path(&request.directory, file);
     let values = [
         ("name", script::job_name(&request.name)),
         ("nodes", request.workers.to_string()),

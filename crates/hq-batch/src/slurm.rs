@@ -26,8 +26,7 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
     option(format!("--nodes={}", request.workers));
     option(format!("--job-name={}", script::job_name(&request.name)));
     for (name, file) in [("output", "stdout"), ("error", "stderr")] {
-        // Slurm replaces `%` and drops backslashes in paths. A name alone is taken from where `sbatch` runs.
-        let path = script::plain_path(&request.directory.join(file)).unwrap_or_else(|| file.to_owned());
+        let path = script::output_path(&request.directory, file);
         option(format!("--{name}={path}"));
     }
     option(format!("--time={}", script::clock(request.time_limit)));
