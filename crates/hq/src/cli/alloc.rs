@@ -22,9 +22,13 @@ pub(crate) enum AllocCommand {
     #[command(alias = "cat")]
     Log(LogArgs),
     DryRun(Box<DryRunArgs>),
+    /// Say what a queue would do next, and why it does not ask for more
     Explain(QueueArg),
+    /// Ask for no allocations until resumed; what is there goes on
     Pause(QueueArg),
+    /// Ask for allocations again, after a pause, a drain or failures
     Resume(QueueArg),
+    /// Ask for no more allocations, and let those there are end by themselves
     Drain(QueueArg),
     Remove(RemoveArgs),
     Edit(Box<EditArgs>),
