@@ -267,6 +267,22 @@ pub enum RequestError {
     /// The worker has ended before.
     #[error("Worker {0} has already ended.")]
     WorkerEnded(WorkerId),
+    /// Tasks to wait for ended without success.
+    #[error(
+        "Tasks that wait for {tasks} of job {job} to succeed could never run: {state} already. \
+         To run them after any end, use --after-any."
+    )]
+    Hopeless {
+        /// Their job.
+        job: JobId,
+        /// Some of them.
+        tasks: String,
+        /// How they ended.
+        state: TaskState,
+    },
+    /// Tasks wait for each other.
+    #[error("Tasks of job {0} wait for each other: {1}.")]
+    Cycle(JobId, String),
     /// A value that cannot be.
     #[error("{0}")]
     Invalid(String),
@@ -313,6 +329,8 @@ impl RequestError {
             RequestError::JobAlive(_) => "job-alive",
             RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
             RequestError::WorkerEnded(_) => "worker-ended",
+            RequestError::Hopeless { .. } => "hopeless",
+            RequestError::Cycle(..) => "cycle",
             RequestError::Invalid(_) => "invalid",
             RequestError::Stopping => "stopping",
             RequestError::ReadOnly(_) => "read-only",

@@ -97,3 +97,9 @@ pub const DEMAND_CLASSES_MAX: usize = 256;
 pub const DECISIONS_KEPT: usize = 50;
 /// Queues of allocations.
 pub const QUEUES_MAX: usize = 1000;
+/// A dependency is kept as single edges up to so many, else as one gate for all.
+pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
+/// Dependencies of one submit on tasks of jobs, edges not counted.
+pub const DEPENDENCIES_MAX: usize = 1000;
+/// Tasks named in an error or an explanation; the others are counted.
+pub const NAMED_TASKS_MAX: usize = 10;

@@ -6,6 +6,7 @@
 
 pub mod allocation;
 pub mod amount;
+pub mod dependency;
 pub mod duration;
 pub mod entries;
 pub mod ids;
@@ -30,6 +31,7 @@ pub type ByteString = Vec<u8>;
 
 pub use allocation::AllocationRef;
 pub use amount::Amount;
+pub use dependency::Dependencies;
 pub use entries::Entries;
 pub use ids::{Attempt, Epoch, Instance, JobId, QueueId, TaskId, TaskRef, WorkerId};
 pub use idset::IdSet;

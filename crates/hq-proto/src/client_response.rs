@@ -173,6 +173,11 @@ impl Wire for RequestError {
             RequestError::TaskExists(job, task) => Error::TaskExists(TaskRef::new(*job, *task).to_wire()),
             RequestError::NoTask(job, task) => Error::NoTask(TaskRef::new(*job, *task).to_wire()),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
+            RequestError::Hopeless { job, tasks, state } => {
+                let (job, tasks, state) = (job.0, tasks.clone(), state.to_wire());
+                Error::Hopeless(form::Hopeless { job, tasks, state })
+            }
+            RequestError::Cycle(job, tasks) => Error::Cycle(form::Cycle { job: job.0, tasks: tasks.clone() }),
             RequestError::NoWorker(worker) => Error::NoWorker(worker.0),
             RequestError::NoWorkers => Error::NoWorkers(form::Nothing {}),
             RequestError::WorkerEnded(worker) => Error::WorkerEnded(worker.0),
@@ -203,6 +208,10 @@ impl Wire for RequestError {
                 RequestError::NoTask(task.job, task.task)
             }
             Error::JobAlive(job) => RequestError::JobAlive(JobId(job)),
+            Error::Hopeless(form::Hopeless { job, tasks, state }) => {
+                RequestError::Hopeless { job: JobId(job), tasks, state: TaskState::from_wire(state)? }
+            }
+            Error::Cycle(form::Cycle { job, tasks }) => RequestError::Cycle(JobId(job), tasks),
             Error::NoWorker(worker) => RequestError::NoWorker(WorkerId(worker)),
             Error::NoWorkers(_) => RequestError::NoWorkers,
             Error::WorkerEnded(worker) => RequestError::WorkerEnded(WorkerId(worker)),

@@ -12,6 +12,7 @@ use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timesta
 use prost::Message;
 
 use crate::ProtoError;
+use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
 use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
 use crate::error::{count, present, rule};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
@@ -56,7 +57,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let (key, spec) = (key_to_wire(*key), Some(spec.to_wire()));
             Kind::JobOpened(form::JobOpened { job: job.0, key, spec })
         }
-        Record::Submitted { job, key, spec, ids, entries, task, submit_dir } => {
+        Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
             Kind::Submitted(form::Submitted {
                 job: job.0,
                 key: key_to_wire(*key),
@@ -65,6 +66,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
                 entries: entries_to_wire(entries),
                 task: Some(task.to_wire()),
                 submit_dir: submit_dir.clone(),
+                dependencies: dependencies_to_wire(dependencies),
             })
         }
         Record::JobClosed { job } => Kind::JobClosed(job.0),
@@ -202,6 +204,7 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
         spec: submitted.spec.map(JobSpec::from_wire).transpose()?,
         entries: entries_from_wire(submitted.entries, ids.len())?,
         ids,
+        dependencies: Arc::new(dependencies_from_wire(submitted.dependencies)?),
         task: Arc::new(task),
         submit_dir: submitted.submit_dir,
     })

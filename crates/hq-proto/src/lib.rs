@@ -8,6 +8,7 @@
 mod allocation;
 mod client_request;
 mod client_response;
+mod dependency;
 mod ended;
 mod error;
 mod hello;

@@ -10,15 +10,16 @@ use std::time::Duration;
 use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, ByteString, Entries, IdSet, Instance, JobId, JobSpec, JobState, Policy, PoolKind,
-    Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage,
-    WorkerId, WorkerResources,
+    Amount, AmountRequest, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState,
+    Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -226,12 +227,28 @@ pub fn submit() -> impl Strategy<Value = Submit> {
         (Just(TaskIds::Next(count)), entries)
     });
     let ids = prop_oneof![ids_with_entries().prop_map(|(ids, entries)| (TaskIds::Given(ids), entries)), next];
-    (target, ids, task_spec(), byte_string()).prop_map(|(target, (ids, entries), spec, submit_dir)| Submit {
-        target,
-        ids,
-        entries,
-        spec: Arc::new(spec),
-        submit_dir,
+    (target, ids, dependencies(), task_spec(), byte_string()).prop_map(
+        |(target, (ids, entries), dependencies, spec, submit_dir)| Submit {
+            target,
+            ids,
+            entries,
+            dependencies: Arc::new(dependencies),
+            spec: Arc::new(spec),
+            submit_dir,
+        },
+    )
+}
+
+/// Any dependencies; they need not fit the tasks that wait.
+pub fn dependencies() -> impl Strategy<Value = Dependencies> {
+    let condition = select(vec![Condition::Success, Condition::AnyEnd]);
+    let mapping = prop_oneof![Just(Mapping::All), any::<u32>().prop_map(Mapping::Window)];
+    let after = (job(), of(some_ids()), condition, mapping)
+        .prop_map(|(job, tasks, condition, mapping)| After { job, tasks, condition, mapping });
+    let lists = vec(vec(any::<u32>().prop_map(TaskId), 0..3), 0..4);
+    (vec(after, 0..3), lists).prop_map(|(after, lists)| {
+        let edges = Edges::new(lists).expect("few");
+        Dependencies { after, edges }
     })
 }
 

@@ -261,12 +261,14 @@ impl Desk {
                 add("--group", format!("allocation-{which}").into());
             }
         }
+        let idle_timeout = params.idle_timeout.unwrap_or(ALLOCATION_IDLE_TIMEOUT);
         if !is_given("--idle-timeout") {
-            let timeout = params.idle_timeout.unwrap_or(ALLOCATION_IDLE_TIMEOUT);
-            add("--idle-timeout", seconds(timeout).into());
+            add("--idle-timeout", seconds(idle_timeout).into());
         }
+        // A server that is started again finds its workers; one that stays away costs no more than idling does.
         if !is_given("--on-server-lost") {
-            add("--on-server-lost", "finish-running".into());
+            add("--on-server-lost", "reconnect".into());
+            add("--reconnect-timeout", seconds(idle_timeout).into());
         }
         // Without a command before it, a worker starts when its allocation does: then nobody has to be asked.
         if let Some(limit) = params.worker_time_limit {

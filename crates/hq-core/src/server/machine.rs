@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::allocations::AllocLive;
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
 use super::state::State;
+use super::waits::Waits;
 use super::watch::Watches;
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
@@ -51,6 +52,8 @@ pub struct Server {
     pub(super) state: State,
     /// Ready tasks: of the queued ones those that do not wait for a retry delay.
     pub(super) queue: Queue,
+    /// Tasks that wait for others.
+    pub(super) waits: Waits,
     /// Class of each submit with tasks that have not ended.
     pub(super) classes: BTreeMap<TemplateId, ClassId>,
     /// Connected workers and those that may come back.
@@ -96,6 +99,7 @@ impl Server {
             options,
             state: State::default(),
             queue: Queue::default(),
+            waits: Waits::default(),
             classes: BTreeMap::new(),
             live: BTreeMap::new(),
             worker_connections: BTreeMap::new(),
@@ -150,6 +154,12 @@ impl Server {
             for task in job.delayed.keys() {
                 ready.remove(*task);
             }
+            for submit in 0..job.submits.len() as u32 {
+                self.waits.add(&self.state, TemplateId { job: id, submit });
+            }
+            if let Some(blocked) = self.waits.blocked(id) {
+                ready.subtract(blocked);
+            }
             self.make_ready(id, &ready);
         }
         self.find_ended();
@@ -200,6 +210,7 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        self.resolve_dependencies(now, effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
             self.dispatch(now, effects);
@@ -227,6 +238,17 @@ impl Server {
     /// Makes a change: applies it and has it written.
     pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
         self.state.apply(at, &record);
+        match &record {
+            Record::Finished { span, .. } => self.waits.note(span.job, &span.ids, TaskState::Finished),
+            Record::Failed { job, failure } => {
+                self.waits.note(*job, &IdSet::single(failure.task), TaskState::Failed);
+            }
+            Record::Canceled { job, ids, .. } => self.waits.note(*job, ids, TaskState::Canceled),
+            Record::Aborted { job, ids, .. } => self.waits.note(*job, ids, TaskState::Aborted),
+            Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
+            Record::JobForgotten { job } => self.waits.forget(*job),
+            _ => {}
+        }
         let job = match &record {
             Record::JobOpened { job, .. }
             | Record::Submitted { job, .. }
@@ -270,6 +292,7 @@ impl Server {
 
     /// Takes tasks out of the queue of ready ones, as far as they are in it.
     pub(super) fn make_unready(&mut self, id: JobId, ids: &IdSet) {
+        self.waits.unblock(id, ids);
         let Some(job) = self.state.jobs.get(&id) else { return };
         for (submit, ids) in job.by_submit(ids) {
             let template = TemplateId { job: id, submit };

@@ -4,6 +4,7 @@ mod alloc_views;
 mod allocations;
 pub mod capacity;
 mod check;
+mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
@@ -17,6 +18,7 @@ mod retention;
 mod snapshot;
 pub mod state;
 mod views;
+mod waits;
 mod watch;
 mod workers;
 

@@ -64,6 +64,7 @@ fn job_snapshot<E>(
             spec: None,
             ids: submit.ids.clone(),
             entries: submit.entries.clone(),
+            dependencies: submit.dependencies.clone(),
             task: submit.task.clone(),
             submit_dir: submit.submit_dir.clone(),
         };

@@ -70,7 +70,7 @@ impl State {
                 self.last_job = self.last_job.max(*job);
                 self.remember(*key, *job, IdSet::new());
             }
-            Record::Submitted { job, key, spec, ids, entries, task, submit_dir } => {
+            Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
                 if let Some(spec) = spec {
                     self.jobs.insert(*job, Job::new(spec.clone(), false, at));
                     self.last_job = self.last_job.max(*job);
@@ -79,6 +79,7 @@ impl State {
                     job.add_submit(SubmitState {
                         ids: ids.clone(),
                         entries: entries.clone(),
+                        dependencies: dependencies.clone(),
                         task: task.clone(),
                         submit_dir: submit_dir.clone(),
                         submitted: at,

@@ -2,6 +2,7 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod graphs;
 mod history;
 mod placement;
 
@@ -110,6 +111,7 @@ impl World {
             target: Target::New(JobSpec { name: "true".into(), max_fails }),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         };

@@ -128,6 +128,8 @@ pub struct Submit {
     pub spec: ::core::option::Option<TaskSpec>,
     #[prost(bytes = "vec", tag = "7")]
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "40")]
+    pub dependencies: ::core::option::Option<Dependencies>,
     #[prost(oneof = "submit::Target", tags = "1, 2")]
     pub target: ::core::option::Option<submit::Target>,
     #[prost(oneof = "submit::Ids", tags = "3, 4")]
@@ -149,6 +151,33 @@ pub mod submit {
         #[prost(uint32, tag = "4")]
         Next(u32),
     }
+}
+/// What the tasks of a submit wait for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Dependencies {
+    #[prost(message, repeated, tag = "1")]
+    pub after: ::prost::alloc::vec::Vec<After>,
+    /// For each task, in order of ids, how many of `targets` it waits for; empty when there are none.
+    #[prost(uint32, repeated, tag = "2")]
+    pub counts: ::prost::alloc::vec::Vec<u32>,
+    /// Ids of tasks of the same job.
+    #[prost(uint32, repeated, tag = "3")]
+    pub targets: ::prost::alloc::vec::Vec<u32>,
+}
+/// Tasks of a job that others wait for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct After {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// Not set: the whole job.
+    #[prost(message, optional, tag = "2")]
+    pub tasks: ::core::option::Option<IdSet>,
+    /// However they end, and not only with success.
+    #[prost(bool, tag = "3")]
+    pub any_end: bool,
+    /// Set: the element at place i waits for those from i - window to i + window.
+    #[prost(uint32, optional, tag = "4")]
+    pub window: ::core::option::Option<u32>,
 }
 /// What the tasks of a submit share.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1519,7 +1548,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 60, 61, 62, 63"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1555,6 +1584,10 @@ pub mod request_error {
         NoJournal(super::Nothing),
         #[prost(string, tag = "14")]
         Journal(::prost::alloc::string::String),
+        #[prost(message, tag = "40")]
+        Hopeless(super::Hopeless),
+        #[prost(message, tag = "41")]
+        Cycle(super::Cycle),
         #[prost(uint32, tag = "60")]
         NoQueue(u32),
         #[prost(string, tag = "61")]
@@ -1564,6 +1597,26 @@ pub mod request_error {
         #[prost(string, tag = "63")]
         Batch(::prost::alloc::string::String),
     }
+}
+/// Tasks to wait for ended without success.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Hopeless {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// Some of their ids, for people.
+    #[prost(string, tag = "2")]
+    pub tasks: ::prost::alloc::string::String,
+    #[prost(enumeration = "TaskState", tag = "3")]
+    pub state: i32,
+}
+/// Tasks wait for each other.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cycle {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// Their ids, for people.
+    #[prost(string, tag = "2")]
+    pub tasks: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServerInfo {
@@ -2120,6 +2173,8 @@ pub struct Submitted {
     pub task: ::core::option::Option<TaskSpec>,
     #[prost(bytes = "vec", tag = "7")]
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "40")]
+    pub dependencies: ::core::option::Option<Dependencies>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServerStarted {

@@ -94,6 +94,12 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         task_ref().prop_map(|task| TaskExists(task.job, task.task)),
         task_ref().prop_map(|task| NoTask(task.job, task.task)),
         job().prop_map(JobAlive),
+        (job(), text(), select(TaskState::ALL.to_vec())).prop_map(|(job, tasks, state)| Hopeless {
+            job,
+            tasks,
+            state
+        }),
+        (job(), text()).prop_map(|(job, tasks)| Cycle(job, tasks)),
         worker().prop_map(NoWorker),
         worker().prop_map(WorkerEnded),
         text().prop_map(Invalid),
@@ -340,16 +346,19 @@ pub fn record() -> impl Strategy<Value = Record> {
         Just(RestartCause::Left),
         timestamp().prop_map(|not_before| RestartCause::Retry { not_before })
     ];
-    let submitted = (job(), any::<u128>(), of(job_spec()), ids_with_entries(), task_spec(), byte_string())
-        .prop_map(|(job, key, spec, (ids, entries), task, submit_dir)| Submitted {
+    let tasks = (ids_with_entries(), dependencies());
+    let submitted = (job(), any::<u128>(), of(job_spec()), tasks, task_spec(), byte_string()).prop_map(
+        |(job, key, spec, ((ids, entries), dependencies), task, submit_dir)| Submitted {
             job,
             key,
             spec,
             ids,
             entries,
+            dependencies: Arc::new(dependencies),
             task: Arc::new(task),
             submit_dir,
-        });
+        },
+    );
     prop_oneof![
         (any::<u32>(), text(), text()).prop_map(|(epoch, uid, release)| ServerStarted {
             epoch: Epoch(epoch),

@@ -68,7 +68,7 @@ pub(crate) struct QueueOptions {
     /// What its workers offer.
     #[command(flatten)]
     pub worker: SharedArgs,
-    /// What workers do when the server is lost [default: finish-running]
+    /// What workers do when the server is lost [default: reconnect, for as long as the idle timeout]
     #[arg(long, value_name = "WHAT")]
     pub on_server_lost: Option<OnServerLostArg>,
     /// Workers end after this long [default: the time limit]

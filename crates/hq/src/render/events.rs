@@ -243,6 +243,7 @@ mod tests {
                 spec: Some(JobSpec { name: "score".into(), max_fails: None }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
+                dependencies: Default::default(),
                 task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
                 submit_dir: b"/home".to_vec(),
             },
