@@ -190,8 +190,12 @@ pub enum AllocationState {
 
 impl AllocationState {
     /// All of them.
-    pub const ALL: [AllocationState; 4] =
-        [AllocationState::Queued, AllocationState::Running, AllocationState::Finished, AllocationState::Failed];
+    pub const ALL: [AllocationState; 4] = [
+        AllocationState::Queued,
+        AllocationState::Running,
+        AllocationState::Finished,
+        AllocationState::Failed,
+    ];
 
     /// The word for it.
     pub fn word(self) -> &'static str {
@@ -392,7 +396,10 @@ mod tests {
                 "Worker time limit cannot be larger than queue time limit",
             ),
             (QueueParams { max_workers_per_alloc: 0, ..params() }, "An allocation has at least 1 worker"),
-            (QueueParams { manager_args: vec![b"a\0b".to_vec()], ..params() }, "An argument cannot hold a zero byte"),
+            (
+                QueueParams { manager_args: vec![b"a\0b".to_vec()], ..params() },
+                "An argument cannot hold a zero byte",
+            ),
         ] {
             assert_eq!(params.check().map_err(|e| e.to_string()), Err(text.to_owned()));
         }

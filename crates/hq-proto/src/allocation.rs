@@ -240,10 +240,12 @@ impl Wire for AllocRecord {
             }
             AllocRecord::QueueDrained { queue } => Kind::QueueDrained(queue.0),
             AllocRecord::QueueRemoved { queue } => Kind::QueueRemoved(queue.0),
-            AllocRecord::ShapeLearned { queue, resources, source } => Kind::ShapeLearned(form::ShapeLearned {
-                queue: queue.0,
-                shape: Some(shape_to_wire(resources, *source)),
-            }),
+            AllocRecord::ShapeLearned { queue, resources, source } => {
+                Kind::ShapeLearned(form::ShapeLearned {
+                    queue: queue.0,
+                    shape: Some(shape_to_wire(resources, *source)),
+                })
+            }
             AllocRecord::Planned { allocation, workers, time_limit, directory, after } => {
                 Kind::Planned(form::AllocationPlanned {
                     allocation: Some(allocation.to_wire()),

@@ -211,7 +211,8 @@ impl Desk {
             ));
         }
         let workers = params.workers_per_allocation();
-        let request = AllocationRequest { hold: true, ..self.request(params, workers, directory.into(), None) };
+        let request =
+            AllocationRequest { hold: true, ..self.request(params, workers, directory.into(), None) };
         let submitted = manager.submit(&request).map_err(|error| error.to_string());
         let canceled = submitted.and_then(|id| {
             let result = manager.cancel(std::slice::from_ref(&id));
@@ -248,7 +249,9 @@ impl Desk {
     fn worker(&self, params: &QueueParams, which: Option<AllocationRef>) -> Vec<OsString> {
         let given = arguments(&params.worker_args);
         let is_given = |option: &str| {
-            given.iter().any(|arg| arg == option || arg.as_bytes().starts_with(format!("{option}=").as_bytes()))
+            given
+                .iter()
+                .any(|arg| arg == option || arg.as_bytes().starts_with(format!("{option}=").as_bytes()))
         };
         let mut args: Vec<OsString> = vec![self.place.hq.clone().into(), "worker".into(), "start".into()];
         let mut add = |option: &str, value: OsString| args.extend([option.into(), value]);
@@ -334,7 +337,9 @@ fn shape(manager: &Manager, queue: QueueId, params: &QueueParams) -> BatchReport
 // What a worker would find on such a node. Nothing is said where the user's options make that hard to tell.
 fn resources(nodes: &NodeShape, params: &QueueParams) -> Option<WorkerResources> {
     let is_special = |arg: &Vec<u8>| {
-        arg == b"--no-hyper-threading" || arg.starts_with(b"--detect-resources") || arg == b"--no-detect-resources"
+        arg == b"--no-hyper-threading"
+            || arg.starts_with(b"--detect-resources")
+            || arg == b"--no-detect-resources"
     };
     if nodes.cpus == 0 || params.worker_args.iter().any(is_special) {
         return None;

@@ -107,13 +107,15 @@ const PLENTY: Amount = Amount(1 << 40);
 pub fn matched(classes: &[Class<'_>], offers: &[Offer]) -> Matched {
     let names: BTreeSet<&str> =
         classes.iter().flat_map(|c| c.requests).flat_map(|r| &r.resources).map(|r| r.name.as_str()).collect();
-    let needs_cpus = |request: &Request| request.nodes > 0 || request.resources.iter().any(|r| r.name == CPUS);
+    let needs_cpus =
+        |request: &Request| request.nodes > 0 || request.resources.iter().any(|r| r.name == CPUS);
     let all_need_cpus = classes.iter().flat_map(|class| class.requests).all(needs_cpus);
     let mut pots: Vec<Pot<'_>> = offers.iter().map(|offer| Pot::new(offer, &names, all_need_cpus)).collect();
     let mut served: Vec<Served> = classes.iter().map(|_| Served::default()).collect();
     // Larger priority first; then what fewest queues could run, so that others find room beside it.
     let mut order: Vec<usize> = (0..classes.len()).collect();
-    let able = |class: &Class<'_>| pots.iter().filter(|pot| pot.offer.why_not(class.requests).is_none()).count();
+    let able =
+        |class: &Class<'_>| pots.iter().filter(|pot| pot.offer.why_not(class.requests).is_none()).count();
     order.sort_by_cached_key(|at| (Reverse(classes[*at].priority), able(&classes[*at]), *at));
     for at in order.iter().skip(DEMAND_CLASSES_MAX) {
         served[*at].left = classes[*at].waiting;
@@ -322,7 +324,8 @@ impl<'a> Pot<'a> {
     // Kinds of resources that would lie idle, so that a node with GPUs is not asked for what needs none.
     fn surplus(&self, request: &Request) -> usize {
         let pools = self.offer.resources.pools.iter().enumerate();
-        let used = |at: usize| request.resources.iter().any(|r| self.offer.resources.giver(&r.name) == Some(at));
+        let used =
+            |at: usize| request.resources.iter().any(|r| self.offer.resources.giver(&r.name) == Some(at));
         pools.filter(|(at, pool)| pool.name != CPUS && pool.name != MEM && !used(*at)).count()
     }
 
@@ -464,7 +467,8 @@ mod tests {
             let matched = matched(&[class(&one, waiting)], &[offer(1, pools(&[("cpus", 4)]))]);
             assert_eq!(new(&matched), [(1, sizes)], "{waiting}");
         }
-        let offer = Offer { per_allocation: 4, allocations: 2, workers: 7, ..offer(1, pools(&[("cpus", 4)])) };
+        let offer =
+            Offer { per_allocation: 4, allocations: 2, workers: 7, ..offer(1, pools(&[("cpus", 4)])) };
         assert_eq!(new(&matched(&[class(&one, 1000)], std::slice::from_ref(&offer))), [(1, vec![4, 3])]);
         assert_eq!(new(&matched(&[class(&one, 9)], &[offer])), [(1, vec![3])]);
     }
@@ -570,7 +574,8 @@ mod tests {
         let declared = pools(&[("cpus", 2)]).pools;
         let nodes = pools(&[("cpus", 8), ("mem", 100)]);
         let shape = shape(&declared, Some(&nodes));
-        let shown: Vec<_> = shape.pools.iter().map(|p| (p.name.as_str(), p.kind.total().to_string())).collect();
+        let shown: Vec<_> =
+            shape.pools.iter().map(|p| (p.name.as_str(), p.kind.total().to_string())).collect();
         assert_eq!(shown, [("cpus", "2".to_owned()), ("mem", "100".to_owned())]);
     }
 }

@@ -7,8 +7,8 @@ use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
 
 use super::state::{Allocation, QueueState};
 use crate::limits::{
-    ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME, SUBMIT_DELAYS,
-    SUBMIT_FAILURES_MAX,
+    ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
+    SUBMIT_DELAYS, SUBMIT_FAILURES_MAX,
 };
 use crate::worker_messages::WorkerEnd;
 
@@ -91,7 +91,9 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
     let allocations = queue.params.backlog.saturating_sub(waiting);
     if allocations == 0 {
         let backlog = queue.params.backlog;
-        return Permit::none(format!("{waiting} of at most {backlog} allocations wait in the batch system (backlog)"));
+        return Permit::none(format!(
+            "{waiting} of at most {backlog} allocations wait in the batch system (backlog)"
+        ));
     }
     let workers = match queue.params.max_worker_count {
         None => u32::MAX,
@@ -141,11 +143,15 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
     };
     let words = |text: &str| if text.is_empty() { "without a word".to_owned() } else { text.to_owned() };
     let without_worker = || {
-        AllocationEnd::Failed("the batch job ended and no worker of it ever came; its stderr may say why".into())
+        AllocationEnd::Failed(
+            "the batch job ended and no worker of it ever came; its stderr may say why".into(),
+        )
     };
     match state {
         BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
-        BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => Some(AllocationEnd::WorkersLost),
+        BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
+            Some(AllocationEnd::WorkersLost)
+        }
         BatchState::Finished if one.joined == 0 => Some(without_worker()),
         BatchState::Finished => Some(AllocationEnd::Finished),
         // Its workers had their time and left in order: how the shell script ended is of no interest.
@@ -213,8 +219,13 @@ mod tests {
 
     fn plan(state: &mut AllocState, number: u32, workers: u32) {
         let allocation = which(number);
-        let record =
-            AllocRecord::Planned { allocation, workers, time_limit: HOUR, directory: Vec::new(), after: None };
+        let record = AllocRecord::Planned {
+            allocation,
+            workers,
+            time_limit: HOUR,
+            directory: Vec::new(),
+            after: None,
+        };
         state.apply(at(1), &record);
     }
 
@@ -263,7 +274,10 @@ mod tests {
             state.apply(at(now), &record);
         }
         let cause = pause_cause(&state.queues[&QueueId(1)]).expect("too many");
-        assert_eq!(cause.to_string(), "10 submissions in a row failed, the last one with: not accepted: down");
+        assert_eq!(
+            cause.to_string(),
+            "10 submissions in a row failed, the last one with: not accepted: down"
+        );
         state.apply(at(now), &AllocRecord::QueuePaused { queue: QueueId(1), cause });
         assert_eq!(retries_at(&state.queues[&QueueId(1)]), Some(at(now + 3600)));
         // One more try, and only one.

@@ -168,8 +168,7 @@ impl QueueState {
             let follows = one.after.and_then(|before| self.allocations.get(&before));
             !(one.is_waiting() && follows.is_some_and(Allocation::is_active))
         };
-        let workers =
-            |(_, one): (u32, &Allocation)| one.connected.len() as u32 + one.workers_to_come();
+        let workers = |(_, one): (u32, &Allocation)| one.connected.len() as u32 + one.workers_to_come();
         self.active().filter(counts).map(workers).sum()
     }
 
@@ -443,7 +442,13 @@ mod tests {
     }
 
     fn planned(number: u32, after: Option<u32>) -> AllocRecord {
-        AllocRecord::Planned { allocation: which(number), workers: 2, time_limit: HOUR, directory: Vec::new(), after }
+        AllocRecord::Planned {
+            allocation: which(number),
+            workers: 2,
+            time_limit: HOUR,
+            directory: Vec::new(),
+            after,
+        }
     }
 
     fn submitted(number: u32) -> AllocRecord {
@@ -451,7 +456,11 @@ mod tests {
     }
 
     fn ended(number: u32, end: AllocationEnd) -> AllocRecord {
-        AllocRecord::Ended { allocation: which(number), end, time: NodeTime { asked_us: 5, ..NodeTime::default() } }
+        AllocRecord::Ended {
+            allocation: which(number),
+            end,
+            time: NodeTime { asked_us: 5, ..NodeTime::default() },
+        }
     }
 
     fn with_queue() -> AllocState {
@@ -549,7 +558,8 @@ mod tests {
         let mut state = with_queue();
         state.apply(at(2), &planned(1, None));
         state.worker_joined(at(3), WorkerId(1), which(1), &WorkerResources::default());
-        let edited = |params: QueueParams| AllocRecord::QueueEdited { queue: QueueId(1), params: Box::new(params) };
+        let edited =
+            |params: QueueParams| AllocRecord::QueueEdited { queue: QueueId(1), params: Box::new(params) };
         state.apply(at(4), &edited(QueueParams { backlog: 9, ..params() }));
         assert!(state.queues[&QueueId(1)].known.is_some());
         state.apply(at(5), &edited(QueueParams { manager_args: vec![b"-p gpu".to_vec()], ..params() }));

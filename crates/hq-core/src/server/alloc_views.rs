@@ -52,7 +52,9 @@ impl Server {
             return Err(RequestError::Stopping);
         }
         if self.state.alloc.queues.len() >= QUEUES_MAX {
-            return Err(RequestError::Invalid(format!("There are {QUEUES_MAX} allocation queues, which is the limit.")));
+            return Err(RequestError::Invalid(format!(
+                "There are {QUEUES_MAX} allocation queues, which is the limit."
+            )));
         }
         check(params)
     }
@@ -222,7 +224,9 @@ impl Server {
             _ => {}
         }
         if one.is_waiting() {
-            return one.after.map(|after| format!("starts when {} ends", AllocationRef::new(which.queue, after)));
+            return one
+                .after
+                .map(|after| format!("starts when {} ends", AllocationRef::new(which.queue, after)));
         }
         match (one.connected.is_empty(), one.joined) {
             (true, 0) => Some("no worker has come yet".into()),
@@ -237,7 +241,8 @@ impl Server {
             state.allocations.iter().map(|(number, one)| (AllocationRef::new(*queue, *number), one))
         });
         // The same number may come again in a batch system: the latest is meant.
-        let found = all.filter(|(_, one)| one.batch_id.as_deref() == Some(id)).max_by_key(|(_, one)| one.planned);
+        let found =
+            all.filter(|(_, one)| one.batch_id.as_deref() == Some(id)).max_by_key(|(_, one)| one.planned);
         let by_ref = || as_ref.and_then(|which| Some((which, self.state.alloc.allocation(which)?)));
         match found.or_else(by_ref) {
             Some((which, one)) => {
@@ -277,7 +282,13 @@ impl Server {
             next: self.next_step(now, id, &matched, &demand, permit),
             facts: self.facts(now, queue, offer, permit),
             demand,
-            decisions: self.alloc.decisions.get(&id).into_iter().flat_map(|all| all.iter().cloned()).collect(),
+            decisions: self
+                .alloc
+                .decisions
+                .get(&id)
+                .into_iter()
+                .flat_map(|all| all.iter().cloned())
+                .collect(),
         };
         Ok(ClientResponse::Alloc(AllocResponse::Explained(Box::new(explanation))))
     }
@@ -323,7 +334,10 @@ impl Server {
         )];
         facts.push(match params.max_worker_count {
             Some(limit) => format!("{} workers are there or to come, of at most {limit}", queue.workers()),
-            None => format!("{} are there or to come, without a limit", count(u64::from(queue.workers()), "worker")),
+            None => format!(
+                "{} are there or to come, without a limit",
+                count(u64::from(queue.workers()), "worker")
+            ),
         });
         facts.push(format!(
             "a worker takes tasks for {} of the {} of its allocation",
@@ -331,11 +345,16 @@ impl Server {
             duration::format(params.time_limit)
         ));
         facts.push(match (&queue.known, offer.is_known) {
-            (Some((_, ShapeSource::Worker)), _) => "what a worker offers is known from one that was there".into(),
-            (Some((_, ShapeSource::Manager)), _) => "what a worker offers is known from the batch system".into(),
+            (Some((_, ShapeSource::Worker)), _) => {
+                "what a worker offers is known from one that was there".into()
+            }
+            (Some((_, ShapeSource::Manager)), _) => {
+                "what a worker offers is known from the batch system".into()
+            }
             (None, true) => "what a worker offers is known from the options of the queue".into(),
             (None, false) => {
-                "what a worker offers is not all known: where it matters, one worker is asked for first".into()
+                "what a worker offers is not all known: where it matters, one worker is asked for first"
+                    .into()
             }
         });
         if let Some(why) = &permit.why_none {

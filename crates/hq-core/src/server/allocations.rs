@@ -19,7 +19,8 @@ use crate::alloc::policy::{self, Permit};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, ShapeSource};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{
-    ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, UNCLEAR_TIME,
+    ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
+    UNCLEAR_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -274,7 +275,8 @@ impl Server {
         let ended = queue.allocations.values().rev().filter(|one| !one.is_active());
         if let Some(one) = ended.skip(ALLOCATION_DIRECTORIES_KEPT).find(|one| !one.directory.is_empty()) {
             let (manager, directory) = (queue.params.manager.clone(), one.directory.clone());
-            effects.push(Effect::Batch { order: BatchOrder::Remove { manager, directory }, gate: Gate::Open });
+            effects
+                .push(Effect::Batch { order: BatchOrder::Remove { manager, directory }, gate: Gate::Open });
         }
     }
 
@@ -467,7 +469,9 @@ impl Server {
     ) -> bool {
         let Some(one) = self.state.alloc.allocation(which) else { return false };
         let times = match state {
-            BatchState::Unknown(_) => self.alloc.unknown.entry(which).and_modify(|times| *times += 1).or_insert(1),
+            BatchState::Unknown(_) => {
+                self.alloc.unknown.entry(which).and_modify(|times| *times += 1).or_insert(1)
+            }
             _ => &mut 0,
         };
         let is_known_gone = *times > 1;
@@ -508,7 +512,8 @@ impl Server {
                 self.alloc.in_flight.remove(&allocation);
                 let is_open = |one: &Allocation| one.is_active() && one.batch_id.is_none();
                 if self.state.alloc.allocation(allocation).is_some_and(is_open) {
-                    let text = format!("it is not clear whether allocation {allocation} was submitted: {error}");
+                    let text =
+                        format!("it is not clear whether allocation {allocation} was submitted: {error}");
                     self.alloc.note(now, allocation.queue, text);
                     let look_at = now.after(CHECK_INTERVAL.0);
                     let new = Unclear { since: now, look_at, missed: 0 };
@@ -669,9 +674,11 @@ impl Server {
     /// Classes of waiting tasks in order, with how many wait.
     pub(super) fn waiting_classes(&self, now: Timestamp) -> Vec<(ClassId, u64)> {
         let in_order = self.queue.in_order().take(DEMAND_CLASSES_MAX);
-        let mut waiting: Vec<(ClassId, u64)> = in_order.map(|class| (class, self.queue.count(class))).collect();
+        let mut waiting: Vec<(ClassId, u64)> =
+            in_order.map(|class| (class, self.queue.count(class))).collect();
         for (template, count) in self.handed_tasks() {
-            let is_due = self.alloc.handed.get(&template).is_some_and(|since| since.after(HANDED_TIME) <= now);
+            let is_due =
+                self.alloc.handed.get(&template).is_some_and(|since| since.after(HANDED_TIME) <= now);
             let Some(class) = self.classes.get(&template).filter(|_| is_due) else { continue };
             match waiting.iter_mut().find(|(other, _)| other == class) {
                 Some((_, waiting)) => *waiting += count,
@@ -768,16 +775,10 @@ impl Server {
         }
     }
 
-    fn plan(
-        &mut self,
-        now: Timestamp,
-        id: QueueId,
-        sizes: &[u32],
-        tasks: u64,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
         let workers: u32 = sizes.iter().sum();
-        let (allocations, each) = (count(sizes.len() as u64, "allocation"), count(u64::from(workers), "worker"));
+        let (allocations, each) =
+            (count(sizes.len() as u64, "allocation"), count(u64::from(workers), "worker"));
         let tasks = count(tasks, "waiting task");
         self.alloc.note(now, id, format!("asks for {allocations} with {each} for {tasks}"));
         for workers in sizes {

@@ -357,8 +357,8 @@ impl Server {
     }
 
     fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let connected = self.live.values().any(|worker| worker.connection.is_some())
-            || self.alloc.awaits_batch_system();
+        let connected =
+            self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }

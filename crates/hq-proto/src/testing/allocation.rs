@@ -23,7 +23,8 @@ pub(crate) fn allocation_ref() -> impl Strategy<Value = AllocationRef> {
 
 /// Any parameters that a queue may have.
 fn queue_params() -> impl Strategy<Value = QueueParams> {
-    let words = (of("[a-z0-9][a-z.]{0,9}"), select(vec!["slurm", "pbs", "flux"]), any::<bool>(), any::<bool>());
+    let words =
+        (of("[a-z0-9][a-z.]{0,9}"), select(vec!["slurm", "pbs", "flux"]), any::<bool>(), any::<bool>());
     let counts = (1..=u32::MAX, 1..=u32::MAX, of(1..=u32::MAX), 0..=10_000_u32);
     let times = (1..1_000_000_u64, of(0..1_000_000_u64), of(duration()));
     let args = (vec("[ -~]{0,9}", 0..3), vec("[ -~]{0,9}", 0..3), of(text()), of(text()), of(text()));
@@ -57,20 +58,25 @@ fn queue_params() -> impl Strategy<Value = QueueParams> {
 
 fn batch_state() -> impl Strategy<Value = BatchState> {
     use BatchState::*;
-    let plain =
-        vec![Queued, Held, Running, Suspended, Finished, Canceled, TimedOut, Preempted, NodeFailed, OutOfMemory];
+    let plain = vec![
+        Queued,
+        Held,
+        Running,
+        Suspended,
+        Finished,
+        Canceled,
+        TimedOut,
+        Preempted,
+        NodeFailed,
+        OutOfMemory,
+    ];
     prop_oneof![select(plain), text().prop_map(Failed), text().prop_map(Unknown)]
 }
 
 fn allocation_end() -> impl Strategy<Value = AllocationEnd> {
     use AllocationEnd::*;
     let plain = vec![Finished, TimedOut, Canceled, Preempted, NodeFailed, OutOfMemory, WorkersLost];
-    prop_oneof![
-        select(plain),
-        text().prop_map(Failed),
-        text().prop_map(Refused),
-        text().prop_map(Vanished)
-    ]
+    prop_oneof![select(plain), text().prop_map(Failed), text().prop_map(Refused), text().prop_map(Vanished)]
 }
 
 fn pause_cause() -> impl Strategy<Value = PauseCause> {
@@ -167,8 +173,11 @@ pub(crate) fn alloc_record() -> impl Strategy<Value = AllocRecord> {
         (allocation_ref(), text()).prop_map(|(allocation, batch_id)| Submitted { allocation, batch_id }),
         allocation_ref().prop_map(|allocation| Started { allocation }),
         allocation_ref().prop_map(|allocation| Requeued { allocation }),
-        (allocation_ref(), allocation_end(), node_time())
-            .prop_map(|(allocation, end, time)| Ended { allocation, end, time }),
+        (allocation_ref(), allocation_end(), node_time()).prop_map(|(allocation, end, time)| Ended {
+            allocation,
+            end,
+            time
+        }),
         queue().prop_map(|queue| QueueIdGiven { queue }),
         (queue(), queue_state()).prop_map(|(queue, state)| QueueKept { queue, state: Box::new(state) }),
         (allocation_ref(), allocation())

@@ -40,9 +40,12 @@ pub(super) fn run(context: &Context, command: AllocCommand) -> Result<Done, HqEr
         AllocCommand::Resume(QueueArg { queue }) => {
             done(context, AllocRequest::Resume { queue }, queue, "successfully resumed")
         }
-        AllocCommand::Drain(QueueArg { queue }) => {
-            done(context, AllocRequest::Drain { queue }, queue, "asks for nothing more; what is there goes on")
-        }
+        AllocCommand::Drain(QueueArg { queue }) => done(
+            context,
+            AllocRequest::Drain { queue },
+            queue,
+            "asks for nothing more; what is there goes on",
+        ),
         AllocCommand::Remove(RemoveArgs { queue, force }) => {
             done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed")
         }
@@ -102,7 +105,9 @@ fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 
 fn explain(context: &Context, queue: QueueId) -> Result<Done, HqError> {
     match ask(context, AllocRequest::Explain { queue })? {
-        ClientResponse::Alloc(AllocResponse::Explained(explanation)) => Done::ok(ExplainedQueue(*explanation)),
+        ClientResponse::Alloc(AllocResponse::Explained(explanation)) => {
+            Done::ok(ExplainedQueue(*explanation))
+        }
         _ => unexpected(),
     }
 }
@@ -115,15 +120,18 @@ fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
         ));
     }
     let request = AllocRequest::Find { id: args.allocation.clone() };
-    let ClientResponse::Alloc(AllocResponse::Found(found)) = ask(context, request)? else { return unexpected() };
+    let ClientResponse::Alloc(AllocResponse::Found(found)) = ask(context, request)? else {
+        return unexpected();
+    };
     let name = match args.channel {
         Channel::Stdout => "stdout",
         Channel::Stderr => "stderr",
     };
     let path = Path::new(OsStr::from_bytes(&found.directory)).join(name);
     let file = File::open(&path).map_err(|error| {
-        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display()))
-            .hint("a batch job that has not started has written nothing; some batch systems write at the end only")
+        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display())).hint(
+            "a batch job that has not started has written nothing; some batch systems write at the end only",
+        )
     })?;
     Done::ok(Output(file))
 }

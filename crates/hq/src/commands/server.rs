@@ -150,7 +150,8 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
 
 // Where users describe batch systems, in `managers`: a file for each.
 fn config_directory() -> Option<std::path::PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
     Some(base.join("hq"))
 }

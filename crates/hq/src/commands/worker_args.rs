@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn options_are_kept_as_a_worker_takes_them() {
-        let given = ["--cpus=2x2", "--resource", "mem=sum(64GiB)", "--idle-timeout", "3m", "--min-utilization=0.5"];
+        let given =
+            ["--cpus=2x2", "--resource", "mem=sum(64GiB)", "--idle-timeout", "3m", "--min-utilization=0.5"];
         let given = Given::try_parse_from(given).expect("options").args;
         let mut params = QueueParams::default();
         put(&mut params, &given, Some(OnServerLostArg::Stop)).expect("resources");

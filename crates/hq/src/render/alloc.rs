@@ -73,7 +73,8 @@ impl Report for Allocations {
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(allocation_row).collect();
         table::table(out, style, &header, &rows)?;
         let header = ["Node hours", "Asked for", "Used by tasks", "Idle", "Lost"];
-        let mut rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| hours_row(&id(one), &one.time)).collect();
+        let mut rows: Vec<Vec<Cell>> =
+            self.allocations.iter().map(|one| hours_row(&id(one), &one.time)).collect();
         rows.push(hours_row("Total", &self.queue.time));
         Ok(table::table(out, style, &header, &rows)?)
     }
@@ -99,7 +100,8 @@ impl Report for ExplainedQueue {
             writeln!(out, "- {fact}")?;
         }
         if !demand.is_empty() {
-            let header = ["Waiting tasks", "Request", "Priority", "Coming", "New", "Elsewhere", "Why not the rest"];
+            let header =
+                ["Waiting tasks", "Request", "Priority", "Coming", "New", "Elsewhere", "Why not the rest"];
             let rows: Vec<Vec<Cell>> = demand
                 .iter()
                 .map(|line| {

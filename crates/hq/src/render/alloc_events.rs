@@ -32,14 +32,17 @@ pub(crate) fn event(record: &AllocRecord) -> Option<(&'static str, Value)> {
             ("autoalloc-allocation-queued", with(*allocation, json!({ "allocation-id": batch_id })))
         }
         AllocRecord::Started { allocation } => ("autoalloc-allocation-started", with(*allocation, json!({}))),
-        AllocRecord::Requeued { allocation } => ("autoalloc-allocation-requeued", with(*allocation, json!({}))),
+        AllocRecord::Requeued { allocation } => {
+            ("autoalloc-allocation-requeued", with(*allocation, json!({})))
+        }
         AllocRecord::Ended { allocation, end, .. } => {
             let event = json!({ "status": end.state().word(), "reason": end.to_string() });
             ("autoalloc-allocation-finished", with(*allocation, event))
         }
-        AllocRecord::QueueKept { queue, state } => {
-            ("autoalloc-queue-created", json!({ "queue-id": queue.0, "parameters": parameters(&state.params) }))
-        }
+        AllocRecord::QueueKept { queue, state } => (
+            "autoalloc-queue-created",
+            json!({ "queue-id": queue.0, "parameters": parameters(&state.params) }),
+        ),
         AllocRecord::ShapeLearned { .. }
         | AllocRecord::QueueIdGiven { .. }
         | AllocRecord::AllocationKept { .. } => return None,

@@ -286,6 +286,8 @@ macro_rules! snapshots {
     };
 }
 
+mod alloc;
+
 snapshots! {
     nothing: Nothing;
     sentence: Sentence("The server is stopping".into());

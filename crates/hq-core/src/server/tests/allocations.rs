@@ -42,7 +42,10 @@ impl World {
     fn orders(&mut self) -> String {
         let words = self.batch.drain(..).map(|order| match order {
             BatchOrder::Submit { allocation, workers, after, .. } => {
-                format!("+{allocation}x{workers}{}", after.map_or_else(String::new, |id| format!(" after {id}")))
+                format!(
+                    "+{allocation}x{workers}{}",
+                    after.map_or_else(String::new, |id| format!(" after {id}"))
+                )
             }
             BatchOrder::Recover { allocation, .. } => format!("={allocation}"),
             BatchOrder::Cancel { allocations, .. } => {
@@ -71,7 +74,8 @@ impl World {
     }
 
     fn states_are(&mut self, states: &[(u32, BatchState)]) {
-        let states = states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone())).collect();
+        let states =
+            states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone())).collect();
         self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states: Ok(states) }));
     }
 
@@ -179,7 +183,10 @@ fn a_refused_submission_is_tried_again_after_a_while() {
     world.wait(MINUTE / 2);
     assert_eq!(world.orders(), "");
     let next = world.explained().next;
-    assert!(next.starts_with("it asks for nothing: the last submission failed; the next one is at "), "{next}");
+    assert!(
+        next.starts_with("it asks for nothing: the last submission failed; the next one is at "),
+        "{next}"
+    );
     world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.2x1");
     world.submitted(2);
@@ -364,7 +371,10 @@ fn a_queue_is_removed_with_what_waits_and_with_force_with_what_runs() {
     world.restart();
     world.wait(MINUTE);
     assert_eq!(world.orders(), "-100 ?100");
-    world.step(Input::Batch(BatchReport::Canceled { allocations: vec![first(1)], result: Err("down".into()) }));
+    world.step(Input::Batch(BatchReport::Canceled {
+        allocations: vec![first(1)],
+        result: Err("down".into()),
+    }));
     world.wait(MINUTE * 2);
     assert!(world.orders().starts_with("-100"));
     world.step(Input::Batch(BatchReport::Canceled { allocations: vec![first(1)], result: Ok(()) }));
