@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
+use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry};
-use hq_model::{Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskSpec};
+use hq_model::{
+    Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskSpec,
+};
 
 use crate::rng::Rng;
 
@@ -36,7 +39,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);
-            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails }))
+            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails }))
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
@@ -47,7 +50,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
                 Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),
                 _ => Target::Open(JobId(1)),
             };
-            submit(rng, target)
+            submit(rng, jobs, target)
         }
         13 => ClientRequest::CloseJobs { jobs: Selector::All },
         14 => ClientRequest::Cancel { jobs: any(rng), tasks: None, reason: Some("sim".into()) },
@@ -69,7 +72,34 @@ fn max_fails(rng: &mut Rng) -> Option<u64> {
     if rng.chance(200) { Some(rng.between(0, 5)) } else { None }
 }
 
-fn submit(rng: &mut Rng, target: Target) -> ClientRequest {
+// What so many tasks of a submit wait for. Edges name ids from 0: an open job refuses them, or has such tasks.
+fn dependencies(rng: &mut Rng, jobs: &[JobId], target: &Target, count: u32) -> Arc<Dependencies> {
+    let mut found = Dependencies::default();
+    if rng.chance(150) {
+        // A task waits for some of those just before it.
+        let list = |task: u32, rng: &mut Rng| -> Vec<TaskId> {
+            let count = rng.between(0, 2).min(u64::from(task));
+            (0..count).map(|_| TaskId(task - 1 - rng.between(0, u64::from(task - 1).min(9)) as u32)).collect()
+        };
+        let lists: Vec<_> = (0..count).map(|task| list(task, rng)).collect();
+        found.edges = Edges::new(lists).unwrap_or_default();
+    }
+    if rng.chance(250)
+        && let Some(job) = jobs.get(rng.between(0, jobs.len().max(1) as u64 - 1) as usize)
+    {
+        let condition = if rng.chance(300) { Condition::AnyEnd } else { Condition::Success };
+        let (tasks, mapping) = match rng.between(0, 3) {
+            0 if *target != Target::Open(*job) => (None, Mapping::All),
+            1 => (Some(IdSet::range(0, 0)), Mapping::All),
+            2 => (Some(IdSet::range(0, count - 1)), Mapping::All),
+            _ => (Some(IdSet::range(0, count - 1)), Mapping::Window(rng.between(0, 3) as u32)),
+        };
+        found.after.push(After { job: *job, tasks, condition, mapping });
+    }
+    Arc::new(found)
+}
+
+fn submit(rng: &mut Rng, jobs: &[JobId], target: Target) -> ClientRequest {
     let mut resources = Vec::new();
     let cpus = ["1", "1", "1", "2", "0.5", "all"][rng.between(0, 5) as usize];
     if let Ok(amount) = parse_amount("cpus", cpus) {
@@ -101,7 +131,8 @@ fn submit(rng: &mut Rng, target: Target) -> ClientRequest {
         ..TaskSpec::default()
     };
     let count = [1, 3, 20, 300][rng.between(0, 3) as usize];
-    let ids = if rng.chance(200) {
+    let dependencies = dependencies(rng, jobs, &target, count);
+    let ids = if rng.chance(200) && dependencies.is_empty() {
         let first = rng.between(0, 50) as u32;
         TaskIds::Given(IdSet::range(first, first + count))
     } else {
@@ -113,6 +144,7 @@ fn submit(rng: &mut Rng, target: Target) -> ClientRequest {
             target,
             ids,
             entries: Entries::default(),
+            dependencies,
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         }),

@@ -328,7 +328,7 @@ impl World {
         server.start(self.now, "sim123".into(), &mut effects);
         server.settle(self.now, &mut effects);
         server.check()?;
-        self.observers.acknowledged.may_forget(&effects);
+        self.observers.persisted(&effects);
         self.server = Some(server);
         self.server_life += 1;
         self.server_tick = None;
@@ -344,7 +344,7 @@ impl World {
         server.handle(self.now, input, &mut effects);
         server.settle(self.now, &mut effects);
         server.check()?;
-        self.observers.acknowledged.may_forget(&effects);
+        self.observers.persisted(&effects);
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
             self.journal.lose_last();
@@ -428,6 +428,7 @@ impl World {
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }
+                | ServerEffect::Batch { .. }
                 | ServerEffect::Journal { .. }
                 | ServerEffect::Exit => {}
             }
@@ -505,9 +506,9 @@ impl World {
             match effect {
                 WorkerEffect::Start(start) => {
                     let epoch = self.server.as_ref().map_or(Default::default(), |s| s.state().epoch);
-                    self.observers.attempts.started(start.task, start.instance, epoch)?;
+                    self.observers.started(start.task, start.instance, epoch)?;
                     if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
-                        self.observers.attempts.started(start.task, start.instance, epoch)?;
+                        self.observers.started(start.task, start.instance, epoch)?;
                     }
                     self.start_process(node, start.task);
                 }
@@ -542,6 +543,7 @@ impl World {
     }
 
     fn worker_sends(&mut self, node: usize, message: FromWorker) {
+        self.observers.order.reported(&message);
         let Some(connection) = self.nodes[node].connection else { return };
         let mut message = message;
         if let (Some(Canary::ReportsWrongInstance), FromWorker::Report(report)) =

@@ -15,7 +15,7 @@ const CARGO_LIMIT: Duration = Duration::from_secs(1800);
 /// cargo-deny is built only if the run is younger than this: it takes up to four minutes.
 const INSTALL_DENY_BEFORE: Duration = Duration::from_secs(12 * 60);
 /// The release of cargo-deny that is built.
-const DENY_VERSION: &str = "0.19";
+const DENY_VERSION: &str = "^0.19";
 
 /// Options of the chore.
 #[derive(Args)]

@@ -100,6 +100,7 @@ fn submit(target: Target) -> ClientRequest {
         target,
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        dependencies: Arc::default(),
         spec: Arc::new(TaskSpec {
             args: vec![b"true".to_vec()],
             requests: vec![Default::default()],

@@ -7,10 +7,11 @@ use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec,
+    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
     TaskState, Timestamp, Usage, WorkerId,
 };
 
+use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
 
@@ -124,6 +125,8 @@ pub enum ClientRequest {
         /// How many.
         count: u32,
     },
+    /// About queues and allocations. Answered by `Alloc`, or by `Done`.
+    Alloc(AllocRequest),
     /// Have all changes on disk. Answered by `Done`.
     FlushJournal,
     /// Forget ended jobs and workers, and replace the journal's history by the records that rebuild what
@@ -213,6 +216,8 @@ pub enum ClientResponse {
     Workers(Vec<WorkerInfo>),
     /// Those asked to stop.
     WorkersStopped(Vec<WorkerId>),
+    /// About queues and allocations.
+    Alloc(AllocResponse),
     /// Records of the journal, in order.
     Events {
         /// Records with their times.
@@ -262,6 +267,22 @@ pub enum RequestError {
     /// The worker has ended before.
     #[error("Worker {0} has already ended.")]
     WorkerEnded(WorkerId),
+    /// Tasks to wait for ended without success.
+    #[error(
+        "Tasks that wait for {tasks} of job {job} to succeed could never run: {state} already. \
+         To run them after any end, use --after-any."
+    )]
+    Hopeless {
+        /// Their job.
+        job: JobId,
+        /// Some of them.
+        tasks: String,
+        /// How they ended.
+        state: TaskState,
+    },
+    /// Tasks wait for each other.
+    #[error("Tasks of job {0} wait for each other: {1}.")]
+    Cycle(JobId, String),
     /// A value that cannot be.
     #[error("{0}")]
     Invalid(String),
@@ -280,6 +301,21 @@ pub enum RequestError {
     /// The journal could not be read or compacted.
     #[error("The journal could not be {0}")]
     Journal(String),
+    /// No such queue.
+    #[error("Allocation queue {0} not found.")]
+    NoQueue(QueueId),
+    /// No such allocation.
+    #[error("Allocation {0} not found.")]
+    NoAllocation(String),
+    /// The queue cannot be removed.
+    #[error(
+        "Allocation queue has running jobs, so it will not be removed. \
+         Use `--force` if you want to remove the queue anyway"
+    )]
+    QueueBusy,
+    /// The batch system does not take what a queue would ask for.
+    #[error("{0}")]
+    Batch(String),
 }
 
 impl RequestError {
@@ -293,11 +329,17 @@ impl RequestError {
             RequestError::JobAlive(_) => "job-alive",
             RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
             RequestError::WorkerEnded(_) => "worker-ended",
+            RequestError::Hopeless { .. } => "hopeless",
+            RequestError::Cycle(..) => "cycle",
             RequestError::Invalid(_) => "invalid",
             RequestError::Stopping => "stopping",
             RequestError::ReadOnly(_) => "read-only",
             RequestError::NoJournal => "no-journal",
             RequestError::Journal(_) => "journal",
+            RequestError::NoQueue(_) => "no-queue",
+            RequestError::NoAllocation(_) => "no-allocation",
+            RequestError::QueueBusy => "queue-busy",
+            RequestError::Batch(_) => "batch",
         }
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Entries, Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId,
+    ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp,
+    Usage, WorkerId,
 };
 
 use crate::measures::Measures;
@@ -46,6 +47,8 @@ pub enum Record {
         ids: IdSet,
         /// Their entries, in order of ids, or empty.
         entries: Entries,
+        /// What they wait for.
+        dependencies: Arc<Dependencies>,
         /// What they execute.
         task: Arc<TaskSpec>,
         /// Directory of the submitting process.
@@ -169,6 +172,8 @@ pub enum Record {
         /// The task.
         failure: Failure,
     },
+    /// Something of queues and allocations.
+    Alloc(Box<crate::alloc::AllocRecord>),
     /// In a compacted journal: what a recent request was answered. They come oldest first.
     Answered {
         /// The request.

@@ -92,6 +92,31 @@ impl IdSet {
         None
     }
 
+    /// The ids at the places `first..=last` in ascending order, as far as there are.
+    pub fn slice(&self, first: u64, last: u64) -> IdSet {
+        let mut slice = IdSet::new();
+        let mut before = 0;
+        for range in &self.ranges {
+            let count = width(range);
+            if before > last {
+                break;
+            }
+            let (from, to) = (first.max(before), last.min(before + count - 1));
+            if from <= to {
+                // Both are within the range: the differences fit.
+                slice.insert_range(range.0 + (from - before) as u32, range.0 + (to - before) as u32);
+            }
+            before += count;
+        }
+        slice
+    }
+
+    /// The whole range that holds `id`.
+    pub fn range_around(&self, id: TaskId) -> Option<RangeInclusive<u32>> {
+        let i = self.ranges.partition_point(|r| r.1 < id.0);
+        self.ranges.get(i).filter(|r| r.0 <= id.0).map(|r| r.0..=r.1)
+    }
+
     /// Adds one id; true when it was not there.
     pub fn insert(&mut self, id: TaskId) -> bool {
         let before = self.len;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::task::WordError;
-use crate::{ByteString, Entries, IdSet, JobId, TaskSpec};
+use crate::{ByteString, Dependencies, Entries, IdSet, JobId, TaskSpec};
 
 /// What a job is made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Submit {
     pub ids: TaskIds,
     /// One entry a task, in ascending order of ids; empty when the tasks have none.
     pub entries: Entries,
+    /// What they wait for.
+    pub dependencies: Arc<Dependencies>,
     /// What each task executes.
     pub spec: Arc<TaskSpec>,
     /// Directory of the submitting process, absolute.

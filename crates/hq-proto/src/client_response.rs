@@ -1,7 +1,7 @@
 //! What the server answers to clients.
 
 use hq_core::client_messages::{ClientResponse, Reason, RequestError};
-use hq_model::{IdSet, JobId, JobState, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -87,6 +87,7 @@ fn to_wire(body: &ClientResponse) -> Body {
                 reasons: reasons.collect(),
             })
         }
+        ClientResponse::Alloc(response) => Body::Alloc(response.to_wire()),
         ClientResponse::Events { records, next } => {
             let records = records.iter().map(|(at, record)| encode_record(*at, record));
             Body::Events(form::Events { records: records.collect(), next: *next })
@@ -145,6 +146,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::WorkersStopped(workers) => {
             ClientResponse::WorkersStopped(workers.numbers.into_iter().map(WorkerId).collect())
         }
+        Body::Alloc(response) => ClientResponse::Alloc(Wire::from_wire(response)?),
         Body::Events(events) => {
             let records = events.records.iter().map(|bytes| decode_record(bytes)).filter(|record| {
                 // What a later release may skip, this one does.
@@ -171,6 +173,11 @@ impl Wire for RequestError {
             RequestError::TaskExists(job, task) => Error::TaskExists(TaskRef::new(*job, *task).to_wire()),
             RequestError::NoTask(job, task) => Error::NoTask(TaskRef::new(*job, *task).to_wire()),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
+            RequestError::Hopeless { job, tasks, state } => {
+                let (job, tasks, state) = (job.0, tasks.clone(), state.to_wire());
+                Error::Hopeless(form::Hopeless { job, tasks, state })
+            }
+            RequestError::Cycle(job, tasks) => Error::Cycle(form::Cycle { job: job.0, tasks: tasks.clone() }),
             RequestError::NoWorker(worker) => Error::NoWorker(worker.0),
             RequestError::NoWorkers => Error::NoWorkers(form::Nothing {}),
             RequestError::WorkerEnded(worker) => Error::WorkerEnded(worker.0),
@@ -179,6 +186,10 @@ impl Wire for RequestError {
             RequestError::ReadOnly(text) => Error::ReadOnly(text.clone()),
             RequestError::NoJournal => Error::NoJournal(form::Nothing {}),
             RequestError::Journal(text) => Error::Journal(text.clone()),
+            RequestError::NoQueue(queue) => Error::NoQueue(queue.0),
+            RequestError::NoAllocation(id) => Error::NoAllocation(id.clone()),
+            RequestError::QueueBusy => Error::QueueBusy(form::Nothing {}),
+            RequestError::Batch(text) => Error::Batch(text.clone()),
         };
         form::RequestError { error: Some(error) }
     }
@@ -197,6 +208,10 @@ impl Wire for RequestError {
                 RequestError::NoTask(task.job, task.task)
             }
             Error::JobAlive(job) => RequestError::JobAlive(JobId(job)),
+            Error::Hopeless(form::Hopeless { job, tasks, state }) => {
+                RequestError::Hopeless { job: JobId(job), tasks, state: TaskState::from_wire(state)? }
+            }
+            Error::Cycle(form::Cycle { job, tasks }) => RequestError::Cycle(JobId(job), tasks),
             Error::NoWorker(worker) => RequestError::NoWorker(WorkerId(worker)),
             Error::NoWorkers(_) => RequestError::NoWorkers,
             Error::WorkerEnded(worker) => RequestError::WorkerEnded(WorkerId(worker)),
@@ -205,6 +220,10 @@ impl Wire for RequestError {
             Error::ReadOnly(text) => RequestError::ReadOnly(text),
             Error::NoJournal(_) => RequestError::NoJournal,
             Error::Journal(text) => RequestError::Journal(text),
+            Error::NoQueue(queue) => RequestError::NoQueue(QueueId(queue)),
+            Error::NoAllocation(id) => RequestError::NoAllocation(id),
+            Error::QueueBusy(_) => RequestError::QueueBusy,
+            Error::Batch(text) => RequestError::Batch(text),
         })
     }
 }

@@ -8,6 +8,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec, TaskState, Usage};
 
 use crate::ProtoError;
+use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
 use crate::error::{in_range, present, rule};
 use crate::generated::{self as form, selector::Which, submit};
 use crate::idset;
@@ -61,6 +62,7 @@ impl Wire for Submit {
             entries: entries_to_wire(&self.entries),
             spec: Some(self.spec.to_wire()),
             submit_dir: self.submit_dir.clone(),
+            dependencies: dependencies_to_wire(&self.dependencies),
         }
     }
 
@@ -85,6 +87,7 @@ impl Wire for Submit {
             target,
             ids,
             entries: entries_from_wire(submit.entries, tasks)?,
+            dependencies: Arc::new(dependencies_from_wire(submit.dependencies)?),
             spec: Arc::new(spec),
             submit_dir: submit.submit_dir,
         })

@@ -12,6 +12,7 @@ use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timesta
 use prost::Message;
 
 use crate::ProtoError;
+use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
 use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
 use crate::error::{count, present, rule};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
@@ -56,7 +57,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let (key, spec) = (key_to_wire(*key), Some(spec.to_wire()));
             Kind::JobOpened(form::JobOpened { job: job.0, key, spec })
         }
-        Record::Submitted { job, key, spec, ids, entries, task, submit_dir } => {
+        Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
             Kind::Submitted(form::Submitted {
                 job: job.0,
                 key: key_to_wire(*key),
@@ -65,6 +66,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
                 entries: entries_to_wire(entries),
                 task: Some(task.to_wire()),
                 submit_dir: submit_dir.clone(),
+                dependencies: dependencies_to_wire(dependencies),
             })
         }
         Record::JobClosed { job } => Kind::JobClosed(job.0),
@@ -110,6 +112,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::FailureKept { job, failure } => {
             Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
+        Record::Alloc(record) => Kind::Alloc(record.to_wire()),
         Record::Answered { key, job, ids } => {
             Kind::Answered(form::Answered { key: key_to_wire(*key), job: job.0, ids: idset::to_wire(ids) })
         }
@@ -183,6 +186,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
+        Kind::Alloc(record) => Record::Alloc(Box::new(Wire::from_wire(record)?)),
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
             job: JobId(answered.job),
@@ -200,6 +204,7 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
         spec: submitted.spec.map(JobSpec::from_wire).transpose()?,
         entries: entries_from_wire(submitted.entries, ids.len())?,
         ids,
+        dependencies: Arc::new(dependencies_from_wire(submitted.dependencies)?),
         task: Arc::new(task),
         submit_dir: submitted.submit_dir,
     })

@@ -10,21 +10,23 @@ use std::time::Duration;
 use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, ByteString, Entries, IdSet, Instance, JobId, JobSpec, JobState, Policy, PoolKind,
-    Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage,
-    WorkerId, WorkerResources,
+    Amount, AmountRequest, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState,
+    Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+mod allocation;
 mod messages;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
@@ -225,12 +227,28 @@ pub fn submit() -> impl Strategy<Value = Submit> {
         (Just(TaskIds::Next(count)), entries)
     });
     let ids = prop_oneof![ids_with_entries().prop_map(|(ids, entries)| (TaskIds::Given(ids), entries)), next];
-    (target, ids, task_spec(), byte_string()).prop_map(|(target, (ids, entries), spec, submit_dir)| Submit {
-        target,
-        ids,
-        entries,
-        spec: Arc::new(spec),
-        submit_dir,
+    (target, ids, dependencies(), task_spec(), byte_string()).prop_map(
+        |(target, (ids, entries), dependencies, spec, submit_dir)| Submit {
+            target,
+            ids,
+            entries,
+            dependencies: Arc::new(dependencies),
+            spec: Arc::new(spec),
+            submit_dir,
+        },
+    )
+}
+
+/// Any dependencies; they need not fit the tasks that wait.
+pub fn dependencies() -> impl Strategy<Value = Dependencies> {
+    let condition = select(vec![Condition::Success, Condition::AnyEnd]);
+    let mapping = prop_oneof![Just(Mapping::All), any::<u32>().prop_map(Mapping::Window)];
+    let after = (job(), of(some_ids()), condition, mapping)
+        .prop_map(|(job, tasks, condition, mapping)| After { job, tasks, condition, mapping });
+    let lists = vec(vec(any::<u32>().prop_map(TaskId), 0..3), 0..4);
+    (vec(after, 0..3), lists).prop_map(|(after, lists)| {
+        let edges = Edges::new(lists).expect("few");
+        Dependencies { after, edges }
     })
 }
 
@@ -383,7 +401,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
     use OnServerLost::*;
     let words = (
         select(vec![Reconnect, FinishRunning, Stop]),
-        of((select(vec![Manager::Slurm, Manager::Pbs]), text())),
+        (of((select(vec![Manager::Slurm, Manager::Pbs]), text())), of(allocation::allocation_ref())),
         select(vec![Executor::Process, Executor::Null]),
     );
     (worker_resources(), texts, times, words, 0..=10_000_u32, any::<u32>()).prop_map(
@@ -391,7 +409,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
             let (hostname, group, work_dir, listen_address) = texts;
             let (heartbeat, idle_timeout, time_limit, time_reserve, overview_interval, reconnect_timeout) =
                 times;
-            let (on_server_lost, allocation, executor) = words;
+            let (on_server_lost, (allocation, origin), executor) = words;
             WorkerConfig {
                 resources,
                 hostname,
@@ -407,6 +425,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
                 on_server_lost,
                 reconnect_timeout,
                 allocation,
+                origin,
                 executor,
                 pid,
             }

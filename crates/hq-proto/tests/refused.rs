@@ -27,7 +27,8 @@ fn spec() -> TaskSpec {
 fn submit(ids: TaskIds, entries: &[&[u8]], spec: TaskSpec) -> Submit {
     let entries = Entries::new(entries.iter().copied()).expect("short");
     let target = Target::New(JobSpec::default());
-    Submit { target, ids, entries, spec: Arc::new(spec), submit_dir: b"/".to_vec() }
+    let (dependencies, spec) = (Arc::default(), Arc::new(spec));
+    Submit { target, ids, entries, dependencies, spec, submit_dir: b"/".to_vec() }
 }
 
 fn request(change: impl FnOnce(&mut Request)) -> Submit {
@@ -136,6 +137,7 @@ fn config() -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::ZERO,
         allocation: None,
+        origin: None,
         executor: Executor::Process,
         pid: 1,
     }

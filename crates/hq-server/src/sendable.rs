@@ -131,6 +131,7 @@ mod tests {
                 target: Target::New(JobSpec::default()),
                 ids: TaskIds::Next(2),
                 entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
+                dependencies: Arc::default(),
                 spec: Arc::new(TaskSpec { stdin: vec![0; stdin], ..TaskSpec::default() }),
                 submit_dir: Vec::new(),
             };

@@ -5,11 +5,16 @@ mod acknowledged;
 mod attempts;
 mod ends;
 mod fold;
+mod order;
 
 pub use acknowledged::Acknowledged;
 pub use attempts::Attempts;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
+pub use order::Order;
+
+use hq_core::server::Effect;
+use hq_model::{Epoch, Instance, TaskRef};
 
 /// All observers with a memory.
 #[derive(Debug, Default)]
@@ -22,4 +27,23 @@ pub struct Observers {
     pub ends: Ends,
     /// The journal against the state.
     pub fold: Folds,
+    /// Tasks and those they wait for.
+    pub order: Order,
+}
+
+impl Observers {
+    /// A server wants these effects.
+    pub fn persisted(&mut self, effects: &[Effect]) {
+        self.acknowledged.may_forget(effects);
+        self.order.persisted(effects);
+    }
+
+    /// A process for a task was started.
+    ///
+    /// # Errors
+    /// When the attempt was started before, or too early.
+    pub fn started(&mut self, task: TaskRef, instance: Instance, epoch: Epoch) -> Result<(), String> {
+        self.attempts.started(task, instance, epoch)?;
+        self.order.started(task)
+    }
 }

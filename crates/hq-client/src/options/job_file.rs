@@ -7,13 +7,16 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
+use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
-use hq_model::{Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
+use hq_model::{Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 use serde::Deserialize;
 
 use super::checks::check_lengths;
+use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
+use super::graph::{Dep, Graph};
 use super::prepare::{job_name, request, spec};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 use super::values::{self, EnvArg, OutputArg};
@@ -68,7 +71,17 @@ struct Task {
     retry: Option<u32>,
     retry_delay: Option<Word>,
     retry_on: Option<Word>,
-    deps: Option<toml::Value>,
+    /// Names it in `deps` of this file.
+    name: Option<String>,
+    #[serde(default)]
+    deps: Vec<Dep>,
+    #[serde(default)]
+    after: Vec<String>,
+    #[serde(default)]
+    after_any: Vec<String>,
+    #[serde(default)]
+    each: bool,
+    window: Option<u32>,
     #[serde(default)]
     request: Vec<RequestTable>,
 }
@@ -155,16 +168,19 @@ pub fn prepare_file(
     let target =
         job.map_or(Target::New(JobSpec { name: name.clone(), max_fails: file.max_fails }), Target::Open);
     let mut ids = Ids::new(&tables, path)?;
+    let mut graph = Graph::default();
     let mut found = PreparedFile {
         job: JobSpec { name, max_fails: file.max_fails },
         submits: Vec::with_capacity(tables.len()),
         warnings: Vec::new(),
     };
-    for (table, task) in tables {
+    for (table, mut task) in tables {
         let wrong =
             |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
         let is_array = table == "array";
         let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
+        let dependencies = task.dependencies().map_err(wrong)?;
+        let (name, deps) = (task.name.take(), std::mem::take(&mut task.deps));
         let spec = task.spec().map_err(wrong)?;
         check_lengths(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
         for warning in warnings(&spec, if is_array { ids.len() } else { 1 }) {
@@ -172,13 +188,22 @@ pub fn prepare_file(
                 found.warnings.push(warning);
             }
         }
+        if !is_array {
+            graph.add(ids.first().unwrap_or_default(), name, deps).map_err(wrong)?;
+        } else if name.is_some() || !deps.is_empty() {
+            return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
+        }
         found.submits.push(Submit {
             target: target.clone(),
             ids: TaskIds::Given(ids),
             entries,
+            dependencies: Arc::new(dependencies),
             spec: Arc::new(spec),
             submit_dir: submit_dir.to_vec(),
         });
+    }
+    if graph.has_edges() {
+        found.submits = graph.in_order(found.submits, job.is_some()).map_err(in_file)?;
     }
     Ok(found)
 }
@@ -230,10 +255,23 @@ impl Ids {
 }
 
 impl Task {
-    fn spec(self) -> Result<TaskSpec, String> {
-        if self.deps.as_ref().and_then(toml::Value::as_array).is_some_and(|deps| !deps.is_empty()) {
-            return Err("deps: dependencies between tasks are not there in this release".into());
+    fn dependencies(&self) -> Result<Dependencies, String> {
+        let list = |key: &str, texts: &[String]| -> Result<Vec<After>, String> {
+            texts.iter().map(|text| text.parse().map_err(|error| format!("{key}: {error}"))).collect()
+        };
+        if self.each && self.window.is_some() {
+            return Err("each is a window of 0; leave one of them out".into());
         }
+        let options = DependencyOptions {
+            after: list("after", &self.after)?,
+            after_any: list("after_any", &self.after_any)?,
+            each: self.each,
+            window: self.window,
+        };
+        options.dependencies().map_err(|_| "each and window need after or after_any".into())
+    }
+
+    fn spec(self) -> Result<TaskSpec, String> {
         if self.command.is_empty() {
             return Err("command: the list is empty".into());
         }

@@ -2,9 +2,11 @@
 //! turned into the model's [`Submit`](hq_model::Submit) in one place.
 
 mod checks;
+mod dependencies;
 mod directives;
 mod entries;
 mod error;
+mod graph;
 mod job;
 mod job_file;
 mod prepare;
@@ -13,6 +15,7 @@ mod task;
 pub mod values;
 mod warnings;
 
+pub use dependencies::DependencyOptions;
 pub use directives::{Directives, parse as parse_directives};
 pub use entries::{each_line, from_json};
 pub use error::OptionsError;

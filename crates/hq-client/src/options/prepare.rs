@@ -65,7 +65,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let wait = options.wait.over(script.directives.wait.clone());
     check(&common, &wait)?;
 
-    let CommonOptions { job, array, task } = common;
+    let CommonOptions { job, array, dependencies, task } = common;
     let (ids, entries) = task_ids(&array, around)?;
     let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
     let args = command(options.command.command, &script, &task.execution, around)?;
@@ -83,7 +83,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         None => Target::New(job.spec(&name)),
     };
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
-    let submit = Submit { target, ids, entries, spec: Arc::new(spec), submit_dir };
+    let dependencies = Arc::new(dependencies.dependencies()?);
+    let submit = Submit { target, ids, entries, dependencies, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
 }
 

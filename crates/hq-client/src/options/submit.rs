@@ -6,6 +6,7 @@ use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
 use hq_model::JobId;
 
+use super::dependencies::DependencyOptions;
 use super::job::{ArrayOptions, JobOptions, WaitOptions};
 use super::task::TaskOptions;
 
@@ -18,6 +19,9 @@ pub struct CommonOptions {
     /// Which tasks.
     #[command(flatten)]
     pub array: ArrayOptions,
+    /// What they wait for.
+    #[command(flatten)]
+    pub dependencies: DependencyOptions,
     /// What each task is.
     #[command(flatten)]
     pub task: TaskOptions,
@@ -28,6 +32,7 @@ impl CommonOptions {
         CommonOptions {
             job: self.job.over(script.job),
             array: self.array.over(script.array),
+            dependencies: self.dependencies.over(script.dependencies),
             task: self.task.over(script.task),
         }
     }

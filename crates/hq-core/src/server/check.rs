@@ -16,6 +16,7 @@ impl Server {
         self.each_task_is_in_one_set()?;
         self.running_tasks_are_leased()?;
         self.ready_tasks_are_queued()?;
+        self.blocked_tasks_wait_for_something()?;
         self.leases_are_held()?;
         self.promises_match_what_is_held()
     }
@@ -75,11 +76,33 @@ impl Server {
                     ready.union_with(queued);
                 }
             }
+            if let Some(blocked) = self.waits.blocked(*id) {
+                if ready.intersects(blocked) {
+                    return Err(format!("job {id}: {ready:?} can be placed, {blocked:?} wait for others"));
+                }
+                ready.union_with(blocked);
+            }
             if ready != job.queued {
                 return Err(format!(
                     "job {id}: {ready:?} can be placed or wait, {:?} are queued",
                     job.queued
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    fn blocked_tasks_wait_for_something(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            if job.submits.iter().all(|submit| submit.dependencies.is_empty()) {
+                continue;
+            }
+            for task in job.alive().iter() {
+                let waits = !self.unresolved(*id, task).is_empty();
+                if waits != self.waits.blocked(*id).is_some_and(|blocked| blocked.contains(task)) {
+                    let what = if waits { "does not wait for" } else { "waits for no more than" };
+                    return Err(format!("task {id}@{task} {what} {:?}", self.unresolved(*id, task)));
+                }
             }
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! Why a task waits, said of the present: what goes before it, and what each worker lacks.
 
 use hq_model::selector::Selector;
-use hq_model::{AmountRequest, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerResources, duration};
+use hq_model::{
+    AmountRequest, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerResources, duration,
+};
 
 use super::capacity::Needs;
 use super::live::{LiveWorker, choices};
@@ -9,7 +11,7 @@ use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
 use crate::client_messages::{ClientResponse, Reason, RequestError};
-use crate::limits::EXPLAINED_WORKERS_MAX;
+use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
 
 impl Server {
@@ -36,6 +38,9 @@ impl Server {
             (TaskState::Waiting, _, _, Some((at, _))) => {
                 everywhere(format!("it failed and is tried again in {}", duration::format(at.since(now))))
             }
+            (TaskState::Waiting, ..) if self.waits.blocked(id).is_some_and(|ids| ids.contains(task)) => {
+                self.dependency_reasons(id, task)
+            }
             (TaskState::Waiting, ..) => self.reasons(now, TemplateId { job: id, submit }, task),
             (TaskState::Running, Some(run), ..) => {
                 vec![Reason { worker: Some(run.worker), text: "it runs there".into() }]
@@ -43,6 +48,28 @@ impl Server {
             (ended, ..) => everywhere(format!("it does not wait: it is {ended}")),
         };
         Ok(ClientResponse::Explained { task: whole, state, reasons })
+    }
+
+    // Of a task that waits for others.
+    fn dependency_reasons(&self, id: JobId, task: TaskId) -> Vec<Reason> {
+        let mut texts = Vec::new();
+        for (job, open) in self.unresolved(id, task) {
+            for task in open.iter().take(NAMED_TASKS_MAX) {
+                let whole = TaskRef::new(job, task);
+                let runs = self.running.get(&job).is_some_and(|running| running.contains_key(&task));
+                let state = self.state.task_state(whole).map(|state| shown_state(state, runs));
+                let state = state.map_or_else(String::new, |state| format!(", which is {state}"));
+                texts.push(format!("it waits for task {whole}{state}"));
+            }
+            let more = open.len().saturating_sub(NAMED_TASKS_MAX as u64);
+            if more > 0 {
+                texts.push(format!("it waits for {more} more tasks of job {job}"));
+            }
+            if open.is_empty() {
+                texts.push(format!("it waits for job {job}, which is open; `hq job close {job}` closes it"));
+            }
+        }
+        texts.into_iter().map(|text| Reason { worker: None, text }).collect()
     }
 
     // Of a task that is ready and that nobody has.

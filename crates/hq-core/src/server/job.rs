@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use hq_model::job::Counters;
 use hq_model::{
-    ByteString, Entries, IdSet, Instance, JobSpec, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    ByteString, Dependencies, Entries, IdSet, Instance, JobSpec, TaskId, TaskSpec, TaskState, Timestamp,
+    Usage, WorkerId,
 };
 
 use crate::record::Failure;
@@ -73,6 +74,8 @@ pub struct SubmitState {
     pub ids: IdSet,
     /// Their entries in order of ids, or empty.
     pub entries: Entries,
+    /// What they wait for.
+    pub dependencies: Arc<Dependencies>,
     /// What they execute.
     pub task: Arc<TaskSpec>,
     /// Directory of the submitting process.

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
+use super::allocations::AllocLive;
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
 use super::state::State;
+use super::waits::Waits;
 use super::watch::Watches;
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
@@ -25,6 +27,8 @@ pub struct ServerOptions {
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,
+    /// Allocations stay in their batch systems when the server is stopped.
+    pub keep_allocations: bool,
     /// What `server info` shows of hosts, ports and paths.
     pub info: ServerInfo,
 }
@@ -35,6 +39,7 @@ impl Default for ServerOptions {
             idle_timeout: None,
             worker_grace: WORKER_GRACE,
             keep_jobs: Keep::default(),
+            keep_allocations: false,
             info: ServerInfo::default(),
         }
     }
@@ -47,6 +52,8 @@ pub struct Server {
     pub(super) state: State,
     /// Ready tasks: of the queued ones those that do not wait for a retry delay.
     pub(super) queue: Queue,
+    /// Tasks that wait for others.
+    pub(super) waits: Waits,
     /// Class of each submit with tasks that have not ended.
     pub(super) classes: BTreeMap<TemplateId, ClassId>,
     /// Connected workers and those that may come back.
@@ -67,6 +74,8 @@ pub struct Server {
     pub(super) touched: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     pub(super) ended: Ended,
+    /// What allocations need beyond the records.
+    pub(super) alloc: AllocLive,
 }
 
 /// A task that is reported as started.
@@ -90,6 +99,7 @@ impl Server {
             options,
             state: State::default(),
             queue: Queue::default(),
+            waits: Waits::default(),
             classes: BTreeMap::new(),
             live: BTreeMap::new(),
             worker_connections: BTreeMap::new(),
@@ -102,6 +112,7 @@ impl Server {
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
+            alloc: AllocLive::default(),
         }
     }
 
@@ -143,6 +154,12 @@ impl Server {
             for task in job.delayed.keys() {
                 ready.remove(*task);
             }
+            for submit in 0..job.submits.len() as u32 {
+                self.waits.add(&self.state, TemplateId { job: id, submit });
+            }
+            if let Some(blocked) = self.waits.blocked(id) {
+                ready.subtract(blocked);
+            }
             self.make_ready(id, &ready);
         }
         self.find_ended();
@@ -154,6 +171,7 @@ impl Server {
                 self.live.insert(*id, live);
             }
         }
+        self.start_allocating(now, effects);
     }
 
     /// Takes one input.
@@ -165,6 +183,7 @@ impl Server {
             Input::ClientGone { connection } => {
                 self.watches.forget_client(connection);
                 self.worker_waits.retain(|wait| wait.0 != connection);
+                self.alloc.forget_client(connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
@@ -178,6 +197,7 @@ impl Server {
                 self.options.info.journal_trouble = Some((since, error));
             }
             Input::JournalWorks => self.options.info.journal_trouble = None,
+            Input::Batch(report) => self.batch_reports(now, report, effects),
         }
     }
 
@@ -190,8 +210,11 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        self.resolve_dependencies(now, effects);
         if self.stopping.is_none() && !self.is_read_only() {
+            self.note_change();
             self.dispatch(now, effects);
+            self.allocate(now, effects);
         }
         self.note_ended();
         self.report_progress(now, effects);
@@ -207,12 +230,25 @@ impl Server {
         let lost = self.live.values().map(|worker| worker.lost_at).min();
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
-        [lost, delay, stop, self.watches.next_wakeup(), self.next_retirement()].into_iter().flatten().min()
+        let allocate = self.next_allocating();
+        let others = [self.watches.next_wakeup(), self.next_retirement(), allocate];
+        [lost, delay, stop].into_iter().chain(others).flatten().min()
     }
 
     /// Makes a change: applies it and has it written.
     pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
         self.state.apply(at, &record);
+        match &record {
+            Record::Finished { span, .. } => self.waits.note(span.job, &span.ids, TaskState::Finished),
+            Record::Failed { job, failure } => {
+                self.waits.note(*job, &IdSet::single(failure.task), TaskState::Failed);
+            }
+            Record::Canceled { job, ids, .. } => self.waits.note(*job, ids, TaskState::Canceled),
+            Record::Aborted { job, ids, .. } => self.waits.note(*job, ids, TaskState::Aborted),
+            Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
+            Record::JobForgotten { job } => self.waits.forget(*job),
+            _ => {}
+        }
         let job = match &record {
             Record::JobOpened { job, .. }
             | Record::Submitted { job, .. }
@@ -228,7 +264,8 @@ impl Server {
             | Record::ServerStarted { .. }
             | Record::WorkerJoined { .. }
             | Record::WorkerEnded { .. }
-            | Record::WorkerForgotten { .. } => None,
+            | Record::WorkerForgotten { .. }
+            | Record::Alloc(_) => None,
             Record::IdsGiven { .. }
             | Record::JobKept { .. }
             | Record::DetailKept { .. }
@@ -255,6 +292,7 @@ impl Server {
 
     /// Takes tasks out of the queue of ready ones, as far as they are in it.
     pub(super) fn make_unready(&mut self, id: JobId, ids: &IdSet) {
+        self.waits.unblock(id, ids);
         let Some(job) = self.state.jobs.get(&id) else { return };
         for (submit, ids) in job.by_submit(ids) {
             let template = TemplateId { job: id, submit };
@@ -306,6 +344,9 @@ impl Server {
                 }
             }
         }
+        if self.stopping.is_none() {
+            self.cancel_allocations(effects);
+        }
         let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
         stopping.asked_by.push((connection, request));
     }
@@ -316,7 +357,8 @@ impl Server {
     }
 
     fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let connected = self.live.values().any(|worker| worker.connection.is_some());
+        let connected =
+            self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }
@@ -378,6 +420,7 @@ impl Server {
                     effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
                 }
             },
+            ClientRequest::Alloc(body) => self.client_asks_alloc(now, connection, request, body, effects),
             ClientRequest::Events { follow, after } => {
                 order(connection, request, JournalOrder::Events { follow, after }, effects);
             }

@@ -1,7 +1,10 @@
 //! The server's state machine: what clients and workers say goes in, records, answers and messages come out.
 
+mod alloc_views;
+mod allocations;
 pub mod capacity;
 mod check;
+mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
@@ -15,6 +18,7 @@ mod retention;
 mod snapshot;
 pub mod state;
 mod views;
+mod waits;
 mod watch;
 mod workers;
 
@@ -26,6 +30,7 @@ pub use retention::Keep;
 
 use hq_model::{Timestamp, WorkerId};
 
+use crate::alloc::{BatchOrder, BatchReport};
 use crate::client_messages::{ClientRequest, ClientResponse};
 use crate::record::Record;
 use crate::worker_messages::{FromWorker, ToWorker};
@@ -74,6 +79,8 @@ pub enum Input {
     },
     /// It is written again, and nothing of before is lost.
     JournalWorks,
+    /// A batch system answered an order.
+    Batch(BatchReport),
 }
 
 /// What the server machine wants done, in this order.
@@ -126,6 +133,13 @@ pub enum Effect {
         request: u64,
         /// What.
         order: JournalOrder,
+    },
+    /// Have something done with a batch system, once the gate is passed; answered by [`Input::Batch`].
+    Batch {
+        /// What.
+        order: BatchOrder,
+        /// What has to be done before.
+        gate: Gate,
     },
     /// End the process, cleanly.
     Exit,

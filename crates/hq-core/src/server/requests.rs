@@ -10,7 +10,7 @@ use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::record::{Record, RequestKey};
-use crate::worker_messages::ToWorker;
+use crate::worker_messages::{TemplateId, ToWorker};
 
 impl Server {
     /// Handles a request that changes something; `None` when it does not.
@@ -77,17 +77,28 @@ impl Server {
             let (entries, tasks) = (submit.entries.len(), ids.len());
             return Err(RequestError::Invalid(format!("{entries} entries were given for {tasks} tasks.")));
         }
+        let dependencies = if submit.dependencies.is_empty() {
+            submit.dependencies.clone()
+        } else {
+            self.dependencies_of(job, &ids, &submit.dependencies)?.into()
+        };
         let record = Record::Submitted {
             job,
             key,
             spec,
             ids: ids.clone(),
             entries: submit.entries.clone(),
+            dependencies,
             task: submit.spec.clone(),
             submit_dir: submit.submit_dir.clone(),
         };
         self.record(now, record, effects);
-        self.make_ready(job, &ids);
+        let submits = self.state.jobs[&job].submits.len() as u32;
+        self.waits.add(&self.state, TemplateId { job, submit: submits - 1 });
+        match self.waits.blocked(job) {
+            Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
+            None => self.make_ready(job, &ids),
+        }
         let warnings = self.warnings(submit);
         Ok(ClientResponse::Submitted { job, ids, warnings })
     }

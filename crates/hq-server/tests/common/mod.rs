@@ -122,6 +122,7 @@ pub(crate) fn submit_of(count: u32, entries: Entries, spec: TaskSpec) -> Submit 
         target: Target::New(JobSpec { name: "job".to_owned(), max_fails: None }),
         ids: TaskIds::Given(IdSet::range(1, count)),
         entries,
+        dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/tmp".to_vec(),
     }
@@ -170,6 +171,7 @@ pub(crate) fn worker_config() -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(600),
         allocation: None,
+        origin: None,
         executor: Executor::Null,
         pid: 1,
     }

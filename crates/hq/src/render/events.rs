@@ -145,6 +145,10 @@ impl<W: Write> Events<W> {
                 self.line(at, "task-aborted", json!({ "job": job.0, "tasks": tasks(ids), "reason": reason }))
             }
             Record::JobKept { job, progress } => self.line(at, "job-progress", kept(*job, progress)),
+            Record::Alloc(record) => match super::alloc_events::event(record) {
+                Some((kind, event)) => self.line(at, kind, event),
+                None => Ok(()),
+            },
             Record::IdsGiven { .. } | Record::Answered { .. } => Ok(()),
         }
     }
@@ -239,6 +243,7 @@ mod tests {
                 spec: Some(JobSpec { name: "score".into(), max_fails: None }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
+                dependencies: Default::default(),
                 task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
                 submit_dir: b"/home".to_vec(),
             },

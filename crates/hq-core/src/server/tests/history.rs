@@ -8,6 +8,9 @@ use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use hq_model::dependency::{After, Condition, Edges, Mapping};
+
+use super::graphs::restarted;
 use super::*;
 use crate::server::Keep;
 
@@ -70,6 +73,8 @@ fn while_the_journal_cannot_be_written_nothing_changes_and_nothing_is_begun() {
 #[derive(Clone, Debug)]
 enum Deed {
     Submit { count: u32, max_fails: Option<u64>, crash_limit: CrashLimit },
+    After { job: u32, count: u32, any: bool, each: bool },
+    Graph(Vec<Vec<u32>>),
     Open,
     SubmitToLast(u32),
     Close,
@@ -92,6 +97,9 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         3 => (1..30u32, proptest::option::of(0..3u64), limit)
             .prop_map(|(count, max_fails, crash_limit)| Submit { count, max_fails, crash_limit }),
+        3 => (1..8u32, 1..30u32, any::<bool>(), any::<bool>())
+            .prop_map(|(job, count, any, each)| After { job, count, any, each }),
+        2 => vec(vec(0..20u32, 0..3), 1..20).prop_map(Graph),
         1 => Just(Open),
         1 => (1..9u32).prop_map(SubmitToLast),
         1 => Just(Close),
@@ -135,6 +143,27 @@ fn happens(world: &mut World, deed: Deed) {
                 spec.retry = Retry { max: 1, delay: Duration::from_secs(5), ..Retry::default() };
             });
         }
+        Deed::After { job, count, any, each } => {
+            let mut after: After = job.to_string().parse().expect("a job");
+            let mut count = count;
+            if any {
+                after.condition = Condition::AnyEnd;
+            }
+            if let (true, Some(job)) = (each, world.server.state().jobs.get(&JobId(job))) {
+                after.mapping = Mapping::Window(count % 3);
+                count = job.ids.len().max(1) as u32;
+            }
+            // Some of them are refused.
+            let _ = world.graph(count, vec![after], Edges::default());
+        }
+        Deed::Graph(lists) => {
+            let earlier = |(task, list): (usize, Vec<u32>)| -> Vec<TaskId> {
+                list.into_iter().filter(|other| *other < task as u32).map(TaskId).collect()
+            };
+            let count = lists.len() as u32;
+            let edges = Edges::new(lists.into_iter().enumerate().map(earlier)).expect("few");
+            world.graph(count, Vec::new(), edges).expect("accepted");
+        }
         Deed::Open => {
             world.key += 1;
             let spec = JobSpec { name: "open".into(), max_fails: None };
@@ -146,6 +175,7 @@ fn happens(world: &mut World, deed: Deed) {
                 target: Target::Open(world.server.state().last_job),
                 ids: TaskIds::Next(count),
                 entries: Entries::default(),
+                dependencies: Arc::default(),
                 spec: Arc::new(TaskSpec {
                     args: vec![b"x".to_vec()],
                     requests: vec![cpus(1)],
@@ -218,6 +248,11 @@ proptest! {
         let mut world = with(Keep { jobs, time: Some(Duration::from_secs(300)) });
         for deed in deeds {
             happens(&mut world, deed);
+        }
+        let again = restarted(&world.fold);
+        prop_assert_eq!(again.check(), Ok(()));
+        for id in world.fold.jobs.keys() {
+            prop_assert_eq!(again.waits.blocked(*id), world.server.waits.blocked(*id));
         }
     }
 }

@@ -1,0 +1,68 @@
+//! What the tasks of a submit wait for, as options.
+
+use clap::Args;
+use hq_model::Dependencies;
+use hq_model::dependency::{After, Condition, Edges, Mapping};
+
+use super::error::OptionsError;
+
+/// Tasks and jobs that go before.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Dependencies")]
+pub struct DependencyOptions {
+    /// Start when this job, or these tasks of it, have finished
+    ///
+    /// May be given several times. When one of them ends otherwise, the tasks that wait are aborted, and say
+    /// because of whom. A whole job has to be closed, too.
+    ///
+    /// Examples: `--after 3`, `--after 3@0-9,17`.
+    #[arg(long, value_name = "JOB[@TASKS]")]
+    pub after: Vec<After>,
+
+    /// Start when this job, or these tasks of it, have ended, whether with success or not
+    #[arg(long, value_name = "JOB[@TASKS]")]
+    pub after_any: Vec<After>,
+
+    /// Wait element by element: the first task for the first one of --after, the second for the second
+    ///
+    /// Both sides need as many tasks.
+    #[arg(long, conflicts_with = "window")]
+    pub each: bool,
+
+    /// Wait element by element, and for K neighbours on both sides
+    #[arg(long, value_name = "K")]
+    pub window: Option<u32>,
+}
+
+impl DependencyOptions {
+    pub(super) fn over(self, script: DependencyOptions) -> DependencyOptions {
+        let mapped = self.each || self.window.is_some();
+        DependencyOptions {
+            after: [script.after, self.after].concat(),
+            after_any: [script.after_any, self.after_any].concat(),
+            each: if mapped { self.each } else { script.each },
+            window: if mapped { self.window } else { script.window },
+        }
+    }
+
+    /// The dependencies described.
+    ///
+    /// # Errors
+    /// When tasks are to be mapped to nothing.
+    pub(super) fn dependencies(self) -> Result<Dependencies, OptionsError> {
+        let mapping = match (self.each, self.window) {
+            (false, None) => Mapping::All,
+            (true, _) => Mapping::Window(0),
+            (false, Some(size)) => Mapping::Window(size),
+        };
+        let with = |condition| move |after: After| After { condition, mapping, ..after };
+        let after = self.after.into_iter().map(with(Condition::Success));
+        let after: Vec<After> =
+            after.chain(self.after_any.into_iter().map(with(Condition::AnyEnd))).collect();
+        if after.is_empty() && mapping != Mapping::All {
+            let option = if self.each { "--each" } else { "--window" };
+            return Err(OptionsError::Needs(option, "--after or --after-any"));
+        }
+        Ok(Dependencies { after, edges: Edges::default() })
+    }
+}

@@ -1,0 +1,147 @@
+//! The graph of a job file: names are resolved, cycles are found, and the tasks are brought into an order in which each
+//! comes after those it waits for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hq_model::dependency::{Edges, find_cycle};
+use hq_model::job::TaskIds;
+use hq_model::{Dependencies, Entries, IdSet, Submit, TaskId};
+use serde::Deserialize;
+
+/// A task that another one of the file waits for.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Dep {
+    Id(u32),
+    Name(String),
+}
+
+/// The tasks of a file, in its order.
+#[derive(Default)]
+pub(super) struct Graph {
+    names: BTreeMap<String, TaskId>,
+    tasks: Vec<(TaskId, Vec<Dep>)>,
+}
+
+impl Graph {
+    /// Adds a task.
+    ///
+    /// # Errors
+    /// When its name is taken or empty.
+    pub(super) fn add(&mut self, id: TaskId, name: Option<String>, deps: Vec<Dep>) -> Result<(), String> {
+        if let Some(name) = name {
+            if name.is_empty() {
+                return Err("name is empty".into());
+            }
+            if let Some(other) = self.names.insert(name.clone(), id) {
+                return Err(format!("the name `{name}` is taken by task {other}"));
+            }
+        }
+        self.tasks.push((id, deps));
+        Ok(())
+    }
+
+    /// True when a task waits for another one.
+    pub(super) fn has_edges(&self) -> bool {
+        self.tasks.iter().any(|(_, deps)| !deps.is_empty())
+    }
+
+    /// The submits, one for each task in the order in which they were added, so that each comes after those it waits
+    /// for. Neighbours that differ only in what they wait for become one. With `is_open`, tasks may wait for others
+    /// that are in the job already.
+    ///
+    /// # Errors
+    /// When tasks wait for each other, or for tasks that are not there.
+    pub(super) fn in_order(self, submits: Vec<Submit>, is_open: bool) -> Result<Vec<Submit>, String> {
+        let places: BTreeMap<TaskId, usize> =
+            self.tasks.iter().enumerate().map(|(place, (id, _))| (*id, place)).collect();
+        let mut targets: Vec<Vec<TaskId>> = Vec::with_capacity(self.tasks.len());
+        let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
+        let mut open: Vec<usize> = Vec::with_capacity(self.tasks.len());
+        for (place, (id, deps)) in self.tasks.iter().enumerate() {
+            let invalid = |what: String| {
+                format!("Task {id} is part of dependency cycle or has an invalid dependencies: {what}")
+            };
+            let mut list: Vec<TaskId> = Vec::with_capacity(deps.len());
+            for dep in deps {
+                let target = match dep {
+                    Dep::Id(id) => TaskId(*id),
+                    Dep::Name(name) => *self
+                        .names
+                        .get(name)
+                        .ok_or_else(|| invalid(format!("no task of the file is named `{name}`")))?,
+                };
+                if !is_open && !places.contains_key(&target) {
+                    return Err(invalid(format!("there is no task {target} in the file")));
+                }
+                list.push(target);
+            }
+            list.sort_unstable();
+            list.dedup();
+            let inner = list.iter().filter_map(|target| places.get(target));
+            open.push(inner.clone().count());
+            inner.for_each(|target| waiting[*target].push(place));
+            targets.push(list);
+        }
+        let mut free: VecDeque<usize> = (0..open.len()).filter(|place| open[*place] == 0).collect();
+        let mut order = Vec::with_capacity(open.len());
+        while let Some(place) = free.pop_front() {
+            order.push(place);
+            for next in &waiting[place] {
+                open[*next] -= 1;
+                if open[*next] == 0 {
+                    free.push_back(*next);
+                }
+            }
+        }
+        if order.len() < self.tasks.len() {
+            return Err(cycle(&self.tasks, &targets));
+        }
+        Ok(merged(submits, &order, targets))
+    }
+}
+
+fn cycle(tasks: &[(TaskId, Vec<Dep>)], targets: &[Vec<TaskId>]) -> String {
+    let lists: BTreeMap<TaskId, &Vec<TaskId>> = tasks.iter().map(|task| task.0).zip(targets).collect();
+    let ids: IdSet = lists.keys().copied().collect();
+    let found = Edges::new(lists.into_values()).and_then(|edges| find_cycle(&ids, &edges));
+    let words: Vec<String> = found.iter().flatten().map(ToString::to_string).collect();
+    let first = words.first().cloned().unwrap_or_default();
+    format!("Task {first} is part of dependency cycle or has an invalid dependencies: {}", words.join(" -> "))
+}
+
+// The submits in that order; those that differ only in their edges become one as long as they are neighbours.
+fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) -> Vec<Submit> {
+    let mut submits: Vec<Option<Submit>> = submits.into_iter().map(Some).collect();
+    let mut found: Vec<(Submit, BTreeMap<TaskId, Vec<TaskId>>)> = Vec::new();
+    for place in order {
+        let Some(submit) = submits[*place].take() else { continue };
+        let TaskIds::Given(ids) = &submit.ids else { continue };
+        let list = std::mem::take(&mut targets[*place]);
+        let lists = ids.iter().map(|id| (id, list.clone()));
+        match found.last_mut().filter(|(last, _)| are_alike(last, &submit)) {
+            Some((_, last)) => last.extend(lists),
+            None => {
+                let lists = lists.collect();
+                found.push((submit, lists));
+            }
+        }
+    }
+    let whole = |(submit, lists): (Submit, BTreeMap<TaskId, Vec<TaskId>>)| {
+        let ids = TaskIds::Given(lists.keys().copied().collect());
+        // A file is far too short for more edges than can be counted.
+        let edges = Edges::new(lists.into_values()).unwrap_or_default();
+        let after = submit.dependencies.after.clone();
+        Submit { ids, dependencies: Arc::new(Dependencies { after, edges }), ..submit }
+    };
+    found.into_iter().map(whole).collect()
+}
+
+fn are_alike(one: &Submit, other: &Submit) -> bool {
+    let no_entries = Entries::default();
+    one.spec == other.spec
+        && one.dependencies.after == other.dependencies.after
+        && one.entries == no_entries
+        && other.entries == no_entries
+}

@@ -1,0 +1,432 @@
+//! Which tasks wait for others, and what the end of tasks makes ready or hopeless.
+//!
+//! Everything here can be told from the durable state and is made anew by a restart. A dependency of few on few is a
+//! list of edges, looked at when the one they lead from ends; one of many on many is a gate, which takes in the
+//! ends of tasks as intervals.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hq_model::dependency::{After, Condition, Mapping};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+
+use super::job::Job;
+use super::state::State;
+use crate::limits::EDGES_OF_DEPENDENCY_MAX;
+use crate::worker_messages::TemplateId;
+
+/// Tasks that wait for others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    // By the job that is waited for.
+    on: BTreeMap<JobId, Watched>,
+    // Those of each submit that are not open for all of it.
+    gates: BTreeMap<TemplateId, Vec<Gate>>,
+    // How many edges lead to a waiting task.
+    missing: BTreeMap<TaskRef, u32>,
+    // Queued tasks that are not ready because of others.
+    blocked: BTreeMap<JobId, IdSet>,
+    endings: VecDeque<Ending>,
+}
+
+/// Tasks of a job that ended and may be waited for; none when the job was closed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ending {
+    pub(super) job: JobId,
+    pub(super) ids: IdSet,
+    /// A terminal one.
+    pub(super) state: TaskState,
+}
+
+/// What an ending leads to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Tasks that wait for nothing any more.
+    pub(super) ready: BTreeMap<JobId, IdSet>,
+    /// Tasks that can never run, those that wait for others of them included.
+    pub(super) doomed: BTreeMap<JobId, IdSet>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    // The first edge from each task; the others follow in `edges`.
+    heads: BTreeMap<TaskId, u32>,
+    edges: Vec<Edge>,
+    gates: BTreeSet<TemplateId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    waiting: TaskRef,
+    condition: Condition,
+    next: u32,
+}
+
+const NO_EDGE: u32 = u32::MAX;
+
+// A dependency of the tasks of a submit on many.
+#[derive(Clone, Debug)]
+struct Gate {
+    after: After,
+    waiting: IdSet,
+    released: IdSet,
+    // Of a window: the places of those that have ended as wished. Else: the tasks that have not.
+    marks: IdSet,
+}
+
+impl Waits {
+    /// Takes in what a submit waits for; its tasks are in the state already.
+    pub(super) fn add(&mut self, state: &State, id: TemplateId) {
+        let Some(job) = state.jobs.get(&id.job) else { return };
+        let Some(submit) = job.submits.get(id.submit as usize).filter(|s| !s.dependencies.is_empty()) else {
+            return;
+        };
+        let waiting = submit.ids.intersection(&job.queued);
+        let mut hopeless: BTreeMap<(JobId, TaskState), IdSet> = BTreeMap::new();
+        let mut blocked = IdSet::new();
+        if !submit.dependencies.edges.is_empty() {
+            for (place, task) in submit.ids.iter().enumerate().filter(|(_, task)| waiting.contains(*task)) {
+                for target in submit.dependencies.edges.of(place) {
+                    let target = TaskRef::new(id.job, *target);
+                    let waiting = TaskRef::new(id.job, task);
+                    if self.add_edge(state, target, waiting, Condition::Success, &mut hopeless) {
+                        blocked.insert(task);
+                    }
+                }
+            }
+        }
+        let mut gates = Vec::new();
+        for after in &submit.dependencies.after {
+            match &after.tasks {
+                Some(tasks) if after.mapping == Mapping::All && are_few(tasks, &waiting) => {
+                    for (target, task) in
+                        tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
+                    {
+                        let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
+                        if self.add_edge(state, target, waiting, after.condition, &mut hopeless) {
+                            blocked.insert(task);
+                        }
+                    }
+                }
+                _ => gates.extend(Gate::new(state, after, &submit.ids, &mut hopeless)),
+            }
+        }
+        for gate in &gates {
+            blocked.union_with(&waiting.difference(&gate.released));
+            self.on.entry(gate.after.job).or_default().gates.insert(id);
+        }
+        if !gates.is_empty() {
+            self.gates.insert(id, gates);
+        }
+        if !blocked.is_empty() {
+            self.blocked.entry(id.job).or_default().union_with(&blocked);
+        }
+        // What can never run is found as if it had just been decided.
+        let endings = hopeless.into_iter().map(|((job, state), ids)| Ending { job, ids, state });
+        self.endings.extend(endings);
+    }
+
+    // False when the target has ended as wished.
+    fn add_edge(
+        &mut self,
+        state: &State,
+        target: TaskRef,
+        waiting: TaskRef,
+        condition: Condition,
+        hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
+    ) -> bool {
+        // A task that is forgotten has ended, and as wished: otherwise this one would have ended with it.
+        match state.task_state(target) {
+            None | Some(TaskState::Finished) => return false,
+            Some(TaskState::Waiting | TaskState::Running) => {}
+            Some(_) if condition == Condition::AnyEnd => return false,
+            Some(ended) => {
+                hopeless.entry((target.job, ended)).or_default().insert(target.task);
+            }
+        }
+        let watched = self.on.entry(target.job).or_default();
+        let Ok(index) = u32::try_from(watched.edges.len()) else { return false };
+        let next = watched.heads.insert(target.task, index).unwrap_or(NO_EDGE);
+        watched.edges.push(Edge { waiting, condition, next });
+        *self.missing.entry(waiting).or_default() += 1;
+        true
+    }
+
+    /// Those of a job's tasks that wait for others.
+    pub(super) fn blocked(&self, job: JobId) -> Option<&IdSet> {
+        self.blocked.get(&job)
+    }
+
+    /// Tasks do not wait any more, because they have ended.
+    pub(super) fn unblock(&mut self, job: JobId, ids: &IdSet) {
+        let Some(blocked) = self.blocked.get_mut(&job) else { return };
+        blocked.subtract(ids);
+        if blocked.is_empty() {
+            self.blocked.remove(&job);
+        }
+        for task in self.missing_among(job, ids).iter() {
+            self.missing.remove(&TaskRef::new(job, task));
+        }
+    }
+
+    /// Tasks ended; looked at by [`Waits::next_ending`].
+    pub(super) fn note(&mut self, job: JobId, ids: &IdSet, state: TaskState) {
+        if self.on.contains_key(&job) {
+            self.endings.push_back(Ending { job, ids: ids.clone(), state });
+        }
+    }
+
+    /// The next ending that was noted, with what it leads to. The tasks concerned do not wait any more.
+    pub(super) fn next_ending(&mut self, state: &State) -> Option<(Ending, Outcome)> {
+        let ending = self.endings.pop_front()?;
+        let mut outcome = Outcome::default();
+        let mut found = VecDeque::from([(ending.job, ending.ids.clone(), ending.state)]);
+        while let Some((job, ids, ended)) = found.pop_front() {
+            let (loosened, hopeless) = self.pass_on(state, job, &ids, ended);
+            for (job, ids) in loosened {
+                let ready = self.free(state, job, &ids);
+                if !ready.is_empty() {
+                    outcome.ready.entry(job).or_default().union_with(&ready);
+                }
+            }
+            for (job, ids) in hopeless {
+                let Some(blocked) = self.blocked.get(&job) else { continue };
+                let ids = ids.intersection(blocked);
+                if !ids.is_empty() {
+                    self.unblock(job, &ids);
+                    outcome.doomed.entry(job).or_default().union_with(&ids);
+                    found.push_back((job, ids, TaskState::Aborted));
+                }
+            }
+        }
+        Some((ending, outcome))
+    }
+
+    /// A job is not known any more.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.on.remove(&job);
+        self.blocked.remove(&job);
+        let of_job = super::requests::templates_of(job);
+        let gates: Vec<TemplateId> = self.gates.range(of_job).map(|gate| *gate.0).collect();
+        for id in gates {
+            for gate in self.gates.remove(&id).unwrap_or_default() {
+                if let Some(watched) = self.on.get_mut(&gate.after.job) {
+                    watched.gates.remove(&id);
+                }
+            }
+        }
+    }
+
+    // What ends of tasks of a job mean for those that wait directly: those for which something was resolved, and those
+    // that can never run.
+    fn pass_on(&mut self, state: &State, job: JobId, ids: &IdSet, ended: TaskState) -> (Tasks, Tasks) {
+        let (mut loosened, mut hopeless) = (Tasks::new(), Tasks::new());
+        let Some(watched) = self.on.get_mut(&job) else { return (loosened, hopeless) };
+        for range in ids.ranges() {
+            let bounds = TaskId(*range.start())..=TaskId(*range.end());
+            let heads: Vec<(TaskId, u32)> =
+                watched.heads.range(bounds).map(|(t, head)| (*t, *head)).collect();
+            for (task, mut next) in heads {
+                watched.heads.remove(&task);
+                while let Some(edge) = watched.edges.get(next as usize) {
+                    next = edge.next;
+                    let TaskRef { job, task } = edge.waiting;
+                    if ended != TaskState::Finished && edge.condition == Condition::Success {
+                        hopeless.entry(job).or_default().insert(task);
+                        continue;
+                    }
+                    let Some(missing) = self.missing.get_mut(&edge.waiting) else { continue };
+                    *missing -= 1;
+                    if *missing == 0 {
+                        self.missing.remove(&edge.waiting);
+                        loosened.entry(job).or_default().insert(task);
+                    }
+                }
+            }
+        }
+        if watched.heads.is_empty() {
+            watched.edges = Vec::new();
+        }
+        let mut passed = Vec::new();
+        for id in &watched.gates {
+            let gates = self.gates.get_mut(id).into_iter().flatten();
+            let mut is_watching = false;
+            for gate in gates.filter(|gate| gate.after.job == job) {
+                let (released, doomed) = gate.take(state.jobs.get(&job), ids, ended);
+                is_watching |= gate.released.len() < gate.waiting.len();
+                if !released.is_empty() {
+                    loosened.entry(id.job).or_default().union_with(&released);
+                }
+                if !doomed.is_empty() {
+                    hopeless.entry(id.job).or_default().union_with(&doomed);
+                }
+            }
+            if !is_watching {
+                passed.push(*id);
+            }
+        }
+        for id in passed {
+            watched.gates.remove(&id);
+            if self.gates.get(&id).is_some_and(|gates| gates.iter().all(Gate::is_open)) {
+                self.gates.remove(&id);
+            }
+        }
+        if watched.heads.is_empty() && watched.gates.is_empty() {
+            self.on.remove(&job);
+        }
+        (loosened, hopeless)
+    }
+
+    // Those of the blocked tasks `ids` of a job that nothing holds back now. They are not blocked any more.
+    fn free(&mut self, state: &State, id: JobId, ids: &IdSet) -> IdSet {
+        let (Some(blocked), Some(job)) = (self.blocked.get(&id), state.jobs.get(&id)) else {
+            return IdSet::new();
+        };
+        let mut free = ids.intersection(blocked);
+        if self.gates.range(super::requests::templates_of(id)).next().is_some() {
+            for (submit, part) in job.by_submit(&free) {
+                for gate in self.gates.get(&TemplateId { job: id, submit }).into_iter().flatten() {
+                    free.subtract(&part.difference(&gate.released));
+                }
+            }
+        }
+        free.subtract(&self.missing_among(id, &free));
+        if let Some(blocked) = self.blocked.get_mut(&id) {
+            blocked.subtract(&free);
+            if blocked.is_empty() {
+                self.blocked.remove(&id);
+            }
+        }
+        free
+    }
+
+    fn missing_among(&self, job: JobId, ids: &IdSet) -> IdSet {
+        let mut found = IdSet::new();
+        if !self.missing.is_empty() {
+            for range in ids.ranges() {
+                let bounds =
+                    TaskRef::new(job, TaskId(*range.start()))..=TaskRef::new(job, TaskId(*range.end()));
+                for (task, _) in self.missing.range(bounds) {
+                    found.insert(task.task);
+                }
+            }
+        }
+        found
+    }
+}
+
+type Tasks = BTreeMap<JobId, IdSet>;
+
+fn are_few(tasks: &IdSet, waiting: &IdSet) -> bool {
+    tasks.len().saturating_mul(waiting.len()) <= EDGES_OF_DEPENDENCY_MAX
+}
+
+impl Gate {
+    // `None` when it is open for all already.
+    fn new(
+        state: &State,
+        after: &After,
+        waiting: &IdSet,
+        hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
+    ) -> Option<Gate> {
+        // A job that is forgotten has ended as wished: otherwise the tasks that wait would have ended with it.
+        let job = state.jobs.get(&after.job)?;
+        let tasks = after.tasks.as_ref().unwrap_or(&job.ids);
+        let marks = if after.mapping == Mapping::All { tasks.clone() } else { IdSet::new() };
+        let mut gate = Gate { after: after.clone(), waiting: waiting.clone(), released: IdSet::new(), marks };
+        gate.take(Some(job), &job.finished, TaskState::Finished);
+        let others = [
+            (TaskState::Failed, &job.failed),
+            (TaskState::Canceled, &job.canceled),
+            (TaskState::Aborted, &job.aborted),
+        ];
+        for (ended, ids) in others {
+            let ids = ids.intersection(tasks);
+            if after.condition == Condition::AnyEnd {
+                gate.take(Some(job), &ids, ended);
+            } else if !ids.is_empty() {
+                hopeless.entry((after.job, ended)).or_default().union_with(&ids);
+            }
+        }
+        (!gate.is_open()).then_some(gate)
+    }
+
+    fn is_open(&self) -> bool {
+        self.released.len() == self.waiting.len()
+    }
+
+    // Takes in ends of tasks of its job, which is `None` once forgotten. Returns the tasks that it lets pass from now on, and those that it never will.
+    fn take(&mut self, job: Option<&Job>, ids: &IdSet, ended: TaskState) -> (IdSet, IdSet) {
+        let some;
+        let ids = match &self.after.tasks {
+            Some(tasks) => {
+                some = ids.intersection(tasks);
+                &some
+            }
+            None => ids,
+        };
+        let failed = ended != TaskState::Finished && self.after.condition == Condition::Success;
+        let mut passing = match (self.after.mapping, failed) {
+            (Mapping::All, true) if ids.is_empty() => return Default::default(),
+            (Mapping::All, true) => return (IdSet::new(), self.waiting.clone()),
+            (Mapping::All, false) => {
+                self.marks.subtract(ids);
+                let is_open = match self.after.tasks {
+                    Some(_) => self.marks.is_empty(),
+                    // Of all that ended at once, this may be the first to be heard of.
+                    None => job.is_none_or(|job| self.is_over(job)),
+                };
+                if is_open { self.waiting.clone() } else { IdSet::new() }
+            }
+            (Mapping::Window(size), true) => return (IdSet::new(), self.around(ids, size)),
+            (Mapping::Window(size), false) => self.windows(ids, size),
+        };
+        passing.subtract(&self.released);
+        self.released.union_with(&passing);
+        (passing, IdSet::new())
+    }
+
+    fn is_over(&self, job: &Job) -> bool {
+        let is_success = job.finished.len() == job.ids.len();
+        job.has_ended() && (is_success || self.after.condition == Condition::AnyEnd)
+    }
+
+    // The places of a range of the tasks waited for: neighbours there, too, as all of them are waited for.
+    fn places(&self, range: &std::ops::RangeInclusive<u32>) -> Option<(u64, u64)> {
+        let first = self.after.tasks.as_ref()?.rank(TaskId(*range.start()))?;
+        Some((first, first + u64::from(range.end() - range.start())))
+    }
+
+    // Those whose windows hold one of `ids`.
+    fn around(&self, ids: &IdSet, size: u32) -> IdSet {
+        let mut found = IdSet::new();
+        for (first, last) in ids.ranges().filter_map(|range| self.places(&range)) {
+            let size = u64::from(size);
+            found.union_with(&self.waiting.slice(first.saturating_sub(size), last.saturating_add(size)));
+        }
+        found
+    }
+
+    // Those whose windows are complete, some of them because of `ids`.
+    fn windows(&mut self, ids: &IdSet, size: u32) -> IdSet {
+        let mut found = IdSet::new();
+        let end = self.waiting.len().saturating_sub(1);
+        for range in ids.ranges() {
+            let Some((first, last)) = self.places(&range) else { continue };
+            // A place is less than the number of task ids there are.
+            self.marks.insert_range(first as u32, last as u32);
+            let Some(around) = self.marks.range_around(TaskId(first as u32)) else { continue };
+            let (start, stop) = (u64::from(*around.start()), u64::from(*around.end()));
+            let from = if start == 0 { 0 } else { start + u64::from(size) };
+            let to = if stop >= end { Some(end) } else { stop.checked_sub(u64::from(size)) };
+            if let Some(to) = to.filter(|to| from <= *to) {
+                // Only what is near the new ones can be new.
+                let from = from.max(first.saturating_sub(u64::from(size)));
+                let to = to.min(last.saturating_add(u64::from(size)));
+                if from <= to {
+                    found.union_with(&self.waiting.slice(from, to));
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,226 @@
+//! What tasks wait for before they may start.
+//!
+//! Arrays wait for arrays as wholes or element by element, at the cost of an interval; single tasks wait for single
+//! tasks, at the cost of an edge.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::idset::IdSetError;
+use crate::{IdSet, JobId, TaskId};
+
+/// All that the tasks of one submit wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// What all of them wait for, or each for its part of it.
+    pub after: Vec<After>,
+    /// What each of them waits for in its own job.
+    pub edges: Edges,
+}
+
+impl Dependencies {
+    /// True when the tasks wait for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.after.is_empty() && self.edges.is_empty()
+    }
+}
+
+/// Tasks that others wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct After {
+    /// Their job.
+    pub job: JobId,
+    /// Which of it; `None` for the whole job, which has to be closed, too.
+    pub tasks: Option<IdSet>,
+    /// How they must end.
+    pub condition: Condition,
+    /// Who of the waiting tasks waits for which of them.
+    pub mapping: Mapping,
+}
+
+/// How a task must end for those that wait for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// With success; when it ends otherwise, those that wait are aborted.
+    #[default]
+    Success,
+    /// In any way.
+    AnyEnd,
+}
+
+/// Who of the waiting tasks waits for which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mapping {
+    /// Each for all.
+    #[default]
+    All,
+    /// The element at place `i` for those at the places from `i - K` to `i + K`, as far as there are; both sides have
+    /// equally many tasks. With 0, element after element.
+    Window(u32),
+}
+
+/// Single dependencies in one job: for each task of a submit, in order of ids, a list of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    // Where the list of each task ends in `targets`; empty when there is no edge.
+    ends: Vec<u32>,
+    targets: Vec<TaskId>,
+}
+
+impl Edges {
+    /// The lists of all tasks of a submit, in order of ids. `None` when there are more than 4 294 967 295 edges.
+    pub fn new<L: AsRef<[TaskId]>>(lists: impl IntoIterator<Item = L>) -> Option<Edges> {
+        let mut edges = Edges::default();
+        for list in lists {
+            edges.targets.extend_from_slice(list.as_ref());
+            edges.ends.push(u32::try_from(edges.targets.len()).ok()?);
+        }
+        Some(if edges.targets.is_empty() { Edges::default() } else { edges })
+    }
+
+    /// Number of tasks whose lists are given; 0 when there is no edge.
+    pub fn lists(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True when there is no edge.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// Number of edges.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// What the task at a place in its submit waits for.
+    pub fn of(&self, place: usize) -> &[TaskId] {
+        let Some(&end) = self.ends.get(place) else { return &[] };
+        let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.targets[start as usize..end as usize]
+    }
+
+    /// The lists, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[TaskId]> {
+        (0..self.ends.len()).map(|place| self.of(place))
+    }
+
+    /// All targets, list after list.
+    pub fn targets(&self) -> &[TaskId] {
+        &self.targets
+    }
+}
+
+/// A text that names no job and no tasks to wait for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AfterError {
+    /// The job is missing or no number.
+    #[error("`{0}` is not JOB or JOB@TASKS, such as 3, 3@7 or 3@1-10,20")]
+    Job(String),
+    /// The tasks are no ids.
+    #[error("invalid tasks in `{0}`: {1}")]
+    Tasks(String, IdSetError),
+}
+
+/// Reads `JOB` and `JOB@TASKS`, as tasks that must end with success and that everyone waits for.
+impl FromStr for After {
+    type Err = AfterError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (job, tasks) = match text.split_once('@') {
+            Some((job, tasks)) => (job, Some(tasks)),
+            None => (text, None),
+        };
+        let bad = |_| AfterError::Job(text.into());
+        let job = JobId(job.trim().parse().map_err(bad)?);
+        let tasks = tasks.map(str::parse).transpose();
+        let tasks = tasks.map_err(|error| AfterError::Tasks(text.into(), error))?;
+        Ok(After { job, tasks, condition: Condition::default(), mapping: Mapping::default() })
+    }
+}
+
+impl fmt::Display for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tasks {
+            None => write!(f, "{}", self.job),
+            Some(tasks) => write!(f, "{}@{tasks}", self.job),
+        }
+    }
+}
+
+/// A cycle among tasks and what they wait for, beginning and ending with the same task.
+pub fn find_cycle(ids: &IdSet, edges: &Edges) -> Option<Vec<TaskId>> {
+    let tasks: Vec<TaskId> = ids.iter().collect();
+    let place = |task: &TaskId| tasks.binary_search(task).ok();
+    // How many of what it waits for is not yet known to be free of cycles.
+    let mut open: Vec<u32> = Vec::with_capacity(tasks.len());
+    let mut waiting: Vec<Vec<u32>> = vec![Vec::new(); tasks.len()];
+    for (from, list) in edges.iter().enumerate() {
+        let inner = list.iter().filter_map(place);
+        let mut count = 0;
+        for to in inner {
+            waiting[to].push(from as u32);
+            count += 1;
+        }
+        open.push(count);
+    }
+    let mut free: VecDeque<usize> = (0..open.len()).filter(|at| open[*at] == 0).collect();
+    while let Some(at) = free.pop_front() {
+        for from in std::mem::take(&mut waiting[at]) {
+            open[from as usize] -= 1;
+            if open[from as usize] == 0 {
+                free.push_back(from as usize);
+            }
+        }
+    }
+    // Each of the rest waits for another of the rest: going on from one to the next comes back at last.
+    let mut at = open.iter().position(|count| *count > 0)?;
+    let mut seen = vec![None; tasks.len()];
+    let mut path = Vec::new();
+    while seen[at].is_none() {
+        seen[at] = Some(path.len());
+        path.push(tasks[at]);
+        at = edges.of(at).iter().filter_map(place).find(|to| open[*to] > 0)?;
+    }
+    let mut cycle = path.split_off(seen[at]?);
+    cycle.push(tasks[at]);
+    Some(cycle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_and_tasks_are_read_and_printed() {
+        for text in ["3", "3@7", "3@1-10,20"] {
+            assert_eq!(text.parse::<After>().map(|after| after.to_string()), Ok(text.into()));
+        }
+        for text in ["", "x", "@3", "3@", "3@x", "3@5-1", "-1"] {
+            assert!(text.parse::<After>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn edges_are_lists() {
+        let edges = Edges::new([vec![], vec![TaskId(1), TaskId(2)], vec![TaskId(1)]]).expect("few");
+        assert_eq!((edges.lists(), edges.len()), (3, 3));
+        assert_eq!((edges.of(0), edges.of(2), edges.of(3)), (&[][..], &[TaskId(1)][..], &[][..]));
+        assert!(Edges::new([vec![], vec![]]).expect("few").is_empty());
+    }
+
+    #[test]
+    fn cycles_are_found() {
+        let tasks = |ids: &[u32]| ids.iter().copied().map(TaskId).collect::<Vec<_>>();
+        let ids = IdSet::range(5, 9);
+        let chain =
+            Edges::new([tasks(&[6]), tasks(&[7]), tasks(&[1]), tasks(&[5]), tasks(&[])]).expect("few");
+        assert_eq!(find_cycle(&ids, &chain), None);
+        let cycle =
+            Edges::new([tasks(&[6]), tasks(&[7]), tasks(&[6]), tasks(&[5]), tasks(&[])]).expect("few");
+        assert_eq!(find_cycle(&ids, &cycle), Some(tasks(&[6, 7, 6])));
+        let own = Edges::new([tasks(&[]), tasks(&[6])]).expect("few");
+        assert_eq!(find_cycle(&IdSet::range(5, 6), &own), Some(tasks(&[6, 6])));
+    }
+}

@@ -1,0 +1,69 @@
+//! What tasks wait for, on the wire and in the journal.
+
+use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping};
+use hq_model::{JobId, TaskId};
+
+use crate::ProtoError;
+use crate::error::rule;
+use crate::generated as form;
+use crate::idset;
+use crate::wire::{Wire, list_from_wire, list_to_wire};
+
+/// The form of dependencies; none when there are none.
+pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::Dependencies> {
+    if dependencies.is_empty() {
+        return None;
+    }
+    let edges = &dependencies.edges;
+    Some(form::Dependencies {
+        after: list_to_wire(&dependencies.after),
+        counts: edges.iter().map(|list| list.len() as u32).collect(),
+        targets: edges.targets().iter().map(|task| task.0).collect(),
+    })
+}
+
+/// The dependencies in their form.
+pub(crate) fn dependencies_from_wire(
+    dependencies: Option<form::Dependencies>,
+) -> Result<Dependencies, ProtoError> {
+    let Some(form::Dependencies { after, counts, targets }) = dependencies else {
+        return Ok(Dependencies::default());
+    };
+    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    rule("dependencies of tasks", total == targets.len() as u64, "must be as many as are counted")?;
+    let mut rest = &targets[..];
+    let lists = counts.iter().map(|&count| {
+        let (list, others) = rest.split_at(count as usize);
+        rest = others;
+        list.iter().map(|&task| TaskId(task)).collect::<Vec<_>>()
+    });
+    let edges = Edges::new(lists);
+    rule("dependencies of tasks", edges.is_some(), "must be countable")?;
+    Ok(Dependencies { after: list_from_wire(after)?, edges: edges.unwrap_or_default() })
+}
+
+impl Wire for After {
+    type Form = form::After;
+
+    fn to_wire(&self) -> form::After {
+        form::After {
+            job: self.job.0,
+            tasks: self.tasks.as_ref().map(Wire::to_wire),
+            any_end: self.condition == Condition::AnyEnd,
+            window: match self.mapping {
+                Mapping::All => None,
+                Mapping::Window(size) => Some(size),
+            },
+        }
+    }
+
+    fn from_wire(after: form::After) -> Result<After, ProtoError> {
+        let tasks = after.tasks.map(|tasks| idset::some_from_wire("tasks waited for", &tasks.ranges));
+        Ok(After {
+            job: JobId(after.job),
+            tasks: tasks.transpose()?,
+            condition: if after.any_end { Condition::AnyEnd } else { Condition::Success },
+            mapping: after.window.map_or(Mapping::All, Mapping::Window),
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! A task starts only after every task that it waits for has succeeded: told from what workers say of them,
+//! not from what the server believes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hq_core::record::Record;
+use hq_core::server::Effect;
+use hq_core::worker_messages::FromWorker;
+use hq_model::dependency::{Condition, Dependencies, Mapping};
+use hq_model::{IdSet, JobId, TaskRef};
+
+/// What was submitted, and which tasks workers have finished.
+#[derive(Debug, Default)]
+pub struct Order {
+    submits: BTreeMap<JobId, Vec<(IdSet, Arc<Dependencies>)>>,
+    succeeded: BTreeMap<JobId, IdSet>,
+}
+
+impl Order {
+    /// A server accepts submits.
+    pub fn persisted(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Persist { record, .. } = effect else { continue };
+            // A machine that crashed forgot what was not synced: its ids are given again.
+            if let Record::JobOpened { job, .. } | Record::Submitted { job, spec: Some(_), .. } = record {
+                self.submits.remove(job);
+                self.succeeded.remove(job);
+            }
+            if let Record::Submitted { job, ids, dependencies, .. } = record {
+                self.submits.entry(*job).or_default().push((ids.clone(), dependencies.clone()));
+            }
+        }
+    }
+
+    /// A worker says how tasks ended.
+    pub fn reported(&mut self, message: &FromWorker) {
+        let FromWorker::Report(report) = message else { return };
+        for span in &report.finished {
+            self.succeeded.entry(span.job).or_default().union_with(&span.ids);
+        }
+    }
+
+    /// A process for a task was started.
+    ///
+    /// # Errors
+    /// When a task that it waits for has not succeeded.
+    pub fn started(&self, task: TaskRef) -> Result<(), String> {
+        let submits = self.submits.get(&task.job).into_iter().flatten();
+        for (ids, dependencies) in submits.filter(|submit| submit.0.contains(task.task)) {
+            let place = ids.rank(task.task).unwrap_or(0);
+            for target in dependencies.edges.of(place as usize) {
+                self.demand(task, TaskRef::new(task.job, *target))?;
+            }
+            for after in dependencies.after.iter().filter(|after| after.condition == Condition::Success) {
+                let Some(tasks) = &after.tasks else { continue };
+                let tasks = match after.mapping {
+                    Mapping::All => tasks.clone(),
+                    Mapping::Window(size) => {
+                        tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
+                    }
+                };
+                for target in tasks.iter() {
+                    self.demand(task, TaskRef::new(after.job, target))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn demand(&self, task: TaskRef, target: TaskRef) -> Result<(), String> {
+        match self.succeeded.get(&target.job) {
+            Some(succeeded) if succeeded.contains(target.task) => Ok(()),
+            _ => Err(format!("task {task} was started, and {target}, for which it waits, has not succeeded")),
+        }
+    }
+}
