@@ -1,5 +1,7 @@
 //! Against a real Slurm in a directory (`tests/slurm/`). Left out where Slurm is not installed.
 
+#[path = "../../../tests/slurm/cluster.rs"]
+mod cluster;
 mod common;
 
 use std::collections::BTreeMap;
@@ -7,64 +9,21 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use cluster::Slurm;
 use common::{Lab, until};
 use hq_batch::{AllocationRequest, BatchError, BatchState, Manager};
 
-/// A cluster that ends with this process.
-struct Slurm {
-    dir: PathBuf,
+fn manager(slurm: &Slurm) -> Manager {
+    let manager = Manager::find("slurm", Path::new("/nonexistent")).expect("built in");
+    manager.with_environment(variables(slurm))
 }
 
-impl Slurm {
-    /// None, with a line that says so, where Slurm is not installed.
-    fn start(options: &[&str]) -> Option<Slurm> {
-        if !["slurmctld", "slurmd", "sbatch", "python3"].iter().all(|program| common::is_installed(program)) {
-            common::left_out("the tests against Slurm: install slurm-wlm and python3");
-            return None;
-        }
-        let dir = tempfile::Builder::new().prefix("hq-slurm").tempdir().expect("a directory").keep();
-        let owner = std::process::id().to_string();
-        let slurm = Slurm { dir };
-        slurm.tell("up", &[&["--owner", &owner][..], options].concat());
-        Some(slurm)
-    }
-
-    fn tell(&self, verb: &str, args: &[&str]) {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster.py");
-        let output = Command::new("python3")
-            .arg(script)
-            .arg(verb)
-            .arg(&self.dir)
-            .args(args)
-            .output()
-            .expect("python3");
-        assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn variables(&self) -> Vec<(OsString, OsString)> {
-        // As the cluster itself says it: its directory may be reached by a shorter name.
-        let text = fs::read_to_string(self.dir.join("env.sh")).expect("it is up");
-        let conf = text.trim().trim_start_matches("export SLURM_CONF='").trim_end_matches('\'').to_owned();
-        vec![("SLURM_CONF".into(), conf.into())]
-    }
-
-    fn manager(&self) -> Manager {
-        Manager::find("slurm", Path::new("/nonexistent"))
-            .expect("built in")
-            .with_environment(self.variables())
-    }
-
-    /// A command of Slurm, with what it prints.
-    fn command(&self, program: &str, args: &[&str]) -> String {
-        let output = Command::new(program).args(args).envs(self.variables()).output().expect("it runs");
-        assert!(output.status.success(), "{program} {args:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    }
+fn variables(slurm: &Slurm) -> Vec<(OsString, OsString)> {
+    vec![("SLURM_CONF".into(), slurm.conf().into())]
 }
 
 /// The cluster that most tests share.
@@ -84,7 +43,7 @@ fn reaches(manager: &Manager, id: &str, wanted: &BatchState) {
 #[test]
 fn a_held_job_waits_is_found_again_and_is_cancelled() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let request = AllocationRequest { hold: true, ..lab.request("held", "true") };
     let id = manager.submit(&request).expect("it is taken");
     assert_eq!(state(&manager, &id), Some(BatchState::Held));
@@ -111,7 +70,7 @@ fn a_held_job_waits_is_found_again_and_is_cancelled() {
 #[test]
 fn workers_run_on_each_node_with_their_arguments() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let odd: Vec<OsString> =
         vec!["it's".into(), "\"$HOME\"\n".into(), OsString::from_vec(vec![0xff, b'*']), OsString::new()];
     let mut request = AllocationRequest {
@@ -142,7 +101,7 @@ fn workers_run_on_each_node_with_their_arguments() {
 #[test]
 fn a_directory_may_have_any_name() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let request = AllocationRequest {
         directory: lab.dir().join("a %j\\'\"b"),
         ..lab.request("dir", "echo \"said $1\"")
@@ -155,7 +114,7 @@ fn a_directory_may_have_any_name() {
 #[test]
 fn a_worker_that_fails_is_a_failed_job_and_stops_all_the_same() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let request = AllocationRequest {
         stop_command: Some(format!("echo >'{}'/stop.1", lab.dir().display())),
         ..lab.request("fails", "exit 7")
@@ -169,7 +128,7 @@ fn a_worker_that_fails_is_a_failed_job_and_stops_all_the_same() {
 #[test]
 fn cancelling_lets_workers_end_by_themselves_and_stop() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     for workers in [1, 2] {
         let worker = r#"trap 'read -t 0.5 <>"$LAB/never"; echo >"$LAB/term.$SLURM_JOB_NUM_NODES.${SLURM_PROCID-0}"; exit 0' TERM
             echo >"$LAB/up.$SLURM_JOB_NUM_NODES.${SLURM_PROCID-0}"; while :; do read -t 1 <>"$LAB/never"; done"#;
@@ -195,7 +154,7 @@ fn cancelling_lets_workers_end_by_themselves_and_stop() {
 #[test]
 fn what_slurm_refuses_is_said_in_its_words() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let check = |args: &[&str], minutes: u64, words: &str| {
         let request = AllocationRequest {
             manager_args: args.iter().map(OsString::from).collect(),
@@ -221,7 +180,7 @@ fn what_slurm_refuses_is_said_in_its_words() {
 #[test]
 fn a_chained_job_waits_and_states_come_in_bulk() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let first = lab.request("first", r#"echo >"$LAB/up.1"; read -r <>"$LAB/never""#);
     let first = manager.submit(&first).expect("it is taken");
     let second = AllocationRequest { after: Some(first.clone()), ..lab.request("second", "true") };
@@ -242,7 +201,7 @@ fn a_chained_job_waits_and_states_come_in_bulk() {
 #[test]
 fn a_partition_that_is_down_keeps_jobs_waiting_with_its_reason() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     let request =
         AllocationRequest { manager_args: vec!["--partition=down".into()], ..lab.request("down", "true") };
     let id = manager.submit(&request).expect("it is taken");
@@ -257,7 +216,7 @@ fn a_partition_that_is_down_keeps_jobs_waiting_with_its_reason() {
 #[test]
 fn nodes_are_described_before_the_first_job() {
     let Some(slurm) = &*SHARED else { return };
-    let manager = slurm.manager();
+    let manager = manager(slurm);
     let shown = |args: &[&str]| {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         manager.node_shape(&args).map(|shape| {
@@ -277,7 +236,7 @@ fn nodes_are_described_before_the_first_job() {
 #[test]
 fn a_lost_node_is_told_from_a_failure() {
     let Some(slurm) = &*SHARED else { return };
-    let (manager, lab) = (slurm.manager(), Lab::new());
+    let (manager, lab) = (manager(slurm), Lab::new());
     // The only node of its partition, so that no other test is disturbed.
     let request = AllocationRequest {
         manager_args: vec!["--partition=gpu".into()],
@@ -293,15 +252,15 @@ fn a_lost_node_is_told_from_a_failure() {
 fn a_controller_that_is_gone_is_waited_for_only_so_long() {
     let Some(slurm) = Slurm::start(&["--nodes", "1", "--gpu-nodes", "0"]) else { return };
     let lab = Lab::new();
-    let id = slurm.manager().submit(&lab.request("before", "true")).expect("it is taken");
+    let id = manager(&slurm).submit(&lab.request("before", "true")).expect("it is taken");
     slurm.tell("crash", &["head"]);
-    let hasty = slurm.manager().with_time_limit(Duration::from_secs(1));
+    let hasty = manager(&slurm).with_time_limit(Duration::from_secs(1));
     let error = hasty.states(std::slice::from_ref(&id)).expect_err("nobody answers");
     assert!(matches!(error, BatchError::TimedOut { .. }), "{error}");
     let error = hasty.submit(&lab.request("meanwhile", "true")).expect_err("nobody answers");
     assert!(error.is_in_doubt(), "{error}");
     slurm.tell("start", &["head"]);
-    reaches(&slurm.manager(), &id, &BatchState::Finished);
+    reaches(&manager(&slurm), &id, &BatchState::Finished);
     slurm.tell("down", &[]);
 }
 
@@ -314,9 +273,9 @@ fn a_submission_whose_answer_is_lost_is_found_again() {
     // Submits, then hangs; or submits, then answers nonsense.
     for (end, is_timeout) in [("exec sleep 600", true), ("echo welcome to the cluster", false)] {
         lab.program("sbatch", &format!("'{}' \"$@\" >/dev/null; {end}", real.display()));
-        let mut variables = slurm.variables();
+        let mut variables = variables(slurm);
         variables.push(("PATH".into(), lab.path()));
-        let manager = slurm.manager().with_environment(variables).with_time_limit(Duration::from_secs(5));
+        let manager = manager(slurm).with_environment(variables).with_time_limit(Duration::from_secs(5));
         let error = manager.submit(&request).expect_err("the answer is lost");
         assert!(error.is_in_doubt(), "{error}");
         assert_eq!(matches!(error, BatchError::TimedOut { .. }), is_timeout, "{error}");
