@@ -5,7 +5,7 @@
     cluster.py down DIR              ends all of it, jobs included, and removes the directory
     cluster.py kill DIR NODE         the power cord of a node: its slurmd and all its jobs' processes, at once
     cluster.py crash DIR NODE        its slurmd alone; `crash DIR head` ends the controller alone
-    cluster.py start DIR NODE        brings either back; returns when the node is usable
+    cluster.py start DIR NODE        brings either back; returns when the node is usable, or the controller answers
     cluster.py status DIR            one line per node
 
 README.md, beside this file, tells what such a cluster is like.
@@ -200,7 +200,7 @@ class Cluster:
     def wait(self, nodes: list[str], limit: float) -> None:
         def usable() -> bool:
             states = self.states()
-            return all(states.get(node) in USABLE for node in nodes)
+            return bool(states) and all(states.get(node) in USABLE for node in nodes)
 
         if not wait_until(usable, limit, 0.1):
             for host in self.hosts:
@@ -383,7 +383,8 @@ def crash(options: argparse.Namespace) -> None:
 def start(options: argparse.Namespace) -> None:
     cluster = known_host(options)
     cluster.start(options.node)
-    cluster.wait(cluster.nodes() if options.node == "head" else [options.node], options.timeout)
+    # Nodes may be away for reasons of their own: of the head it is asked only that it answers.
+    cluster.wait([] if options.node == "head" else [options.node], options.timeout)
 
 
 def status(options: argparse.Namespace) -> None:

@@ -1,63 +1,23 @@
 //! Against a stand-in for PBS (`tests/pbs/`), whose commands answer as PBS's do. Needs Python.
 
 mod common;
+#[path = "../../../tests/pbs/stand_in.rs"]
+mod stand_in;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use common::{Lab, until};
 use hq_batch::{AllocationRequest, BatchError, BatchState, Manager};
+use stand_in::Pbs;
 
-/// A stand-in with two nodes of 4 CPUs; its jobs end with it.
-struct Pbs {
-    dir: PathBuf,
-    lab: Lab,
-}
-
-impl Pbs {
-    fn start(options: &[&str]) -> Option<Pbs> {
-        if !common::is_installed("python3") {
-            common::left_out("the tests against the stand-in for PBS: install python3");
-            return None;
-        }
-        let lab = Lab::new();
-        let pbs = Pbs { dir: lab.dir().join("pbs"), lab };
-        pbs.tell("install", options);
-        Some(pbs)
-    }
-
-    fn tell(&self, verb: &str, args: &[&str]) {
-        let output = self.command(verb, args);
-        assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn command(&self, verb: &str, args: &[&str]) -> std::process::Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pbs/pbs.py");
-        Command::new("python3").arg(script).arg(verb).arg(&self.dir).args(args).output().expect("python3")
-    }
-
-    fn manager(&self) -> Manager {
-        let path = common::path_with(&self.dir.join("bin"));
-        let home = self.lab.dir().as_os_str().to_owned();
-        let variables = vec![("PATH".into(), path), ("HOME".into(), home)];
-        Manager::find("pbs", Path::new("/nonexistent")).expect("built in").with_environment(variables)
-    }
-
-    fn run(&self, program: &str, args: &[&str]) {
-        let output = Command::new(self.dir.join("bin").join(program)).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{program}: {output:?}");
-    }
-}
-
-impl Drop for Pbs {
-    fn drop(&mut self) {
-        self.command("end", &[]);
-    }
+fn manager(pbs: &Pbs, lab: &Lab) -> Manager {
+    let variables = vec![("PATH".into(), pbs.path().into()), ("HOME".into(), lab.dir().into())];
+    Manager::find("pbs", Path::new("/nonexistent")).expect("built in").with_environment(variables)
 }
 
 fn state(manager: &Manager, id: &str) -> Option<BatchState> {
@@ -74,7 +34,8 @@ fn reaches(manager: &Manager, id: &str, wanted: Option<&BatchState>) {
 #[test]
 fn a_held_job_waits_is_found_again_and_is_cancelled() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let request = AllocationRequest { hold: true, ..lab.request("held", "true") };
     let id = manager.submit(&request).expect("it is taken");
     assert_eq!(id, "0.pbs0");
@@ -93,7 +54,8 @@ fn a_held_job_waits_is_found_again_and_is_cancelled() {
 #[test]
 fn workers_run_once_per_node_with_their_arguments() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let odd: Vec<OsString> =
         vec!["it's".into(), "\"$HOME\"\n".into(), OsString::from_vec(vec![0xff, b'*']), OsString::new()];
     let worker = r#"printf '%s\0' "$@" "$STARTED" >"$LAB/args.$PBS_NODENUM""#;
@@ -127,7 +89,8 @@ fn workers_run_once_per_node_with_their_arguments() {
 #[test]
 fn ends_are_told_apart() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let fails = manager.submit(&lab.request("fails", "exit 7")).expect("it is taken");
     reaches(&manager, &fails, Some(&BatchState::Failed("exit status 7".into())));
     let long = r#"trap 'echo >"$LAB/term.1"; exit 0' TERM; echo >"$LAB/up.1"; while :; do read -t 1 <>"$LAB/never"; done"#;
@@ -147,7 +110,8 @@ fn ends_are_told_apart() {
 #[test]
 fn without_history_the_end_is_what_the_script_left() {
     let Some(pbs) = Pbs::start(&["--no-history"]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let request = lab.request("forgotten", "exit 3");
     let id = manager.submit(&request).expect("it is taken");
     reaches(&manager, &id, None);
@@ -163,7 +127,8 @@ fn without_history_the_end_is_what_the_script_left() {
 #[test]
 fn what_pbs_refuses_is_said_in_its_words() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let check = |args: &[&str], minutes: u64, status: i32, words: &str| {
         let request = AllocationRequest {
             manager_args: args.iter().map(OsString::from).collect(),
@@ -179,7 +144,7 @@ fn what_pbs_refuses_is_said_in_its_words() {
     check(&["-l", "foo=1"], 5, 187, "qsub: Unknown resource Resource_List.foo");
     check(&["-l", "select=1:ngpus=1"], 5, 187, "qsub: Unknown resource: ngpus");
     check(&[], 999, 188, "qsub: Job violates queue and/or server resource limits");
-    fs::write(pbs.dir.join("down"), "").expect("written");
+    fs::write(pbs.dir().join("down"), "").expect("written");
     check(&[], 5, 162, "Connection refused\nqsub: cannot connect to server pbs0 (errno=15010)");
     assert!(matches!(manager.states(&["0.pbs0".into()]), Err(BatchError::Refused { .. })));
 }
@@ -187,7 +152,8 @@ fn what_pbs_refuses_is_said_in_its_words() {
 #[test]
 fn what_waits_says_why_and_chains_hold() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let (manager, lab) = (pbs.manager(), &pbs.lab);
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
     let report = |id: &String| {
         let report = manager.reports(std::slice::from_ref(id)).expect("an answer").remove(id).expect("known");
         (report.state, report.is_hopeless)
@@ -210,8 +176,9 @@ fn what_waits_says_why_and_chains_hold() {
 #[test]
 fn every_state_is_understood() {
     let Some(pbs) = Pbs::start(&[]) else { return };
-    let manager = pbs.manager();
-    let held = AllocationRequest { hold: true, ..pbs.lab.request("odd", "true") };
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
+    let held = AllocationRequest { hold: true, ..lab.request("odd", "true") };
     let id = manager.submit(&held).expect("it is taken");
     for (changes, expected) in [
         (&["job_state=T"][..], BatchState::Queued),
@@ -235,9 +202,10 @@ fn every_state_is_understood() {
 #[test]
 fn nodes_are_described_before_the_first_job() {
     let Some(pbs) = Pbs::start(&["--vnodes", "2", "--ngpus", "2"]) else { return };
+    let lab = Lab::new();
     let shown = |args: &[&str]| {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        pbs.manager().node_shape(&args).map(|shape| {
+        manager(&pbs, &lab).node_shape(&args).map(|shape| {
             let gib = shape.memory_bytes.map(|bytes| bytes >> 30);
             format!("{} {gib:?} {:?} {:?}", shape.cpus, shape.gpus, shape.max_time)
         })
@@ -250,17 +218,17 @@ fn nodes_are_described_before_the_first_job() {
 #[test]
 fn missing_commands_and_garbage_are_named() {
     let lab = Lab::new();
-    let manager = |path: OsString| {
+    let with_path = |path: OsString| {
         Manager::find("pbs", Path::new("/nonexistent"))
             .expect("built in")
             .with_environment(vec![("PATH".into(), path)])
     };
-    let error = manager(lab.dir().into()).submit(&lab.request("none", "true")).expect_err("missing");
+    let error = with_path(lab.dir().into()).submit(&lab.request("none", "true")).expect_err("missing");
     assert!(matches!(&error, BatchError::CommandMissing { command } if command == "qsub"), "{error}");
     lab.program("qsub", "echo Welcome; echo 'Have a nice day'");
     lab.program("qstat", "echo '<html>busy</html>'");
-    let error = manager(lab.path()).submit(&lab.request("garbage", "true")).expect_err("no id");
+    let error = with_path(lab.path()).submit(&lab.request("garbage", "true")).expect_err("no id");
     assert!(matches!(error, BatchError::NotUnderstood { .. }) && error.is_in_doubt());
-    let error = manager(lab.path()).states(&["1.pbs0".into()]).expect_err("no answer");
+    let error = with_path(lab.path()).states(&["1.pbs0".into()]).expect_err("no answer");
     assert!(error.to_string().ends_with("`<html>busy</html>`"), "{error}");
 }

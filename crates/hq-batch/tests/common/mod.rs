@@ -73,14 +73,9 @@ impl Lab {
     }
 
     pub(crate) fn path(&self) -> OsString {
-        path_with(&self.dir().join("bin"))
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        OsString::from_vec([self.dir().join("bin").as_os_str().as_bytes(), b":", path.as_bytes()].concat())
     }
-}
-
-/// The search path with a directory in front.
-pub(crate) fn path_with(directory: &Path) -> OsString {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    OsString::from_vec([directory.as_os_str().as_bytes(), b":", path.as_bytes()].concat())
 }
 
 /// Asks until it is so; panics with the last answer when patience ends.
@@ -95,20 +90,4 @@ pub(crate) fn until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
 
 pub(crate) fn zero_ended(words: impl IntoIterator<Item = OsString>) -> Vec<u8> {
     words.into_iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect()
-}
-
-/// Where a program is on the path.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file())
-}
-
-pub(crate) fn is_installed(program: &str) -> bool {
-    find(program).is_some()
-}
-
-/// Says, once and to a person, what a run did not test.
-#[allow(clippy::print_stderr)]
-pub(crate) fn left_out(what: &str) {
-    eprintln!("left out: {what}");
 }
