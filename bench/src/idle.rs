@@ -106,6 +106,7 @@ fn config(number: u32) -> Result<WorkerConfig, Trouble> {
         on_server_lost: OnServerLost::Stop,
         reconnect_timeout: Duration::ZERO,
         allocation: None,
+        origin: None,
         executor: Executor::Null,
         pid: number,
     })

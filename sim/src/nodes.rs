@@ -110,6 +110,7 @@ fn config(rng: &mut Rng) -> WorkerConfig {
         },
         reconnect_timeout: seconds(600),
         allocation: None,
+        origin: None,
         executor: if rng.chance(100) {
             hq_model::worker::Executor::Null
         } else {

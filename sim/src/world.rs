@@ -428,6 +428,7 @@ impl World {
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }
+                | ServerEffect::Batch { .. }
                 | ServerEffect::Journal { .. }
                 | ServerEffect::Exit => {}
             }

@@ -11,14 +11,19 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 14] = [
+const RULES: [(&str, &[&str], &[&str]); 15] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
     ("hq-net", &["hq-proto"], &["clap"]),
-    ("hq-server", &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal"], &["clap"]),
+    ("hq-batch", &["hq-model"], &["tokio", "clap", "prost", "rustls"]),
+    (
+        "hq-server",
+        &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal", "hq-batch"],
+        &["clap"],
+    ),
     ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net"], &["clap"]),
     ("hq-client", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
     (

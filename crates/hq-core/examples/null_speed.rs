@@ -27,6 +27,7 @@ fn main() {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(600),
         allocation: None,
+        origin: None,
         executor: Executor::Null,
         pid: 1,
     };

@@ -8,10 +8,11 @@ use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec,
+    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
     TaskState, Timestamp, Usage, WorkerId,
 };
 
+use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
 
@@ -125,6 +126,8 @@ pub enum ClientRequest {
         /// How many.
         count: u32,
     },
+    /// About queues and allocations. Answered by `Alloc`, or by `Done`.
+    Alloc(AllocRequest),
     /// Have all changes on disk. Answered by `Done`.
     FlushJournal,
     /// Forget ended jobs and workers, and replace the journal's history by the records that rebuild what
@@ -214,6 +217,8 @@ pub enum ClientResponse {
     Workers(Vec<WorkerInfo>),
     /// Those asked to stop.
     WorkersStopped(Vec<WorkerId>),
+    /// About queues and allocations.
+    Alloc(AllocResponse),
     /// Records of the journal, in order.
     Events {
         /// Records with their times.
@@ -297,6 +302,21 @@ pub enum RequestError {
     /// The journal could not be read or compacted.
     #[error("The journal could not be {0}")]
     Journal(String),
+    /// No such queue.
+    #[error("Allocation queue {0} not found.")]
+    NoQueue(QueueId),
+    /// No such allocation.
+    #[error("Allocation {0} not found.")]
+    NoAllocation(String),
+    /// The queue cannot be removed.
+    #[error(
+        "Allocation queue has running jobs, so it will not be removed. \
+         Use `--force` if you want to remove the queue anyway"
+    )]
+    QueueBusy,
+    /// The batch system does not take what a queue would ask for.
+    #[error("{0}")]
+    Batch(String),
 }
 
 impl RequestError {
@@ -317,6 +337,10 @@ impl RequestError {
             RequestError::ReadOnly(_) => "read-only",
             RequestError::NoJournal => "no-journal",
             RequestError::Journal(_) => "journal",
+            RequestError::NoQueue(_) => "no-queue",
+            RequestError::NoAllocation(_) => "no-allocation",
+            RequestError::QueueBusy => "queue-busy",
+            RequestError::Batch(_) => "batch",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! come out*. Nothing here knows a clock, a socket, a thread or a random number. The server process,
 //! the worker process and the simulator are shells around the same two machines.
 
+pub mod alloc;
 pub mod client_messages;
 pub mod limits;
 pub mod measures;

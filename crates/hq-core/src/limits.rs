@@ -61,6 +61,42 @@ pub const REPORT_TASKS_MAX: usize = 32_768;
 pub const SCAN_BLOCKED_MAX: usize = 64;
 /// Tasks of the null executor passed in one go before the worker looks for messages again.
 pub const NULL_TASKS_AT_ONCE: u32 = 8192;
+/// Submissions of a queue in a row that may be refused; then it pauses.
+pub const SUBMIT_FAILURES_MAX: u32 = 10;
+/// Allocations of a queue in a row that may fail; then it pauses.
+pub const ALLOCATION_FAILURES_MAX: u32 = 3;
+/// How long nothing is submitted after so many refusals in a row: one, two, and so on; the last one also for more.
+pub const SUBMIT_DELAYS: [Duration; 4] =
+    [Duration::from_secs(60), Duration::from_secs(900), Duration::from_secs(1800), Duration::from_secs(3600)];
+/// How long a queue that paused by itself waits before it tries again.
+pub const PAUSE_RETRY: Duration = Duration::from_secs(3600);
+/// What allocations are needed is decided at most this often.
+pub const ALLOCATE_INTERVAL: Duration = Duration::from_secs(1);
+/// Ended allocations that are kept of each queue; the oldest leave first.
+pub const ALLOCATIONS_KEPT: usize = 1000;
+/// Directories of ended allocations that are kept of each queue; the oldest are removed.
+pub const ALLOCATION_DIRECTORIES_KEPT: usize = 20;
+/// All workers of an allocation lost within this time after its start are a failure of it.
+pub const EARLY_LOSS: Duration = Duration::from_secs(60);
+/// First and longest time between two questions to a batch system about all its allocations; doubled as long as
+/// nothing new is said.
+pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1800));
+/// How long a submission that was not answered may still turn out to have worked.
+pub const UNCLEAR_TIME: Duration = Duration::from_secs(600);
+/// How long the workers of an allocation that was perhaps requeued are reckoned with.
+pub const RETURN_TIME: Duration = Duration::from_secs(150);
+/// How long after its wall time an allocation of which nobody knows anything counts as over.
+pub const OVERDUE_TIME: Duration = Duration::from_secs(3600);
+/// Tasks handed to a busy worker for later count as waiting after this time: they may be longer than was thought.
+pub const HANDED_TIME: Duration = Duration::from_secs(5);
+/// Workers of a queue that are thought of in one decision.
+pub const DEMAND_WORKERS_MAX: usize = 1024;
+/// Classes of waiting tasks that are thought of in one decision about allocations.
+pub const DEMAND_CLASSES_MAX: usize = 256;
+/// Decisions kept of each queue.
+pub const DECISIONS_KEPT: usize = 50;
+/// Queues of allocations.
+pub const QUEUES_MAX: usize = 1000;
 /// A dependency is kept as single edges up to so many, else as one gate for all.
 pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
 /// Dependencies of one submit on tasks of jobs, edges not counted.

@@ -172,6 +172,8 @@ pub enum Record {
         /// The task.
         failure: Failure,
     },
+    /// Something of queues and allocations.
+    Alloc(Box<crate::alloc::AllocRecord>),
     /// In a compacted journal: what a recent request was answered. They come oldest first.
     Answered {
         /// The request.

@@ -46,6 +46,10 @@ id!(
     Instance
 );
 id!(
+    /// A queue of allocations, counted from 1 over the life of a server directory; never reused.
+    QueueId
+);
+id!(
     /// How often the server of this directory has been started, counted from 1.
     Epoch
 );

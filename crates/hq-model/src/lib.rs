@@ -4,6 +4,7 @@
 //! Everything here is plain data with a parser and a printer. No IO, no clock, no serialisation
 //! framework: the same types are read by the command line, the wire, the journal and the core.
 
+pub mod allocation;
 pub mod amount;
 pub mod dependency;
 pub mod duration;
@@ -28,10 +29,11 @@ pub mod worker;
 /// UTF-8, and a runtime has no business refusing them.
 pub type ByteString = Vec<u8>;
 
+pub use allocation::AllocationRef;
 pub use amount::Amount;
 pub use dependency::Dependencies;
 pub use entries::Entries;
-pub use ids::{Attempt, Epoch, Instance, JobId, TaskId, TaskRef, WorkerId};
+pub use ids::{Attempt, Epoch, Instance, JobId, QueueId, TaskId, TaskRef, WorkerId};
 pub use idset::IdSet;
 pub use job::{JobSpec, JobState, Submit};
 pub use request::{AmountRequest, Policy, Request, ResourceRequest};

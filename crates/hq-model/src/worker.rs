@@ -69,6 +69,8 @@ pub struct WorkerConfig {
     pub reconnect_timeout: Duration,
     /// The allocation it runs in.
     pub allocation: Option<(Manager, String)>,
+    /// The allocation of this server that started it.
+    pub origin: Option<crate::AllocationRef>,
     /// How it executes tasks.
     pub executor: Executor,
     /// Process id on its node.

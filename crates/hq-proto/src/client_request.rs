@@ -87,6 +87,7 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::ExplainTask(form::ExplainTask { jobs: Some(jobs.to_wire()), task: task.0 })
         }
         ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
+        ClientRequest::Alloc(request) => Body::Alloc(request.to_wire()),
         ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
         ClientRequest::PruneJournal => Body::PruneJournal(form::Nothing {}),
         ClientRequest::Events { follow, after } => {
@@ -149,6 +150,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             drain: stop.drain,
         },
         Body::WaitWorkers(count) => ClientRequest::WaitWorkers { count },
+        Body::Alloc(request) => ClientRequest::Alloc(Wire::from_wire(request)?),
         Body::FlushJournal(_) => ClientRequest::FlushJournal,
         Body::PruneJournal(_) => ClientRequest::PruneJournal,
         Body::Events(events) => ClientRequest::Events { follow: events.follow, after: events.after },

@@ -1,7 +1,7 @@
 //! What the server answers to clients.
 
 use hq_core::client_messages::{ClientResponse, Reason, RequestError};
-use hq_model::{IdSet, JobId, JobState, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -87,6 +87,7 @@ fn to_wire(body: &ClientResponse) -> Body {
                 reasons: reasons.collect(),
             })
         }
+        ClientResponse::Alloc(response) => Body::Alloc(response.to_wire()),
         ClientResponse::Events { records, next } => {
             let records = records.iter().map(|(at, record)| encode_record(*at, record));
             Body::Events(form::Events { records: records.collect(), next: *next })
@@ -145,6 +146,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::WorkersStopped(workers) => {
             ClientResponse::WorkersStopped(workers.numbers.into_iter().map(WorkerId).collect())
         }
+        Body::Alloc(response) => ClientResponse::Alloc(Wire::from_wire(response)?),
         Body::Events(events) => {
             let records = events.records.iter().map(|bytes| decode_record(bytes)).filter(|record| {
                 // What a later release may skip, this one does.
@@ -184,6 +186,10 @@ impl Wire for RequestError {
             RequestError::ReadOnly(text) => Error::ReadOnly(text.clone()),
             RequestError::NoJournal => Error::NoJournal(form::Nothing {}),
             RequestError::Journal(text) => Error::Journal(text.clone()),
+            RequestError::NoQueue(queue) => Error::NoQueue(queue.0),
+            RequestError::NoAllocation(id) => Error::NoAllocation(id.clone()),
+            RequestError::QueueBusy => Error::QueueBusy(form::Nothing {}),
+            RequestError::Batch(text) => Error::Batch(text.clone()),
         };
         form::RequestError { error: Some(error) }
     }
@@ -214,6 +220,10 @@ impl Wire for RequestError {
             Error::ReadOnly(text) => RequestError::ReadOnly(text),
             Error::NoJournal(_) => RequestError::NoJournal,
             Error::Journal(text) => RequestError::Journal(text),
+            Error::NoQueue(queue) => RequestError::NoQueue(QueueId(queue)),
+            Error::NoAllocation(id) => RequestError::NoAllocation(id),
+            Error::QueueBusy(_) => RequestError::QueueBusy,
+            Error::Batch(text) => RequestError::Batch(text),
         })
     }
 }

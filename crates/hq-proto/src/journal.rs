@@ -112,6 +112,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::FailureKept { job, failure } => {
             Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
+        Record::Alloc(record) => Kind::Alloc(record.to_wire()),
         Record::Answered { key, job, ids } => {
             Kind::Answered(form::Answered { key: key_to_wire(*key), job: job.0, ids: idset::to_wire(ids) })
         }
@@ -185,6 +186,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
+        Kind::Alloc(record) => Record::Alloc(Box::new(Wire::from_wire(record)?)),
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
             job: JobId(answered.job),

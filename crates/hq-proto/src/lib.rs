@@ -5,6 +5,7 @@
 //! checked against the rules its core type promises, nothing panics, and memory grows only with the
 //! bytes received.
 
+mod allocation;
 mod client_request;
 mod client_response;
 mod dependency;

@@ -42,6 +42,7 @@ impl Wire for WorkerConfig {
                 .map(|(manager, id)| form::Allocation { manager: manager.to_wire(), id: id.clone() }),
             executor: self.executor.to_wire(),
             pid: self.pid,
+            origin: self.origin.as_ref().map(Wire::to_wire),
         }
     }
 
@@ -68,11 +69,13 @@ impl Wire for WorkerConfig {
             allocation: allocation.transpose()?,
             executor: Executor::from_wire(config.executor)?,
             pid: config.pid,
+            origin: config.origin.map(Wire::from_wire).transpose()?,
         })
     }
 }
 
-fn resources(
+/// Checks what a worker offers.
+pub(crate) fn resources(
     pools: Vec<form::ResourcePool>,
     coupling: Vec<form::Coupling>,
 ) -> Result<WorkerResources, ProtoError> {

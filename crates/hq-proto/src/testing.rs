@@ -26,6 +26,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+mod allocation;
 mod messages;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
@@ -400,7 +401,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
     use OnServerLost::*;
     let words = (
         select(vec![Reconnect, FinishRunning, Stop]),
-        of((select(vec![Manager::Slurm, Manager::Pbs]), text())),
+        (of((select(vec![Manager::Slurm, Manager::Pbs]), text())), of(allocation::allocation_ref())),
         select(vec![Executor::Process, Executor::Null]),
     );
     (worker_resources(), texts, times, words, 0..=10_000_u32, any::<u32>()).prop_map(
@@ -408,7 +409,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
             let (hostname, group, work_dir, listen_address) = texts;
             let (heartbeat, idle_timeout, time_limit, time_reserve, overview_interval, reconnect_timeout) =
                 times;
-            let (on_server_lost, allocation, executor) = words;
+            let (on_server_lost, (allocation, origin), executor) = words;
             WorkerConfig {
                 resources,
                 hostname,
@@ -424,6 +425,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
                 on_server_lost,
                 reconnect_timeout,
                 allocation,
+                origin,
                 executor,
                 pid,
             }

@@ -137,6 +137,7 @@ fn config() -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::ZERO,
         allocation: None,
+        origin: None,
         executor: Executor::Process,
         pid: 1,
     }

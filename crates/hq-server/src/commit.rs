@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use hq_core::alloc::BatchOrder;
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
 use hq_model::Timestamp;
 use tracing::{info, warn};
 
+use crate::batch::Batch;
 use crate::commits::{Commits, Step};
 use crate::events::{Follower, Reply};
 use crate::limits::{self, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL};
@@ -55,6 +57,8 @@ pub(crate) struct Committer<L> {
     alarm: Alarm,
     /// Orders that wait for everything before them to be on disk.
     orders: Vec<(Reply, JournalOrder)>,
+    /// Orders to batch systems that wait for the same.
+    for_batch: VecDeque<(Arc<Batch>, BatchOrder)>,
     /// Clients that want to know what happens.
     followers: Vec<Follower>,
     /// Messages that wait for a write, then those that wait for a sync, each in order.
@@ -104,6 +108,7 @@ impl<L: Log> Committer<L> {
             commits,
             alarm,
             orders: Vec::new(),
+            for_batch: VecDeque::new(),
             followers: Vec::new(),
             for_write: VecDeque::new(),
             for_sync: VecDeque::new(),
@@ -176,6 +181,9 @@ impl<L: Log> Committer<L> {
             for (outbox, message) in self.for_sync.drain(..) {
                 outbox.release(message, true);
             }
+            for (batch, order) in self.for_batch.drain(..) {
+                batch.send(order);
+            }
             self.followers.retain_mut(Follower::send);
         }
         if let Some(trouble) = self.trouble.take() {
@@ -216,7 +224,7 @@ impl<L: Log> Committer<L> {
             return None;
         }
         let since = *self.unsynced_since.get_or_insert_with(Instant::now);
-        if self.is_ending || !self.for_sync.is_empty() {
+        if self.is_ending || !self.for_sync.is_empty() || !self.for_batch.is_empty() {
             return Some(Duration::ZERO);
         }
         Some(JOURNAL_SYNC_DELAY.saturating_sub(since.elapsed()))
@@ -239,6 +247,7 @@ impl<L: Log> Committer<L> {
                 }
             }
             Step::Order(reply, order) => self.orders.push((reply, order)),
+            Step::Batch(batch, order) => self.for_batch.push_back((batch, *order)),
             Step::Tend => {}
             Step::End => self.is_ending = true,
         }

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hq_core::alloc::BatchOrder;
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
 use hq_model::Timestamp;
 
+use crate::batch::Batch;
 use crate::events::Reply;
 use crate::limits::JOURNAL_QUEUE_BYTES_MAX;
 use crate::outbox::{Message, Outbox};
@@ -22,6 +24,8 @@ pub(crate) enum Step {
     Send(Arc<Outbox>, Message, Gate),
     /// Do this to the journal itself when everything before is on disk, and answer.
     Order(Reply, JournalOrder),
+    /// Have this done with a batch system when everything before is on disk.
+    Batch(Arc<Batch>, Box<BatchOrder>),
     /// Something in the background is done.
     Tend,
     /// Save everything, send everything, and end.

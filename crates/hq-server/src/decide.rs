@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hq_core::alloc::BatchOrder;
 use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
 use hq_model::Timestamp;
 use tracing::info;
 
+use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::commits::{Commits, Step};
 use crate::events::Reply;
@@ -39,6 +41,7 @@ pub(crate) struct Router {
     commits: Option<Arc<Commits>>,
     /// Records handed to the journal so far.
     records: u64,
+    batch: Arc<Batch>,
     steps: Vec<Step>,
     steps_bytes: usize,
 }
@@ -51,9 +54,10 @@ impl Decider {
         clock: Clock,
         inbox: Arc<Inbox>,
         commits: Option<Arc<Commits>>,
+        batch: Arc<Batch>,
         before_end: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        Decider { machine, clock, inbox, router: Router::new(commits), before_end }
+        Decider { machine, clock, inbox, router: Router::new(commits, batch), before_end }
     }
 
     /// Starts the machine under this name and works until it wants to end, or something is broken.
@@ -130,8 +134,8 @@ impl Decider {
 
 impl Router {
     /// A router without connections.
-    pub(crate) fn new(commits: Option<Arc<Commits>>) -> Router {
-        Router { connections: HashMap::new(), commits, records: 0, steps: Vec::new(), steps_bytes: 0 }
+    pub(crate) fn new(commits: Option<Arc<Commits>>, batch: Arc<Batch>) -> Router {
+        Router { connections: HashMap::new(), commits, records: 0, batch, steps: Vec::new(), steps_bytes: 0 }
     }
 
     /// A connection is there.
@@ -165,6 +169,7 @@ impl Router {
                     }
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
+                Effect::Batch { order, gate } => self.batch(order, gate),
                 Effect::Exit => {}
             }
         }
@@ -203,6 +208,15 @@ impl Router {
                 let body = ClientResponse::Error(RequestError::NoJournal);
                 outbox.send(Message::Answer(request, body));
             }
+        }
+    }
+
+    fn batch(&mut self, order: BatchOrder, gate: Gate) {
+        match &self.commits {
+            Some(commits) if !commits.is_passed(gate, self.records) => {
+                self.steps.push(Step::Batch(self.batch.clone(), Box::new(order)));
+            }
+            _ => self.batch.send(order),
         }
     }
 

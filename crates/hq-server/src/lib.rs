@@ -13,6 +13,7 @@
 //! deciding thread: a peer that does not read is disconnected instead.
 
 mod access;
+mod batch;
 mod claim;
 mod clock;
 mod commit;

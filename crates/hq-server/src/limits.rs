@@ -59,6 +59,8 @@ pub const GOODBYE_TIME: Duration = Duration::from_secs(2);
 /// A delay of the deciding thread beyond this is time in which it could not listen; it does not
 /// count as silence of others.
 pub const STALL_MIN: Duration = Duration::from_secs(1);
+/// A worker of an allocation without a task for this long ends, unless its queue says something else.
+pub const ALLOCATION_IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long a starting server waits for an answer from the server of an old access file.
 pub const PROBE_TIME: Duration = Duration::from_secs(3);
 /// How long a starting server waits for one that is ending to give the directory free, and how often
@@ -113,6 +115,11 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("tasks in a page", core::TASK_PAGE_MAX.to_string()),
         ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
+        ("submissions that may fail", core::SUBMIT_FAILURES_MAX.to_string()),
+        ("allocations that may fail", core::ALLOCATION_FAILURES_MAX.to_string()),
+        ("retry after a pause", time(core::PAUSE_RETRY)),
+        ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
+        ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

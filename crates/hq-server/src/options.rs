@@ -34,6 +34,10 @@ pub struct ServerOptions {
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,
+    /// Allocations stay in their batch systems when the server is stopped.
+    pub keep_allocations: bool,
+    /// Holds `managers`, where batch systems are described.
+    pub config_dir: PathBuf,
     /// Bytes by which the journal grows at least before it is compacted.
     pub compact_bytes_min: u64,
     /// False switches authentication and encryption of clients off.
@@ -49,8 +53,11 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// The defaults for a directory.
     pub fn new(server_dir: impl Into<PathBuf>) -> ServerOptions {
+        let server_dir = server_dir.into();
         ServerOptions {
-            server_dir: server_dir.into(),
+            config_dir: server_dir.clone(),
+            keep_allocations: false,
+            server_dir,
             host: None,
             client_port: None,
             worker_port: None,

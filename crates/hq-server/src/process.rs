@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::batch::{Batch, Place};
 use crate::claim::claim;
 use crate::clock::Clock;
 use crate::commit::{Committer, Unsaved};
@@ -193,6 +194,7 @@ fn serve(
         idle_timeout: options.idle_timeout,
         worker_grace: options.worker_grace,
         keep_jobs: options.keep_jobs,
+        keep_allocations: options.keep_allocations,
         ..MachineOptions::default()
     };
     let mut machine = Server::new(machine_options);
@@ -236,7 +238,13 @@ fn serve(
     let access_path = instance.access();
     let before_end = Box::new(move || remove_access(&access_path));
     let clock = Clock::new(told.latest);
-    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), before_end);
+    let place = Place {
+        hq: std::env::current_exe().map_err(ServerError::system("the path of this program is not known"))?,
+        server_dir: dir.path().to_owned(),
+        config_dir: options.config_dir.clone(),
+    };
+    let batch = Arc::new(Batch::new(place, inbox.clone()));
+    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
     let access = access.without_server_keys(None);

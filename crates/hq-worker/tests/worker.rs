@@ -82,6 +82,7 @@ fn worker(words: &[String]) -> ! {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(60),
         allocation: None,
+        origin: None,
         executor: if words[2] == "null" { Executor::Null } else { Executor::Process },
         pid: std::process::id(),
     };

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
 use hq_core::client_messages::{JobDetail, JobSummary, Reason, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::paths::PathTemplates;
-use hq_model::{IdSet, JobId, JobState, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::tasks::TaskStream;
@@ -230,3 +231,20 @@ pub(crate) struct Explained {
     /// The reasons, the most important first.
     pub reasons: Vec<Reason>,
 }
+
+/// A queue was made.
+pub(crate) struct QueueAdded(pub QueueId);
+
+/// A list of queues.
+pub(crate) struct Queues(pub Vec<QueueInfo>);
+
+/// The allocations of a queue.
+pub(crate) struct Allocations {
+    /// The queue.
+    pub queue: QueueInfo,
+    /// Those that are shown.
+    pub allocations: Vec<AllocationInfo>,
+}
+
+/// Why a queue does what it does.
+pub(crate) struct ExplainedQueue(pub QueueExplanation);

@@ -193,6 +193,11 @@ impl LiveWorker {
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
     }
 
+    /// True when tasks of this template have ended here, so that its backlog is as long as it should be.
+    pub(super) fn knows_wall(&self, template: TemplateId) -> bool {
+        self.walls_us.contains_key(&template)
+    }
+
     /// Learns from ended tasks how long those of this template take here.
     pub(super) fn learn_wall(&mut self, template: TemplateId, count: u32, wall_us: u64) {
         let mean = wall_us as f64 / f64::from(count.max(1));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
+use super::allocations::AllocLive;
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
@@ -26,6 +27,8 @@ pub struct ServerOptions {
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,
+    /// Allocations stay in their batch systems when the server is stopped.
+    pub keep_allocations: bool,
     /// What `server info` shows of hosts, ports and paths.
     pub info: ServerInfo,
 }
@@ -36,6 +39,7 @@ impl Default for ServerOptions {
             idle_timeout: None,
             worker_grace: WORKER_GRACE,
             keep_jobs: Keep::default(),
+            keep_allocations: false,
             info: ServerInfo::default(),
         }
     }
@@ -70,6 +74,8 @@ pub struct Server {
     pub(super) touched: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     pub(super) ended: Ended,
+    /// What allocations need beyond the records.
+    pub(super) alloc: AllocLive,
 }
 
 /// A task that is reported as started.
@@ -106,6 +112,7 @@ impl Server {
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
+            alloc: AllocLive::default(),
         }
     }
 
@@ -164,6 +171,7 @@ impl Server {
                 self.live.insert(*id, live);
             }
         }
+        self.start_allocating(now, effects);
     }
 
     /// Takes one input.
@@ -175,6 +183,7 @@ impl Server {
             Input::ClientGone { connection } => {
                 self.watches.forget_client(connection);
                 self.worker_waits.retain(|wait| wait.0 != connection);
+                self.alloc.forget_client(connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
@@ -188,6 +197,7 @@ impl Server {
                 self.options.info.journal_trouble = Some((since, error));
             }
             Input::JournalWorks => self.options.info.journal_trouble = None,
+            Input::Batch(report) => self.batch_reports(now, report, effects),
         }
     }
 
@@ -202,7 +212,9 @@ impl Server {
         self.end_delays(now);
         self.resolve_dependencies(now, effects);
         if self.stopping.is_none() && !self.is_read_only() {
+            self.note_change();
             self.dispatch(now, effects);
+            self.allocate(now, effects);
         }
         self.note_ended();
         self.report_progress(now, effects);
@@ -218,7 +230,9 @@ impl Server {
         let lost = self.live.values().map(|worker| worker.lost_at).min();
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
-        [lost, delay, stop, self.watches.next_wakeup(), self.next_retirement()].into_iter().flatten().min()
+        let allocate = self.next_allocating();
+        let others = [self.watches.next_wakeup(), self.next_retirement(), allocate];
+        [lost, delay, stop].into_iter().chain(others).flatten().min()
     }
 
     /// Makes a change: applies it and has it written.
@@ -250,7 +264,8 @@ impl Server {
             | Record::ServerStarted { .. }
             | Record::WorkerJoined { .. }
             | Record::WorkerEnded { .. }
-            | Record::WorkerForgotten { .. } => None,
+            | Record::WorkerForgotten { .. }
+            | Record::Alloc(_) => None,
             Record::IdsGiven { .. }
             | Record::JobKept { .. }
             | Record::DetailKept { .. }
@@ -329,6 +344,9 @@ impl Server {
                 }
             }
         }
+        if self.stopping.is_none() {
+            self.cancel_allocations(effects);
+        }
         let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
         stopping.asked_by.push((connection, request));
     }
@@ -339,7 +357,8 @@ impl Server {
     }
 
     fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let connected = self.live.values().any(|worker| worker.connection.is_some());
+        let connected =
+            self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }
@@ -401,6 +420,7 @@ impl Server {
                     effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
                 }
             },
+            ClientRequest::Alloc(body) => self.client_asks_alloc(now, connection, request, body, effects),
             ClientRequest::Events { follow, after } => {
                 order(connection, request, JournalOrder::Events { follow, after }, effects);
             }

@@ -1,5 +1,7 @@
 //! The server's state machine: what clients and workers say goes in, records, answers and messages come out.
 
+mod alloc_views;
+mod allocations;
 pub mod capacity;
 mod check;
 mod dependencies;
@@ -28,6 +30,7 @@ pub use retention::Keep;
 
 use hq_model::{Timestamp, WorkerId};
 
+use crate::alloc::{BatchOrder, BatchReport};
 use crate::client_messages::{ClientRequest, ClientResponse};
 use crate::record::Record;
 use crate::worker_messages::{FromWorker, ToWorker};
@@ -76,6 +79,8 @@ pub enum Input {
     },
     /// It is written again, and nothing of before is lost.
     JournalWorks,
+    /// A batch system answered an order.
+    Batch(BatchReport),
 }
 
 /// What the server machine wants done, in this order.
@@ -128,6 +133,13 @@ pub enum Effect {
         request: u64,
         /// What.
         order: JournalOrder,
+    },
+    /// Have something done with a batch system, once the gate is passed; answered by [`Input::Batch`].
+    Batch {
+        /// What.
+        order: BatchOrder,
+        /// What has to be done before.
+        gate: Gate,
     },
     /// End the process, cleanly.
     Exit,

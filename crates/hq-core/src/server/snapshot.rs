@@ -29,6 +29,7 @@ impl State {
         for (id, job) in &self.jobs {
             job_snapshot(*id, job, self.latest, take)?;
         }
+        self.alloc.snapshot(self.latest, &mut |at, record| take(at, Record::Alloc(Box::new(record))))?;
         for (worker, span) in self.details.spans() {
             take(
                 span.measures.base().min(self.latest),

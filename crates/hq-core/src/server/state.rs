@@ -9,6 +9,7 @@ use hq_model::{Epoch, IdSet, JobId, TaskState, Timestamp, WorkerId};
 
 use super::details::Details;
 use super::job::{Job, SubmitState};
+use crate::alloc::AllocState;
 use crate::limits::{FAILURE_DETAILS_MAX, REQUEST_KEYS_MAX};
 use crate::record::{Record, RequestKey, RestartCause};
 use crate::worker_messages::WorkerEnd;
@@ -34,6 +35,8 @@ pub struct State {
     pub latest: Timestamp,
     /// Times and use of finished tasks.
     pub details: Details,
+    /// Queues and allocations.
+    pub alloc: AllocState,
     /// Answers to recent requests by their keys.
     pub answered: BTreeMap<RequestKey, (JobId, IdSet)>,
     pub(super) answered_order: VecDeque<RequestKey>,
@@ -93,6 +96,9 @@ impl State {
             }
             Record::WorkerJoined { worker, config } => {
                 let config = (**config).clone();
+                if let Some(origin) = config.origin {
+                    self.alloc.worker_joined(at, *worker, origin, &config.resources);
+                }
                 self.workers.insert(*worker, WorkerState { config, joined: at, ended: None });
                 self.last_worker = self.last_worker.max(*worker);
             }
@@ -103,6 +109,7 @@ impl State {
                 self.last_job = self.last_job.max(*job);
                 self.last_worker = self.last_worker.max(*worker);
             }
+            Record::Alloc(record) => self.alloc.apply(at, record),
             Record::DetailKept { worker, span } => self.details.add(*worker, span.clone()),
             Record::FailureKept { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
@@ -117,8 +124,11 @@ impl State {
                 }
             }
             Record::WorkerEnded { worker, end } => {
-                if let Some(worker) = self.workers.get_mut(worker) {
-                    worker.ended = Some((at, *end));
+                if let Some(state) = self.workers.get_mut(worker) {
+                    state.ended = Some((at, *end));
+                    if let Some(origin) = state.config.origin {
+                        self.alloc.worker_ended(at, *worker, origin, *end);
+                    }
                 }
             }
             Record::Finished { worker, span } => {

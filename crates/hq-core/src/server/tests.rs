@@ -1,6 +1,7 @@
 //! Scenarios of the server machine alone, worker and clients played by hand. After every step the
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
+mod allocations;
 mod graphs;
 mod history;
 mod placement;
@@ -31,6 +32,7 @@ struct World {
     key: u128,
     reports: u64,
     to_workers: Vec<(u64, ToWorker)>,
+    batch: Vec<crate::alloc::BatchOrder>,
 }
 
 const CLIENT: ConnectionId = ConnectionId(1);
@@ -44,6 +46,7 @@ impl World {
             key: 0,
             reports: 0,
             to_workers: Vec::new(),
+            batch: Vec::new(),
         };
         let mut effects = Vec::new();
         world.server.start(world.now, "abc123".into(), &mut effects);
@@ -71,6 +74,7 @@ impl World {
                 Effect::Persist { at, record } => self.fold.apply(at, &record),
                 Effect::Answer { body, .. } => answers.push(body),
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
+                Effect::Batch { order, .. } => self.batch.push(order),
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
                 | Effect::Journal { .. }
@@ -216,6 +220,7 @@ fn config(cpus: u32) -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(600),
         allocation: None,
+        origin: None,
         executor: Executor::Process,
         pid: 1,
     }

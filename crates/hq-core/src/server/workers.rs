@@ -53,6 +53,7 @@ impl Server {
         let worker = returning.unwrap_or(WorkerId(self.state.last_worker.0 + 1));
         if returning.is_none() {
             let config = Box::new(hello.config.clone());
+            self.alloc_worker_joins(now, &hello.config, effects);
             self.record(now, Record::WorkerJoined { worker, config }, effects);
         }
         let mut live = LiveWorker::new(Some(connection), &hello.config, hello.started, now);
@@ -250,6 +251,7 @@ impl Server {
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
         self.note_worker_ended(now, worker);
+        self.alloc.look();
         let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
             .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
             .collect();

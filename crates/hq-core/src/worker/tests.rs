@@ -44,6 +44,7 @@ fn config(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(600),
         allocation: None,
+        origin: None,
         executor: Executor::Process,
         pid: 1,
     };

@@ -335,6 +335,16 @@ pub struct WorkerConfig {
     pub executor: i32,
     #[prost(uint32, tag = "17")]
     pub pid: u32,
+    /// The allocation of this server that started it.
+    #[prost(message, optional, tag = "60")]
+    pub origin: ::core::option::Option<AllocationRef>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationRef {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResourcePool {
@@ -739,13 +749,575 @@ impl WorkerEnd {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueParams {
+    #[prost(string, optional, tag = "1")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "2")]
+    pub manager: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub backlog: u32,
+    #[prost(uint32, tag = "4")]
+    pub max_workers_per_alloc: u32,
+    #[prost(uint32, optional, tag = "5")]
+    pub max_worker_count: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "6")]
+    pub time_limit_ns: u64,
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    pub manager_args: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "8")]
+    pub worker_args: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(message, repeated, tag = "9")]
+    pub resources: ::prost::alloc::vec::Vec<ResourcePool>,
+    #[prost(bool, tag = "10")]
+    pub resources_are_all: bool,
+    #[prost(uint32, tag = "11")]
+    pub min_utilization: u32,
+    #[prost(uint64, optional, tag = "12")]
+    pub worker_time_limit_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "13")]
+    pub idle_timeout_ns: ::core::option::Option<u64>,
+    #[prost(string, optional, tag = "14")]
+    pub start_command: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub stop_command: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "16")]
+    pub wrap_command: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bool, tag = "17")]
+    pub chain: bool,
+}
+/// What a batch system says of a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BatchState {
+    #[prost(
+        oneof = "batch_state::State",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
+    )]
+    pub state: ::core::option::Option<batch_state::State>,
+}
+/// Nested message and enum types in `BatchState`.
+pub mod batch_state {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum State {
+        #[prost(message, tag = "1")]
+        Queued(super::Nothing),
+        #[prost(message, tag = "2")]
+        Held(super::Nothing),
+        #[prost(message, tag = "3")]
+        Running(super::Nothing),
+        #[prost(message, tag = "4")]
+        Suspended(super::Nothing),
+        #[prost(message, tag = "5")]
+        Finished(super::Nothing),
+        #[prost(string, tag = "6")]
+        Failed(::prost::alloc::string::String),
+        #[prost(message, tag = "7")]
+        Canceled(super::Nothing),
+        #[prost(message, tag = "8")]
+        TimedOut(super::Nothing),
+        #[prost(message, tag = "9")]
+        Preempted(super::Nothing),
+        #[prost(message, tag = "10")]
+        NodeFailed(super::Nothing),
+        #[prost(message, tag = "11")]
+        OutOfMemory(super::Nothing),
+        #[prost(string, tag = "12")]
+        Unknown(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationEnd {
+    #[prost(oneof = "allocation_end::End", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    pub end: ::core::option::Option<allocation_end::End>,
+}
+/// Nested message and enum types in `AllocationEnd`.
+pub mod allocation_end {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        #[prost(message, tag = "1")]
+        Finished(super::Nothing),
+        #[prost(message, tag = "2")]
+        TimedOut(super::Nothing),
+        #[prost(message, tag = "3")]
+        Canceled(super::Nothing),
+        #[prost(message, tag = "4")]
+        Preempted(super::Nothing),
+        #[prost(message, tag = "5")]
+        NodeFailed(super::Nothing),
+        #[prost(message, tag = "6")]
+        OutOfMemory(super::Nothing),
+        #[prost(string, tag = "7")]
+        Failed(::prost::alloc::string::String),
+        #[prost(message, tag = "8")]
+        WorkersLost(super::Nothing),
+        #[prost(string, tag = "9")]
+        Refused(::prost::alloc::string::String),
+        #[prost(string, tag = "10")]
+        Vanished(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseCause {
+    /// In a row; 0 when a user paused the queue.
+    #[prost(uint32, tag = "1")]
+    pub submissions: u32,
+    #[prost(uint32, tag = "2")]
+    pub allocations: u32,
+    #[prost(string, tag = "3")]
+    pub last: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeTime {
+    #[prost(uint64, tag = "1")]
+    pub asked_us: u64,
+    #[prost(uint64, tag = "2")]
+    pub used_us: u64,
+    #[prost(uint64, tag = "3")]
+    pub idle_us: u64,
+    #[prost(uint64, tag = "4")]
+    pub lost_us: u64,
+}
+/// What a worker of a queue offers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WorkerShape {
+    #[prost(message, repeated, tag = "1")]
+    pub pools: ::prost::alloc::vec::Vec<ResourcePool>,
+    #[prost(message, repeated, tag = "2")]
+    pub coupling: ::prost::alloc::vec::Vec<Coupling>,
+    #[prost(enumeration = "ShapeSource", tag = "3")]
+    pub source: i32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocRecord {
+    #[prost(
+        oneof = "alloc_record::Kind",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+    )]
+    pub kind: ::core::option::Option<alloc_record::Kind>,
+}
+/// Nested message and enum types in `AllocRecord`.
+pub mod alloc_record {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        QueueAdded(super::QueueRecord),
+        #[prost(message, tag = "2")]
+        QueueEdited(super::QueueRecord),
+        #[prost(message, tag = "3")]
+        QueuePaused(super::QueuePaused),
+        #[prost(message, tag = "4")]
+        QueueResumed(super::QueueResumed),
+        #[prost(uint32, tag = "5")]
+        QueueDrained(u32),
+        #[prost(uint32, tag = "6")]
+        QueueRemoved(u32),
+        #[prost(message, tag = "7")]
+        ShapeLearned(super::ShapeLearned),
+        #[prost(message, tag = "8")]
+        Planned(super::AllocationPlanned),
+        #[prost(message, tag = "9")]
+        Submitted(super::AllocationSubmitted),
+        #[prost(message, tag = "10")]
+        Started(super::AllocationRef),
+        #[prost(message, tag = "11")]
+        Requeued(super::AllocationRef),
+        #[prost(message, tag = "12")]
+        Ended(super::AllocationEnded),
+        #[prost(uint32, tag = "13")]
+        QueueIdGiven(u32),
+        #[prost(message, tag = "14")]
+        QueueKept(super::QueueKept),
+        #[prost(message, tag = "15")]
+        AllocationKept(super::AllocationKept),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueRecord {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(message, optional, tag = "2")]
+    pub params: ::core::option::Option<QueueParams>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueuePaused {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(message, optional, tag = "2")]
+    pub cause: ::core::option::Option<PauseCause>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueResumed {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(bool, tag = "2")]
+    pub is_trial: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ShapeLearned {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(message, optional, tag = "2")]
+    pub shape: ::core::option::Option<WorkerShape>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationPlanned {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(uint32, tag = "2")]
+    pub workers: u32,
+    #[prost(uint64, tag = "3")]
+    pub time_limit_ns: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub directory: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, optional, tag = "5")]
+    pub after: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationSubmitted {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(string, tag = "2")]
+    pub batch_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationEnded {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(message, optional, tag = "2")]
+    pub end: ::core::option::Option<AllocationEnd>,
+    #[prost(message, optional, tag = "3")]
+    pub time: ::core::option::Option<NodeTime>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueKept {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(message, optional, tag = "2")]
+    pub params: ::core::option::Option<QueueParams>,
+    #[prost(uint64, tag = "3")]
+    pub added_us: u64,
+    /// Said when the queue is paused.
+    #[prost(message, optional, tag = "4")]
+    pub paused: ::core::option::Option<PauseCause>,
+    #[prost(uint64, tag = "5")]
+    pub paused_us: u64,
+    #[prost(bool, tag = "6")]
+    pub is_draining: bool,
+    #[prost(bool, tag = "7")]
+    pub is_removed: bool,
+    #[prost(message, optional, tag = "8")]
+    pub known: ::core::option::Option<WorkerShape>,
+    #[prost(uint32, tag = "9")]
+    pub last_number: u32,
+    #[prost(uint32, tag = "10")]
+    pub submit_failures: u32,
+    #[prost(uint32, tag = "11")]
+    pub allocation_failures: u32,
+    #[prost(uint64, tag = "12")]
+    pub last_failure_us: u64,
+    #[prost(uint64, tag = "13")]
+    pub forgotten_finished: u64,
+    #[prost(uint64, tag = "14")]
+    pub forgotten_failed: u64,
+    #[prost(message, optional, tag = "15")]
+    pub forgotten_time: ::core::option::Option<NodeTime>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationKept {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(uint32, tag = "2")]
+    pub workers: u32,
+    #[prost(uint64, tag = "3")]
+    pub time_limit_ns: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub directory: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, optional, tag = "5")]
+    pub after: ::core::option::Option<u32>,
+    #[prost(uint64, tag = "6")]
+    pub planned_us: u64,
+    #[prost(string, optional, tag = "7")]
+    pub batch_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "8")]
+    pub queued_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub started_us: ::core::option::Option<u64>,
+    /// Said when it has ended.
+    #[prost(message, optional, tag = "10")]
+    pub end: ::core::option::Option<AllocationEnd>,
+    #[prost(uint64, tag = "11")]
+    pub ended_us: u64,
+    #[prost(uint32, tag = "12")]
+    pub joined: u32,
+    #[prost(uint32, tag = "13")]
+    pub lost: u32,
+    #[prost(uint32, repeated, tag = "14")]
+    pub connected: ::prost::alloc::vec::Vec<u32>,
+    /// Said when a worker has left.
+    #[prost(uint64, optional, tag = "15")]
+    pub last_left_us: ::core::option::Option<u64>,
+    #[prost(enumeration = "WorkerEnd", tag = "16")]
+    pub last_end: i32,
+    #[prost(message, optional, tag = "17")]
+    pub time: ::core::option::Option<NodeTime>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocRequest {
+    #[prost(oneof = "alloc_request::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    pub body: ::core::option::Option<alloc_request::Body>,
+}
+/// Nested message and enum types in `AllocRequest`.
+pub mod alloc_request {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(message, tag = "1")]
+        Add(super::AddQueue),
+        #[prost(message, tag = "2")]
+        DryRun(super::QueueParams),
+        #[prost(message, tag = "3")]
+        List(super::Nothing),
+        #[prost(uint32, tag = "4")]
+        Info(u32),
+        #[prost(string, tag = "5")]
+        Find(::prost::alloc::string::String),
+        #[prost(uint32, tag = "6")]
+        Pause(u32),
+        #[prost(uint32, tag = "7")]
+        Resume(u32),
+        #[prost(uint32, tag = "8")]
+        Drain(u32),
+        #[prost(message, tag = "9")]
+        Remove(super::RemoveQueue),
+        #[prost(message, tag = "10")]
+        Edit(super::QueueRecord),
+        #[prost(uint32, tag = "11")]
+        Explain(u32),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AddQueue {
+    #[prost(message, optional, tag = "1")]
+    pub params: ::core::option::Option<QueueParams>,
+    #[prost(bool, tag = "2")]
+    pub dry_run: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveQueue {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(bool, tag = "2")]
+    pub force: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocResponse {
+    #[prost(oneof = "alloc_response::Body", tags = "1, 2, 3, 4, 5")]
+    pub body: ::core::option::Option<alloc_response::Body>,
+}
+/// Nested message and enum types in `AllocResponse`.
+pub mod alloc_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(uint32, tag = "1")]
+        Added(u32),
+        #[prost(message, tag = "2")]
+        Queues(super::QueueInfos),
+        #[prost(message, tag = "3")]
+        Details(super::QueueDetails),
+        #[prost(message, tag = "4")]
+        Found(super::AllocationInfo),
+        #[prost(message, tag = "5")]
+        Explained(super::QueueExplanation),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueInfos {
+    #[prost(message, repeated, tag = "1")]
+    pub queues: ::prost::alloc::vec::Vec<QueueInfo>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueInfo {
+    #[prost(uint32, tag = "1")]
+    pub queue: u32,
+    #[prost(message, optional, tag = "2")]
+    pub params: ::core::option::Option<QueueParams>,
+    /// Said when it is paused.
+    #[prost(string, optional, tag = "3")]
+    pub paused: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint64, tag = "4")]
+    pub paused_us: u64,
+    #[prost(bool, tag = "5")]
+    pub is_draining: bool,
+    #[prost(uint64, tag = "6")]
+    pub added_us: u64,
+    #[prost(message, optional, tag = "7")]
+    pub known: ::core::option::Option<WorkerShape>,
+    #[prost(uint64, tag = "8")]
+    pub queued: u64,
+    #[prost(uint64, tag = "9")]
+    pub running: u64,
+    #[prost(uint64, tag = "10")]
+    pub finished: u64,
+    #[prost(uint64, tag = "11")]
+    pub failed: u64,
+    #[prost(message, optional, tag = "12")]
+    pub time: ::core::option::Option<NodeTime>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueDetails {
+    #[prost(message, optional, tag = "1")]
+    pub queue: ::core::option::Option<QueueInfo>,
+    #[prost(message, repeated, tag = "2")]
+    pub allocations: ::prost::alloc::vec::Vec<AllocationInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationInfo {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(string, optional, tag = "2")]
+    pub batch_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(enumeration = "AllocationState", tag = "3")]
+    pub state: i32,
+    #[prost(string, optional, tag = "4")]
+    pub detail: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint32, tag = "5")]
+    pub workers: u32,
+    #[prost(uint32, repeated, tag = "6")]
+    pub connected: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, tag = "7")]
+    pub planned_us: u64,
+    #[prost(uint64, optional, tag = "8")]
+    pub queued_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub started_us: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "10")]
+    pub end: ::core::option::Option<AllocationEnd>,
+    /// Said when `end` is.
+    #[prost(uint64, tag = "11")]
+    pub ended_us: u64,
+    #[prost(message, optional, tag = "12")]
+    pub seen: ::core::option::Option<BatchState>,
+    /// Said when `seen` is.
+    #[prost(uint64, tag = "13")]
+    pub seen_us: u64,
+    #[prost(bytes = "vec", tag = "14")]
+    pub directory: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, optional, tag = "15")]
+    pub after: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "16")]
+    pub time: ::core::option::Option<NodeTime>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueExplanation {
+    #[prost(message, optional, tag = "1")]
+    pub queue: ::core::option::Option<QueueInfo>,
+    #[prost(string, tag = "2")]
+    pub next: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "3")]
+    pub facts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "4")]
+    pub demand: ::prost::alloc::vec::Vec<DemandLine>,
+    #[prost(message, repeated, tag = "5")]
+    pub decisions: ::prost::alloc::vec::Vec<Decision>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DemandLine {
+    #[prost(string, tag = "1")]
+    pub request: ::prost::alloc::string::String,
+    #[prost(sint32, tag = "2")]
+    pub priority: i32,
+    #[prost(uint64, tag = "3")]
+    pub waiting: u64,
+    #[prost(uint64, tag = "4")]
+    pub coming: u64,
+    #[prost(uint64, tag = "5")]
+    pub new: u64,
+    #[prost(uint64, tag = "6")]
+    pub elsewhere: u64,
+    #[prost(string, optional, tag = "7")]
+    pub why_not: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Decision {
+    #[prost(uint64, tag = "1")]
+    pub first_us: u64,
+    #[prost(uint64, tag = "2")]
+    pub last_us: u64,
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
+    #[prost(string, tag = "4")]
+    pub text: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AllocationState {
+    Unspecified = 0,
+    Queued = 1,
+    Running = 2,
+    Finished = 3,
+    Failed = 4,
+}
+impl AllocationState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ALLOCATION_STATE_UNSPECIFIED",
+            Self::Queued => "ALLOCATION_STATE_QUEUED",
+            Self::Running => "ALLOCATION_STATE_RUNNING",
+            Self::Finished => "ALLOCATION_STATE_FINISHED",
+            Self::Failed => "ALLOCATION_STATE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ALLOCATION_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ALLOCATION_STATE_QUEUED" => Some(Self::Queued),
+            "ALLOCATION_STATE_RUNNING" => Some(Self::Running),
+            "ALLOCATION_STATE_FINISHED" => Some(Self::Finished),
+            "ALLOCATION_STATE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ShapeSource {
+    Unspecified = 0,
+    Worker = 1,
+    Manager = 2,
+}
+impl ShapeSource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SHAPE_SOURCE_UNSPECIFIED",
+            Self::Worker => "SHAPE_SOURCE_WORKER",
+            Self::Manager => "SHAPE_SOURCE_MANAGER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SHAPE_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SHAPE_SOURCE_WORKER" => Some(Self::Worker),
+            "SHAPE_SOURCE_MANAGER" => Some(Self::Manager),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ClientRequest {
     /// Chosen by the client; answers carry it.
     #[prost(uint64, tag = "1")]
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -793,6 +1365,8 @@ pub mod client_request {
         Events(super::FollowEvents),
         #[prost(message, tag = "21")]
         ExplainTask(super::ExplainTask),
+        #[prost(message, tag = "60")]
+        Alloc(super::AllocRequest),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -897,7 +1471,7 @@ pub struct ClientResponse {
     pub request: u64,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -941,6 +1515,8 @@ pub mod client_response {
         Events(super::Events),
         #[prost(message, tag = "19")]
         Explained(super::Explained),
+        #[prost(message, tag = "60")]
+        Alloc(super::AllocResponse),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -972,7 +1548,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1012,6 +1588,14 @@ pub mod request_error {
         Hopeless(super::Hopeless),
         #[prost(message, tag = "41")]
         Cycle(super::Cycle),
+        #[prost(uint32, tag = "60")]
+        NoQueue(u32),
+        #[prost(string, tag = "61")]
+        NoAllocation(::prost::alloc::string::String),
+        #[prost(message, tag = "62")]
+        QueueBusy(super::Nothing),
+        #[prost(string, tag = "63")]
+        Batch(::prost::alloc::string::String),
     }
 }
 /// Tasks to wait for ended without success.
@@ -1467,7 +2051,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -1515,6 +2099,8 @@ pub mod record {
         FailureKept(super::Failed),
         #[prost(message, tag = "21")]
         Answered(super::Answered),
+        #[prost(message, tag = "60")]
+        Alloc(super::AllocRecord),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -38,6 +38,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (selector(), filter).prop_map(|(workers, filter)| ListWorkers { workers, filter }),
         (selector(), any::<bool>()).prop_map(|(workers, drain)| StopWorkers { workers, drain }),
         any::<u32>().prop_map(|count| WaitWorkers { count }),
+        allocation::alloc_request().prop_map(Alloc),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
 }
@@ -76,6 +77,7 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         }),
         vec(worker_info(), 0..3).prop_map(Workers),
         vec(worker(), 0..5).prop_map(WorkersStopped),
+        allocation::alloc_response().prop_map(Alloc),
         (vec((timestamp(), record()), 0..3), any::<u64>())
             .prop_map(|(records, next)| Events { records, next }),
     ]
@@ -101,6 +103,10 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         worker().prop_map(NoWorker),
         worker().prop_map(WorkerEnded),
         text().prop_map(Invalid),
+        any::<u32>().prop_map(|queue| NoQueue(hq_model::QueueId(queue))),
+        text().prop_map(NoAllocation),
+        Just(QueueBusy),
+        text().prop_map(Batch),
     ]
 }
 
@@ -383,5 +389,6 @@ pub fn record() -> impl Strategy<Value = Record> {
         (worker(), finished_span()).prop_map(|(worker, span)| DetailKept { worker, span }),
         (job(), failure()).prop_map(|(job, failure)| FailureKept { job, failure }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
+        allocation::alloc_record().prop_map(|record| Alloc(Box::new(record))),
     ]
 }

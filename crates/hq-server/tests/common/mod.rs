@@ -171,6 +171,7 @@ pub(crate) fn worker_config() -> WorkerConfig {
         on_server_lost: OnServerLost::Reconnect,
         reconnect_timeout: Duration::from_secs(600),
         allocation: None,
+        origin: None,
         executor: Executor::Null,
         pid: 1,
     }

@@ -1,6 +1,7 @@
 //! The command line as data: every command, option and help text. What commands do is in
 //! [`crate::commands`].
 
+pub(crate) mod alloc;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
@@ -157,6 +158,9 @@ pub(crate) enum Command {
     /// Start, show and stop the server
     #[command(subcommand, arg_required_else_help = true)]
     Server(Lazy<server::ServerCommand>),
+    /// Let the server ask Slurm or PBS for workers
+    #[command(subcommand, arg_required_else_help = true)]
+    Alloc(Lazy<alloc::AllocCommand>),
     /// Check, read and tend the server's journal
     #[command(subcommand, alias = "event-log")]
     Journal(Lazy<journal::JournalCommand>),

@@ -65,6 +65,9 @@ pub(crate) struct StartArgs {
     /// Accepted for scripts: there is no solver whose time has to be limited
     #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub scheduler_time_limit: Option<Duration>,
+    /// Leave allocations in their batch systems when the server is stopped, instead of canceling them
+    #[arg(long)]
+    pub keep_allocations: bool,
     /// Put the old journal aside and begin with job 1
     #[arg(long)]
     pub fresh: bool,

@@ -168,6 +168,9 @@ pub(crate) struct StartArgs {
     /// Directory for temporary files [default: a fresh one under TMPDIR]
     #[arg(long, value_name = "PATH")]
     pub work_dir: Option<PathBuf>,
+    /// The allocation of the server that starts it
+    #[arg(long, value_name = "QUEUE.NUMBER", hide = true)]
+    pub allocation: Option<hq_model::AllocationRef>,
     /// How tasks are executed
     #[arg(long, value_name = "HOW", default_value = "process")]
     pub executor: ExecutorArg,

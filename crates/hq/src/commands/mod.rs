@@ -1,5 +1,6 @@
 //! What each command does. A command talks to the server and returns a report; it prints nothing itself.
 
+mod alloc;
 mod cat;
 mod deploy;
 mod doc;
@@ -11,6 +12,7 @@ mod server;
 mod submit;
 mod task;
 mod worker;
+mod worker_args;
 mod worker_config;
 
 use std::path::PathBuf;
@@ -112,6 +114,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::Info)) => server::info(context),
         Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
+        Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();

@@ -71,6 +71,10 @@ fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     };
     options.fresh = args.fresh;
     options.idle_timeout = args.idle_timeout;
+    options.keep_allocations = args.keep_allocations;
+    if let Some(directory) = config_directory() {
+        options.config_dir = directory;
+    }
     options.keep_jobs = args.keep_jobs.unwrap_or_default();
     options.worker_grace = args.worker_grace.unwrap_or(options.worker_grace);
     options.encrypt_clients = !args.disable_client_authentication_and_encryption;
@@ -142,4 +146,12 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         worker_port,
     })?;
     Done::ok(Sentence(format!("Access files of server {uid} were written")))
+}
+
+// Where users describe batch systems, in `managers`: a file for each.
+fn config_directory() -> Option<std::path::PathBuf> {
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
+    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("hq"))
 }

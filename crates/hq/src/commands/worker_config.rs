@@ -33,6 +33,7 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
         },
         reconnect_timeout: args.reconnect_timeout,
         allocation,
+        origin: args.allocation,
         executor: match args.executor {
             ExecutorArg::Process => Executor::Process,
             ExecutorArg::Null => Executor::Null,

@@ -145,6 +145,10 @@ impl<W: Write> Events<W> {
                 self.line(at, "task-aborted", json!({ "job": job.0, "tasks": tasks(ids), "reason": reason }))
             }
             Record::JobKept { job, progress } => self.line(at, "job-progress", kept(*job, progress)),
+            Record::Alloc(record) => match super::alloc_events::event(record) {
+                Some((kind, event)) => self.line(at, kind, event),
+                None => Ok(()),
+            },
             Record::IdsGiven { .. } | Record::Answered { .. } => Ok(()),
         }
     }

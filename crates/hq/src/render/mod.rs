@@ -3,6 +3,8 @@
 //! A command returns a report, which is plain data; each report says here how it looks as tables and
 //! sentences, as JSON, and in quiet mode.
 
+mod alloc;
+mod alloc_events;
 pub(crate) mod error;
 pub(crate) mod events;
 mod hardware;

@@ -224,6 +224,7 @@ fn worker(id: u32) -> WorkerInfo {
             on_server_lost: OnServerLost::Reconnect,
             reconnect_timeout: Duration::from_secs(600),
             allocation: None,
+            origin: None,
             executor: Executor::Process,
             pid: 4711,
         },
@@ -285,6 +286,8 @@ macro_rules! snapshots {
         })*
     };
 }
+
+mod alloc;
 
 snapshots! {
     nothing: Nothing;

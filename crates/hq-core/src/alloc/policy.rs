@@ -1,0 +1,356 @@
+//! How much a queue may ask for: backlog, limits, waits after failures, pauses.
+
+use std::time::Duration;
+
+use hq_model::Timestamp;
+use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
+
+use super::state::{Allocation, QueueState};
+use crate::limits::{
+    ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
+    SUBMIT_DELAYS, SUBMIT_FAILURES_MAX,
+};
+use crate::worker_messages::WorkerEnd;
+
+/// What may be asked for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Allocations.
+    pub allocations: u32,
+    /// Workers in all of them.
+    pub workers: u32,
+    /// Why it is none, when it is.
+    pub why_none: Option<String>,
+}
+
+impl Permit {
+    fn none(why: impl Into<String>) -> Permit {
+        Permit { allocations: 0, workers: 0, why_none: Some(why.into()) }
+    }
+}
+
+/// When a queue may submit again after what was refused; `None` when nothing was.
+pub fn submits_again_at(queue: &QueueState) -> Option<Timestamp> {
+    let at = queue.submit_failures.checked_sub(1)? as usize;
+    let delay = SUBMIT_DELAYS[at.min(SUBMIT_DELAYS.len() - 1)];
+    // After a trial was allowed, nothing has to be waited for.
+    (queue.last_failure > Timestamp::default()).then(|| queue.last_failure.after(delay))
+}
+
+/// When a queue that paused by itself tries again.
+pub fn retries_at(queue: &QueueState) -> Option<Timestamp> {
+    match &queue.paused {
+        Some((at, PauseCause::Submissions(..) | PauseCause::Allocations(..))) => Some(at.after(PAUSE_RETRY)),
+        Some((_, PauseCause::User)) | None => None,
+    }
+}
+
+/// Why a queue should pause now.
+pub fn pause_cause(queue: &QueueState) -> Option<PauseCause> {
+    if queue.paused.is_some() || queue.is_removed {
+        return None;
+    }
+    let last_words = || {
+        let failed = queue.allocations.values().filter_map(|one| one.ended.as_ref());
+        let failed = failed.filter(|(_, end)| end.is_failure()).max_by_key(|(at, _)| *at);
+        failed.map_or_else(|| "unknown".to_owned(), |(_, end)| end.to_string())
+    };
+    if queue.submit_failures >= SUBMIT_FAILURES_MAX {
+        return Some(PauseCause::Submissions(queue.submit_failures, last_words()));
+    }
+    if queue.allocation_failures >= ALLOCATION_FAILURES_MAX {
+        return Some(PauseCause::Allocations(queue.allocation_failures, last_words()));
+    }
+    None
+}
+
+/// What a queue may ask for now.
+pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
+    if queue.is_removed {
+        return Permit::none("the queue is removed");
+    }
+    if let Some((_, cause)) = &queue.paused {
+        let again = retries_at(queue).map_or_else(
+            || "`hq alloc resume` ends that".to_owned(),
+            |at| format!("tries again at {}", clock(at)),
+        );
+        return Permit::none(format!("paused: {cause}; {again}"));
+    }
+    if queue.is_draining {
+        return Permit::none("draining: what is there goes on, nothing new is asked for");
+    }
+    if let Some(at) = submits_again_at(queue).filter(|at| *at > now) {
+        let at = clock(at);
+        let (times, submissions) = match queue.submit_failures {
+            1 => ("the last".to_owned(), "submission"),
+            count => (format!("the last {count}"), "submissions"),
+        };
+        return Permit::none(format!("{times} {submissions} failed; the next one is at {at}"));
+    }
+    let waiting = queue.waiting();
+    let allocations = queue.params.backlog.saturating_sub(waiting);
+    if allocations == 0 {
+        let backlog = queue.params.backlog;
+        return Permit::none(format!(
+            "{waiting} of at most {backlog} allocations wait in the batch system (backlog)"
+        ));
+    }
+    let workers = match queue.params.max_worker_count {
+        None => u32::MAX,
+        // Those of a chain take each other's place.
+        Some(limit) if queue.params.chain => limit,
+        Some(limit) => match limit.saturating_sub(queue.workers()) {
+            0 => {
+                return Permit::none(format!(
+                    "{} workers are there or to come, of at most {limit} (max worker count)",
+                    queue.workers()
+                ));
+            }
+            left => left,
+        },
+    };
+    Permit { allocations, workers, why_none: None }
+}
+
+/// The time until the next question to a batch system.
+pub fn next_interval(before: Duration, was_new: bool) -> Duration {
+    if was_new { CHECK_INTERVAL.0 } else { (before * 2).min(CHECK_INTERVAL.1) }
+}
+
+/// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be
+/// asked.
+pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
+    if !one.is_deserted() || one.workers_to_come() > 0 || one.lost > 0 {
+        return None;
+    }
+    match one.last_left?.1 {
+        WorkerEnd::IdleTimeout | WorkerEnd::Stopped => Some(AllocationEnd::Finished),
+        WorkerEnd::TimeLimit => Some(AllocationEnd::TimedOut),
+        // Canceled, preempted, requeued, a failed node: the batch system knows.
+        WorkerEnd::Interrupted | WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost => None,
+    }
+}
+
+/// How an allocation ended of which the batch system says this. `None` when it did not. Workers that are there
+/// are believed more.
+pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -> Option<AllocationEnd> {
+    if !one.is_active() || !one.connected.is_empty() {
+        return None;
+    }
+    let early = || {
+        let lasted = one.last_left.zip(one.started).map(|((left, _), started)| left.since(started));
+        one.lost > 0 && one.lost >= one.joined && lasted.is_some_and(|time| time < EARLY_LOSS)
+    };
+    let words = |text: &str| if text.is_empty() { "without a word".to_owned() } else { text.to_owned() };
+    let without_worker = || {
+        AllocationEnd::Failed(
+            "the batch job ended and no worker of it ever came; its stderr may say why".into(),
+        )
+    };
+    match state {
+        BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
+        BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
+            Some(AllocationEnd::WorkersLost)
+        }
+        BatchState::Finished if one.joined == 0 => Some(without_worker()),
+        BatchState::Finished => Some(AllocationEnd::Finished),
+        // Its workers had their time and left in order: how the shell script ended is of no interest.
+        BatchState::Failed(_) if one.joined > 0 && one.lost == 0 => Some(AllocationEnd::Finished),
+        BatchState::Failed(text) => Some(AllocationEnd::Failed(words(text))),
+        BatchState::Canceled => Some(AllocationEnd::Canceled),
+        BatchState::TimedOut => Some(AllocationEnd::TimedOut),
+        BatchState::Preempted => Some(AllocationEnd::Preempted),
+        BatchState::NodeFailed => Some(AllocationEnd::NodeFailed),
+        BatchState::OutOfMemory => Some(AllocationEnd::OutOfMemory),
+        BatchState::Unknown(_) if !is_known_gone => None,
+        BatchState::Unknown(_) if one.joined > 0 && early() => Some(AllocationEnd::WorkersLost),
+        BatchState::Unknown(_) if one.joined > 0 => Some(AllocationEnd::Finished),
+        BatchState::Unknown(text) => Some(AllocationEnd::Vanished(words(text))),
+    }
+}
+
+/// Until when the workers of an allocation that all left may come back: it may have been requeued, which the batch
+/// system is asked.
+pub fn may_return_until(one: &Allocation) -> Option<Timestamp> {
+    let (left, _) = one.last_left.filter(|_| one.is_deserted())?;
+    Some(left.after(RETURN_TIME))
+}
+
+/// When the wall time of an allocation is over.
+pub fn ends_at(one: &Allocation) -> Option<Timestamp> {
+    Some(one.started?.after(one.time_limit))
+}
+
+/// When an allocation of which nobody knows anything counts as over.
+pub fn given_up_at(one: &Allocation) -> Option<Timestamp> {
+    Some(ends_at(one)?.after(OVERDUE_TIME))
+}
+
+/// A time to the second, for people.
+pub fn clock(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::allocation::QueueParams;
+    use hq_model::{AllocationRef, QueueId, WorkerId, WorkerResources};
+
+    use super::*;
+    use crate::alloc::{AllocRecord, AllocState};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(1_000_000_000 + seconds * 1_000_000)
+    }
+
+    fn which(number: u32) -> AllocationRef {
+        AllocationRef::new(QueueId(1), number)
+    }
+
+    fn queue(params: QueueParams) -> AllocState {
+        let params = Box::new(QueueParams { manager: "slurm".into(), time_limit: HOUR, ..params });
+        let mut state = AllocState::default();
+        state.apply(at(0), &AllocRecord::QueueAdded { queue: QueueId(1), params });
+        state
+    }
+
+    fn plan(state: &mut AllocState, number: u32, workers: u32) {
+        let allocation = which(number);
+        let record = AllocRecord::Planned {
+            allocation,
+            workers,
+            time_limit: HOUR,
+            directory: Vec::new(),
+            after: None,
+        };
+        state.apply(at(1), &record);
+    }
+
+    fn permit_of(state: &AllocState, now: Timestamp) -> (u32, u32, Option<String>) {
+        let permit = permit(&state.queues[&QueueId(1)], now);
+        (permit.allocations, permit.workers, permit.why_none)
+    }
+
+    #[test]
+    fn backlog_and_worker_count_bound_what_is_asked_for() {
+        let params = QueueParams { backlog: 2, max_workers_per_alloc: 4, ..QueueParams::default() };
+        let mut state = queue(QueueParams { max_worker_count: Some(6), ..params });
+        assert_eq!(permit_of(&state, at(2)), (2, 6, None));
+        plan(&mut state, 1, 4);
+        assert_eq!(permit_of(&state, at(2)), (1, 2, None));
+        plan(&mut state, 2, 1);
+        let text = "2 of at most 2 allocations wait in the batch system (backlog)";
+        assert_eq!(permit_of(&state, at(2)), (0, 0, Some(text.into())));
+        state.worker_joined(at(3), WorkerId(1), which(1), &WorkerResources::default());
+        state.worker_joined(at(3), WorkerId(2), which(2), &WorkerResources::default());
+        assert_eq!(permit_of(&state, at(4)), (2, 1, None));
+        plan(&mut state, 3, 1);
+        let text = "6 workers are there or to come, of at most 6 (max worker count)";
+        assert_eq!(permit_of(&state, at(4)), (0, 0, Some(text.into())));
+    }
+
+    #[test]
+    fn after_refusals_the_waits_grow_and_then_the_queue_pauses() {
+        let mut state = queue(QueueParams { backlog: 1, max_workers_per_alloc: 1, ..QueueParams::default() });
+        let mut now = 0;
+        for (number, wait) in [(1, 60), (2, 900), (3, 1800), (4, 3600), (5, 3600)] {
+            plan(&mut state, number, 1);
+            let end = AllocationEnd::Refused("down".into());
+            let record = AllocRecord::Ended { allocation: which(number), end, time: Default::default() };
+            state.apply(at(now), &record);
+            assert_eq!(submits_again_at(&state.queues[&QueueId(1)]), Some(at(now + wait)), "{number}");
+            assert_eq!(permit_of(&state, at(now + wait - 1)).0, 0);
+            now += wait;
+            assert_eq!(permit_of(&state, at(now)).0, 1);
+        }
+        for number in 6..=10 {
+            assert_eq!(pause_cause(&state.queues[&QueueId(1)]), None);
+            plan(&mut state, number, 1);
+            let end = AllocationEnd::Refused("down".into());
+            let record = AllocRecord::Ended { allocation: which(number), end, time: Default::default() };
+            state.apply(at(now), &record);
+        }
+        let cause = pause_cause(&state.queues[&QueueId(1)]).expect("too many");
+        assert_eq!(
+            cause.to_string(),
+            "10 submissions in a row failed, the last one with: not accepted: down"
+        );
+        state.apply(at(now), &AllocRecord::QueuePaused { queue: QueueId(1), cause });
+        assert_eq!(retries_at(&state.queues[&QueueId(1)]), Some(at(now + 3600)));
+        // One more try, and only one.
+        state.apply(at(now), &AllocRecord::QueueResumed { queue: QueueId(1), is_trial: true });
+        assert_eq!(permit_of(&state, at(now)).0, 1);
+        plan(&mut state, 11, 1);
+        let end = AllocationEnd::Refused("down".into());
+        state.apply(at(now), &AllocRecord::Ended { allocation: which(11), end, time: Default::default() });
+        assert!(pause_cause(&state.queues[&QueueId(1)]).is_some());
+    }
+
+    fn ran(ends: &[WorkerEnd], lasted: u64) -> Allocation {
+        let mut state = queue(QueueParams { backlog: 1, max_workers_per_alloc: 9, ..QueueParams::default() });
+        plan(&mut state, 1, ends.len() as u32);
+        for (worker, end) in (1..).zip(ends) {
+            state.worker_joined(at(10), WorkerId(worker), which(1), &WorkerResources::default());
+            state.worker_ended(at(10 + lasted), WorkerId(worker), which(1), *end);
+        }
+        state.allocation(which(1)).cloned().expect("it is there")
+    }
+
+    #[test]
+    fn workers_that_left_in_order_tell_how_it_ended() {
+        use WorkerEnd::*;
+        for (ends, end) in [
+            (&[IdleTimeout][..], Some(AllocationEnd::Finished)),
+            (&[TimeLimit, TimeLimit], Some(AllocationEnd::TimedOut)),
+            (&[ConnectionLost, IdleTimeout], None),
+            (&[Interrupted], None),
+            (&[HeartbeatLost], None),
+        ] {
+            assert_eq!(end_by_workers(&ran(ends, 100)), end, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_batch_system_says_counts_when_no_worker_is_there() {
+        use WorkerEnd::*;
+        let never = Allocation { workers: 1, ..Allocation::default() };
+        let failed = || BatchState::Failed("exit code 3".into());
+        let gone = || BatchState::Unknown("no such job".into());
+        for (one, state, end) in [
+            (ran(&[ConnectionLost], 30), failed(), Some(AllocationEnd::WorkersLost)),
+            (ran(&[ConnectionLost], 300), failed(), Some(AllocationEnd::Failed("exit code 3".into()))),
+            (ran(&[Interrupted], 300), BatchState::Preempted, Some(AllocationEnd::Preempted)),
+            (ran(&[Interrupted], 300), BatchState::Queued, None),
+            (ran(&[Interrupted], 300), failed(), Some(AllocationEnd::Finished)),
+            (ran(&[HeartbeatLost], 300), BatchState::NodeFailed, Some(AllocationEnd::NodeFailed)),
+            (ran(&[ConnectionLost], 300), gone(), Some(AllocationEnd::Finished)),
+            (never.clone(), BatchState::Canceled, Some(AllocationEnd::Canceled)),
+            (never.clone(), gone(), Some(AllocationEnd::Vanished("no such job".into()))),
+            (never.clone(), BatchState::Held, None),
+        ] {
+            assert_eq!(end_by_state(&one, &state, true), end, "{state:?}");
+        }
+        assert_eq!(end_by_state(&never, &gone(), false), None);
+        let silent = end_by_state(&never, &BatchState::Finished, true).expect("it ended");
+        assert!(silent.is_fault_of_queue());
+        let there = Allocation { connected: [WorkerId(1)].into(), joined: 1, ..never };
+        assert_eq!(end_by_state(&there, &BatchState::Canceled, true), None);
+    }
+
+    #[test]
+    fn questions_get_rarer_as_long_as_nothing_is_new() {
+        let mut interval = CHECK_INTERVAL.0;
+        let mut asked = 0;
+        let mut time = Duration::ZERO;
+        while time < HOUR * 2 {
+            time += interval;
+            interval = next_interval(interval, false);
+            asked += 1;
+        }
+        assert!(asked < 10, "{asked}");
+        assert_eq!(next_interval(interval, true), CHECK_INTERVAL.0);
+    }
+}

@@ -1,0 +1,400 @@
+//! Batch systems: a thread for each that is in use carries out what the core orders, one order after the other, and
+//! tells what came of it. The core never waits for a command.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hq_batch::{AllocationRequest, Manager, NodeShape};
+use hq_core::alloc::{BatchOrder, BatchReport};
+use hq_core::server::Input;
+use hq_model::allocation::{BatchState, QueueParams};
+use hq_model::{AllocationRef, Amount, PoolKind, QueueId, ResourcePool, WorkerResources, duration};
+use tracing::{debug, info, warn};
+
+use crate::inbox::{Event, Inbox, Room};
+use crate::limits::ALLOCATION_IDLE_TIMEOUT;
+
+/// Name of the directory below that of a server's start in which allocations keep their files.
+const DIRECTORY: &str = "autoalloc";
+
+/// The way to all batch systems.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    place: Place,
+    inbox: Arc<Inbox>,
+    desks: Mutex<BTreeMap<String, Sender<BatchOrder>>>,
+}
+
+/// What scripts name, and where descriptions of batch systems are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The program that is started as a worker.
+    pub(crate) hq: PathBuf,
+    /// The directory by which workers find the server.
+    pub(crate) server_dir: PathBuf,
+    /// Where described batch systems are looked for.
+    pub(crate) config_dir: PathBuf,
+}
+
+impl Batch {
+    /// No thread yet.
+    pub(crate) fn new(place: Place, inbox: Arc<Inbox>) -> Batch {
+        Batch { place, inbox, desks: Mutex::default() }
+    }
+
+    /// Has an order carried out.
+    pub(crate) fn send(&self, order: BatchOrder) {
+        let manager = match &order {
+            BatchOrder::Submit { params, .. }
+            | BatchOrder::Recover { params, .. }
+            | BatchOrder::Try { params, .. }
+            | BatchOrder::AskShape { params, .. } => params.manager.clone(),
+            BatchOrder::Cancel { manager, .. }
+            | BatchOrder::AskStates { manager, .. }
+            | BatchOrder::Remove { manager, .. } => manager.clone(),
+        };
+        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = desks.entry(manager.clone()).or_insert_with(|| self.open(&manager));
+        if let Err(unsent) = desk.send(order) {
+            // Its thread could not be made or has broken: what was ordered has not happened.
+            desks.remove(&manager);
+            if let Some(report) = failed(&unsent.0, "the server has no thread for it") {
+                self.inbox.push(Event::Input(Input::Batch(report)), Room::none());
+            }
+        }
+    }
+
+    fn open(&self, manager: &str) -> Sender<BatchOrder> {
+        let (sender, orders) = channel();
+        let (name, place, inbox) = (manager.to_owned(), self.place.clone(), self.inbox.clone());
+        let desk = move || Desk { manager: find(&name, &place), name, place }.work(&orders, &inbox);
+        if let Err(error) = std::thread::Builder::new().name("hq-batch".into()).spawn(desk) {
+            warn!(%error, manager, "no thread for a batch system");
+        }
+        sender
+    }
+}
+
+fn find(name: &str, place: &Place) -> Result<Manager, String> {
+    Manager::find(name, &place.config_dir).map_err(|error| error.to_string())
+}
+
+struct Desk {
+    name: String,
+    place: Place,
+    manager: Result<Manager, String>,
+}
+
+impl Desk {
+    fn work(mut self, orders: &Receiver<BatchOrder>, inbox: &Inbox) {
+        while let Ok(order) = orders.recv() {
+            if self.manager.is_err() {
+                // It may have been described or installed since.
+                self.manager = find(&self.name, &self.place);
+            }
+            let report = match &self.manager {
+                Ok(manager) => self.carry_out(manager, &order),
+                Err(error) => failed(&order, error),
+            };
+            if let Some(report) = report {
+                inbox.push(Event::Input(Input::Batch(report)), Room::none());
+            }
+        }
+    }
+
+    fn carry_out(&self, manager: &Manager, order: &BatchOrder) -> Option<BatchReport> {
+        Some(match order {
+            BatchOrder::Submit { allocation, params, workers, directory, after } => {
+                let mut request = self.request(params, *workers, path(directory), Some(*allocation));
+                request.after.clone_from(after);
+                self.submit(manager, *allocation, &request)
+            }
+            BatchOrder::Recover { allocation, params, directory } => {
+                let name = job_name(params, Some(*allocation));
+                recover(manager, *allocation, name, path(directory))
+            }
+            BatchOrder::Cancel { allocations, .. } => {
+                let (which, ids): (Vec<_>, Vec<_>) = allocations.iter().cloned().unzip();
+                let result = manager.cancel(&ids).map_err(|error| error.to_string());
+                info!(?ids, ?result, manager = self.name, "allocations canceled");
+                BatchReport::Canceled { allocations: which, result }
+            }
+            BatchOrder::AskStates { jobs, .. } => {
+                let states = self.states(manager, jobs);
+                debug!(?states, manager = self.name, "asked for allocations");
+                BatchReport::States { manager: self.name.clone(), states }
+            }
+            BatchOrder::Try { ticket, params, directory } => {
+                let result = self.try_out(manager, params, &path(directory));
+                BatchReport::Tried { ticket: *ticket, result }
+            }
+            BatchOrder::AskShape { queue, params } => shape(manager, *queue, params),
+            BatchOrder::Remove { directory, .. } => {
+                remove(&path(directory));
+                return None;
+            }
+        })
+    }
+
+    fn states(
+        &self,
+        manager: &Manager,
+        jobs: &[(String, Vec<u8>)],
+    ) -> Result<Vec<(String, BatchState)>, String> {
+        let ids: Vec<String> = jobs.iter().map(|(id, _)| id.clone()).collect();
+        let mut reports = manager.reports(&ids).map_err(|error| error.to_string())?;
+        let mut states = Vec::with_capacity(jobs.len());
+        for (id, directory) in jobs {
+            match (reports.remove(id), hq_batch::exit_left(&path(directory))) {
+                // It would wait for ever, and in the way of others.
+                (Some(report), _) if report.is_hopeless => {
+                    let reason = report.reason.unwrap_or_else(|| "no reason is given".to_owned());
+                    warn!(id, reason, manager = self.name, "an allocation can never start and is canceled");
+                    manager.cancel(std::slice::from_ref(id)).map_err(|error| error.to_string())?;
+                    states.push((id.clone(), BatchState::Failed(format!("it could never start: {reason}"))));
+                }
+                (Some(report), _) => states.push((id.clone(), state(report.state))),
+                // The batch system has forgotten it; its script left how it ended.
+                (None, Some(0)) => states.push((id.clone(), BatchState::Finished)),
+                (None, Some(code)) => {
+                    states.push((id.clone(), BatchState::Failed(format!("exit status {code}"))));
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(states)
+    }
+
+    fn submit(&self, manager: &Manager, which: AllocationRef, request: &AllocationRequest) -> BatchReport {
+        match manager.submit(request) {
+            Ok(batch_id) => {
+                info!(allocation = %which, batch_id, workers = request.workers, "allocation submitted");
+                BatchReport::Submitted { allocation: which, batch_id }
+            }
+            Err(error) => {
+                warn!(allocation = %which, %error, "allocation not submitted");
+                if error.is_in_doubt() {
+                    // It may wait there all the same.
+                    return match find_submitted(manager, request.name.clone(), request.directory.clone()) {
+                        Ok(Some(batch_id)) => BatchReport::Submitted { allocation: which, batch_id },
+                        Ok(None) | Err(_) => {
+                            BatchReport::Unclear { allocation: which, error: error.to_string() }
+                        }
+                    };
+                }
+                BatchReport::Refused { allocation: which, error: error.to_string() }
+            }
+        }
+    }
+
+    fn try_out(
+        &self,
+        manager: &Manager,
+        params: &QueueParams,
+        directory: &Path,
+    ) -> Result<Option<WorkerResources>, String> {
+        let nodes = manager.node_shape(&arguments(&params.manager_args));
+        if let Some(longest) = nodes.as_ref().and_then(|nodes| nodes.max_time)
+            && params.time_limit > longest
+        {
+            return Err(format!(
+                "A time limit of {} is more than the {} that the batch system allows there; such an allocation would \
+                 wait for ever",
+                duration::format(params.time_limit),
+                duration::format(longest)
+            ));
+        }
+        let workers = params.workers_per_allocation();
+        let request =
+            AllocationRequest { hold: true, ..self.request(params, workers, directory.into(), None) };
+        let submitted = manager.submit(&request).map_err(|error| error.to_string());
+        let canceled = submitted.and_then(|id| {
+            let result = manager.cancel(std::slice::from_ref(&id));
+            result.map_err(|error| format!("the trial allocation {id} could not be canceled: {error}"))
+        });
+        remove(directory);
+        canceled?;
+        Ok(nodes.and_then(|nodes| resources(&nodes, params)))
+    }
+
+    fn request(
+        &self,
+        params: &QueueParams,
+        workers: u32,
+        directory: PathBuf,
+        which: Option<AllocationRef>,
+    ) -> AllocationRequest {
+        AllocationRequest {
+            name: job_name(params, which),
+            workers,
+            time_limit: params.time_limit,
+            directory,
+            manager_args: arguments(&params.manager_args),
+            worker_args: self.worker(params, which),
+            start_command: params.start_command.clone(),
+            stop_command: params.stop_command.clone(),
+            wrap_command: params.wrap_command.clone(),
+            hold: false,
+            after: None,
+        }
+    }
+
+    // The command of a worker. What the user gave comes last, and wins where it may.
+    fn worker(&self, params: &QueueParams, which: Option<AllocationRef>) -> Vec<OsString> {
+        let given = arguments(&params.worker_args);
+        let is_given = |option: &str| {
+            given
+                .iter()
+                .any(|arg| arg == option || arg.as_bytes().starts_with(format!("{option}=").as_bytes()))
+        };
+        let mut args: Vec<OsString> = vec![self.place.hq.clone().into(), "worker".into(), "start".into()];
+        let mut add = |option: &str, value: OsString| args.extend([option.into(), value]);
+        add("--server-dir", self.place.server_dir.clone().into());
+        let is_built_in = matches!(self.name.as_str(), "slurm" | "pbs");
+        add("--manager", if is_built_in { self.name.clone().into() } else { "none".into() });
+        if let Some(which) = which {
+            add("--allocation", which.to_string().into());
+            if !is_built_in && !is_given("--group") {
+                add("--group", format!("allocation-{which}").into());
+            }
+        }
+        let idle_timeout = params.idle_timeout.unwrap_or(ALLOCATION_IDLE_TIMEOUT);
+        if !is_given("--idle-timeout") {
+            add("--idle-timeout", seconds(idle_timeout).into());
+        }
+        // A server that is started again finds its workers; one that stays away costs no more than idling does.
+        if !is_given("--on-server-lost") {
+            add("--on-server-lost", "reconnect".into());
+            add("--reconnect-timeout", seconds(idle_timeout).into());
+        }
+        // Without a command before it, a worker starts when its allocation does: then nobody has to be asked.
+        if let Some(limit) = params.worker_time_limit {
+            add("--time-limit", seconds(limit).into());
+        } else if params.start_command.is_none() || !is_built_in {
+            add("--time-limit", seconds(params.time_limit).into());
+        }
+        args.extend(given);
+        args
+    }
+}
+
+// What an order comes to that could not be carried out at all.
+fn failed(order: &BatchOrder, error: &str) -> Option<BatchReport> {
+    let error = error.to_owned();
+    Some(match order {
+        BatchOrder::Submit { allocation, .. } => BatchReport::Refused { allocation: *allocation, error },
+        BatchOrder::Recover { allocation, .. } => BatchReport::Unclear { allocation: *allocation, error },
+        BatchOrder::Cancel { allocations, .. } => {
+            let allocations = allocations.iter().map(|(which, _)| *which).collect();
+            BatchReport::Canceled { allocations, result: Err(error) }
+        }
+        BatchOrder::AskStates { manager, .. } => {
+            BatchReport::States { manager: manager.clone(), states: Err(error) }
+        }
+        BatchOrder::Try { ticket, .. } => BatchReport::Tried { ticket: *ticket, result: Err(error) },
+        BatchOrder::AskShape { queue, .. } => BatchReport::Shape { queue: *queue, resources: None },
+        BatchOrder::Remove { .. } => return None,
+    })
+}
+
+fn job_name(params: &QueueParams, which: Option<AllocationRef>) -> String {
+    let Some(AllocationRef { queue, number }) = which else { return "hq-trial".to_owned() };
+    match &params.name {
+        Some(name) => format!("{name}-{number}"),
+        None => format!("hq-{queue}-{number}"),
+    }
+}
+
+fn recover(manager: &Manager, which: AllocationRef, name: String, directory: PathBuf) -> BatchReport {
+    // The id that the submission left behind.
+    let left = fs::read_to_string(directory.join("jobid")).unwrap_or_default();
+    if !left.trim().is_empty() {
+        return BatchReport::Submitted { allocation: which, batch_id: left.trim().to_owned() };
+    }
+    match find_submitted(manager, name, directory) {
+        Ok(Some(batch_id)) => BatchReport::Submitted { allocation: which, batch_id },
+        Ok(None) => BatchReport::NotFound { allocation: which },
+        Err(error) => BatchReport::Unclear { allocation: which, error },
+    }
+}
+
+fn find_submitted(manager: &Manager, name: String, directory: PathBuf) -> Result<Option<String>, String> {
+    let found = manager.find_submitted(&[(name, directory)]).map_err(|error| error.to_string())?;
+    Ok(found.into_values().next())
+}
+
+fn shape(manager: &Manager, queue: QueueId, params: &QueueParams) -> BatchReport {
+    let nodes = manager.node_shape(&arguments(&params.manager_args));
+    BatchReport::Shape { queue, resources: nodes.and_then(|nodes| resources(&nodes, params)) }
+}
+
+// What a worker would find on such a node. Nothing is said where the user's options make that hard to tell.
+fn resources(nodes: &NodeShape, params: &QueueParams) -> Option<WorkerResources> {
+    let is_special = |arg: &Vec<u8>| {
+        arg == b"--no-hyper-threading"
+            || arg.starts_with(b"--detect-resources")
+            || arg == b"--no-detect-resources"
+    };
+    if nodes.cpus == 0 || params.worker_args.iter().any(is_special) {
+        return None;
+    }
+    let counted = |name: &str, count: u32| ResourcePool {
+        name: name.to_owned(),
+        kind: PoolKind::Range { first: 0, last: count - 1 },
+    };
+    let mut pools = vec![counted("cpus", nodes.cpus)];
+    if let Some(mib) = nodes.memory_bytes.map(|bytes| bytes >> 20).filter(|mib| *mib > 0) {
+        pools.push(ResourcePool { name: "mem".into(), kind: PoolKind::Sum(Amount::whole(mib)) });
+    }
+    pools.extend(nodes.gpu_resources().into_iter().map(|(name, count)| counted(name, count)));
+    WorkerResources::new(pools, Vec::new()).ok()
+}
+
+fn remove(directory: &Path) {
+    // Nothing but what was made here.
+    if !directory.components().any(|part| part.as_os_str() == DIRECTORY) {
+        return;
+    }
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            warn!(path = %directory.display(), %error, "the files of an old allocation cannot be removed");
+        }
+        _ => {}
+    }
+}
+
+fn state(state: hq_batch::BatchState) -> BatchState {
+    use hq_batch::BatchState as Said;
+    match state {
+        Said::Queued => BatchState::Queued,
+        Said::Held => BatchState::Held,
+        Said::Running => BatchState::Running,
+        Said::Suspended => BatchState::Suspended,
+        Said::Finished => BatchState::Finished,
+        Said::Failed(text) => BatchState::Failed(text),
+        Said::Cancelled => BatchState::Canceled,
+        Said::TimedOut => BatchState::TimedOut,
+        Said::Preempted => BatchState::Preempted,
+        Said::NodeFailed => BatchState::NodeFailed,
+        Said::OutOfMemory => BatchState::OutOfMemory,
+        Said::Unknown(text) => BatchState::Unknown(text),
+    }
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+fn arguments(args: &[Vec<u8>]) -> Vec<OsString> {
+    args.iter().map(|arg| OsStr::from_bytes(arg).to_owned()).collect()
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{}s", time.as_secs().max(1))
+}

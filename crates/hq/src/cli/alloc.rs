@@ -1,0 +1,252 @@
+//! `hq alloc …`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand, ValueEnum};
+use hq_client::options::values;
+use hq_model::QueueId;
+use hq_model::allocation::AllocationState;
+
+use super::job::Channel;
+use super::worker::{OnServerLostArg, SharedArgs};
+
+/// Let the server ask Slurm or PBS for workers
+#[derive(Subcommand, Debug)]
+pub(crate) enum AllocCommand {
+    Add(Box<AddArgs>),
+    /// List allocation queues
+    List,
+    Info(InfoArgs),
+    #[command(alias = "cat")]
+    Log(LogArgs),
+    DryRun(Box<DryRunArgs>),
+    /// Say what a queue would do next, and why it does not ask for more
+    Explain(QueueArg),
+    /// Ask for no allocations until resumed; what is there goes on
+    Pause(QueueArg),
+    /// Ask for allocations again, after a pause, a drain or failures
+    Resume(QueueArg),
+    /// Ask for no more allocations, and let those there are end by themselves
+    Drain(QueueArg),
+    Remove(RemoveArgs),
+    Edit(Box<EditArgs>),
+}
+
+/// What a queue asks its batch system for.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct QueueOptions {
+    /// The batch system: `slurm`, `pbs`, or the name of a file that describes one
+    #[arg(value_name = "MANAGER")]
+    pub manager: String,
+    /// Wall time of an allocation
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_limit: Duration,
+    /// How many allocations may wait in the batch system at once
+    #[arg(short = 'b', long, value_name = "COUNT", default_value = "1", value_parser = backlog)]
+    pub backlog: u32,
+    /// Nodes of an allocation at most, each with one worker
+    #[arg(
+        short = 'm',
+        long,
+        alias = "workers-per-alloc",
+        value_name = "COUNT",
+        default_value = "1",
+        value_parser = at_least_one
+    )]
+    pub max_workers_per_alloc: u32,
+    /// Workers of this queue at most, waiting ones included
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    pub max_worker_count: Option<u32>,
+    /// Name of the queue; part of the names of its batch jobs
+    #[arg(short = 'n', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+    /// Queue the next allocation while one runs, to start when that ends
+    #[arg(long)]
+    pub chain: bool,
+    /// What its workers offer.
+    #[command(flatten)]
+    pub worker: SharedArgs,
+    /// What workers do when the server is lost [default: reconnect, for as long as the idle timeout]
+    #[arg(long, value_name = "WHAT")]
+    pub on_server_lost: Option<OnServerLostArg>,
+    /// Workers end after this long [default: the time limit]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub worker_time_limit: Option<Duration>,
+    /// Shell command that runs on each node before the worker
+    #[arg(long, value_name = "COMMAND")]
+    pub worker_start_cmd: Option<String>,
+    /// Shell command that runs on each node after the worker
+    #[arg(long, value_name = "COMMAND")]
+    pub worker_stop_cmd: Option<String>,
+    /// Command that the worker's command is passed to, for example a container
+    #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND")]
+    pub worker_wrap_cmd: Option<String>,
+    /// Passed to sbatch or qsub as they are
+    #[arg(value_name = "MANAGER ARGS", last = true)]
+    pub manager_args: Vec<OsString>,
+}
+
+fn backlog(text: &str) -> Result<u32, String> {
+    match values::count(text)? {
+        0 => Err("Backlog has to be at least 1".into()),
+        some => Ok(some),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match values::count(text)? {
+        0 => Err("it has to be at least 1".into()),
+        some => Ok(some),
+    }
+}
+
+/// Make an allocation queue: the server asks the batch system for workers while tasks wait
+///
+/// First an allocation that never starts is submitted and canceled, so that wrong arguments are noticed at once.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  hq alloc add slurm --time-limit 1h -- --partition=cpu --account=proj1
+  hq alloc add slurm -t 12h --backlog 4 --max-workers-per-alloc 8 --name big -- -p long
+  hq alloc add pbs -t 4h --max-worker-count 20 -- -q qprod -A OPEN-00-00")]
+pub(crate) struct AddArgs {
+    /// What it asks for.
+    #[command(flatten)]
+    pub queue: QueueOptions,
+    /// Submit no allocation to try
+    #[arg(long)]
+    pub no_dry_run: bool,
+}
+
+/// Submit an allocation that never starts, and cancel it
+///
+/// So you see whether the batch system takes what a queue with these options would ask for.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  hq alloc dry-run slurm --time-limit 1h -- --partition=cpu")]
+pub(crate) struct DryRunArgs {
+    /// What it asks for.
+    #[command(flatten)]
+    pub queue: QueueOptions,
+}
+
+/// A queue.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct QueueArg {
+    /// Id of the queue
+    #[arg(value_name = "QUEUE")]
+    pub queue: QueueId,
+}
+
+/// Show the allocations of a queue, and what became of their node time.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InfoArgs {
+    /// Id of the queue
+    #[arg(value_name = "QUEUE")]
+    pub queue: QueueId,
+    /// Only allocations in one of these states: queued, running, finished, failed
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
+    pub filter: Vec<AllocationState>,
+}
+
+fn state(text: &str) -> Result<AllocationState, String> {
+    text.trim().to_ascii_lowercase().parse::<AllocationState>().map_err(|e| e.to_string())
+}
+
+/// Print what the batch job of an allocation wrote.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  hq alloc log 123456 stderr\n  hq alloc log 1.3 stdout")]
+pub(crate) struct LogArgs {
+    /// Its id in the batch system, or QUEUE.NUMBER
+    #[arg(value_name = "ALLOCATION")]
+    pub allocation: String,
+    /// Which output
+    #[arg(value_name = "CHANNEL")]
+    pub channel: Channel,
+}
+
+/// Remove a queue; its waiting allocations are canceled.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RemoveArgs {
+    /// Id of the queue
+    #[arg(value_name = "QUEUE")]
+    pub queue: QueueId,
+    /// Also when allocations run: they are canceled
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Change the options of a queue
+///
+/// They hold for allocations to come. What is not given stays; arguments after `--` replace all of before.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  hq alloc edit 1 --backlog 4 --max-worker-count 100
+  hq alloc edit 1 --unset max-worker-count -- --partition=long")]
+pub(crate) struct EditArgs {
+    /// Id of the queue
+    #[arg(value_name = "QUEUE")]
+    pub queue: QueueId,
+    /// Wall time of an allocation
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_limit: Option<Duration>,
+    /// How many allocations may wait in the batch system at once
+    #[arg(short = 'b', long, value_name = "COUNT", value_parser = backlog)]
+    pub backlog: Option<u32>,
+    /// Nodes of an allocation at most, each with one worker
+    #[arg(short = 'm', long, alias = "workers-per-alloc", value_name = "COUNT", value_parser = at_least_one)]
+    pub max_workers_per_alloc: Option<u32>,
+    /// Workers of this queue at most, waiting ones included
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    pub max_worker_count: Option<u32>,
+    /// Queue the next allocation while one runs, to start when that ends
+    #[arg(long)]
+    pub chain: bool,
+    /// What its workers offer.
+    #[command(flatten)]
+    pub worker: SharedArgs,
+    /// What workers do when the server is lost
+    #[arg(long, value_name = "WHAT")]
+    pub on_server_lost: Option<OnServerLostArg>,
+    /// Workers end after this long
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub worker_time_limit: Option<Duration>,
+    /// Shell command that runs on each node before the worker
+    #[arg(long, value_name = "COMMAND")]
+    pub worker_start_cmd: Option<String>,
+    /// Shell command that runs on each node after the worker
+    #[arg(long, value_name = "COMMAND")]
+    pub worker_stop_cmd: Option<String>,
+    /// Command that the worker's command is passed to
+    #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND")]
+    pub worker_wrap_cmd: Option<String>,
+    /// Options that shall have their default again; before what is given beside them
+    #[arg(long, value_name = "OPTIONS", value_delimiter = ',')]
+    pub unset: Vec<UnsetArg>,
+    /// Passed to sbatch or qsub as they are
+    #[arg(value_name = "MANAGER ARGS", last = true)]
+    pub manager_args: Vec<OsString>,
+}
+
+/// An option of a queue that has a default.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnsetArg {
+    /// No limit on workers
+    MaxWorkerCount,
+    /// No chain
+    Chain,
+    /// All options of workers
+    Worker,
+    /// The time limit of workers
+    WorkerTimeLimit,
+    /// The command before the worker
+    WorkerStartCmd,
+    /// The command after it
+    WorkerStopCmd,
+    /// The command around it
+    WorkerWrapCmd,
+    /// Arguments for the batch system
+    ManagerArgs,
+}

@@ -1,0 +1,221 @@
+//! `hq alloc …`.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::time::Duration;
+
+use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::QueueId;
+use hq_model::allocation::QueueParams;
+
+use super::worker_args;
+use super::{Context, Done, unexpected};
+use crate::cli::OutputMode;
+use crate::cli::alloc::{
+    AddArgs, AllocCommand, EditArgs, InfoArgs, LogArgs, QueueArg, QueueOptions, RemoveArgs, UnsetArg,
+};
+use crate::cli::job::Channel;
+use crate::error::HqError;
+use crate::render::{Report, style::Style};
+use crate::report::{Allocations, ExplainedQueue, QueueAdded, Queues, Sentence};
+
+/// A worker without tasks for longer than this wastes node time.
+const IDLE_TIMEOUT_LONG: Duration = Duration::from_secs(10 * 60);
+
+pub(super) fn run(context: &Context, command: AllocCommand) -> Result<Done, HqError> {
+    match command {
+        AllocCommand::Add(args) => add(context, *args),
+        AllocCommand::List => list(context),
+        AllocCommand::Info(args) => info(context, args),
+        AllocCommand::Log(args) => log(context, &args),
+        AllocCommand::DryRun(args) => dry_run(context, args.queue),
+        AllocCommand::Explain(QueueArg { queue }) => explain(context, queue),
+        AllocCommand::Pause(QueueArg { queue }) => {
+            done(context, AllocRequest::Pause { queue }, queue, "successfully paused")
+        }
+        AllocCommand::Resume(QueueArg { queue }) => {
+            done(context, AllocRequest::Resume { queue }, queue, "successfully resumed")
+        }
+        AllocCommand::Drain(QueueArg { queue }) => done(
+            context,
+            AllocRequest::Drain { queue },
+            queue,
+            "asks for nothing more; what is there goes on",
+        ),
+        AllocCommand::Remove(RemoveArgs { queue, force }) => {
+            done(context, AllocRequest::Remove { queue, force }, queue, "successfully removed")
+        }
+        AllocCommand::Edit(args) => edit(context, *args),
+    }
+}
+
+fn ask(context: &Context, request: AllocRequest) -> Result<ClientResponse, HqError> {
+    context.ask(ClientRequest::Alloc(request))
+}
+
+fn done(context: &Context, request: AllocRequest, queue: QueueId, what: &str) -> Result<Done, HqError> {
+    match ask(context, request)? {
+        ClientResponse::Done => Done::ok(Sentence(format!("Allocation queue {queue} {what}"))),
+        _ => unexpected(),
+    }
+}
+
+fn add(context: &Context, args: AddArgs) -> Result<Done, HqError> {
+    let params = Box::new(params(context, args.queue)?);
+    match ask(context, AllocRequest::Add { params, dry_run: !args.no_dry_run })? {
+        ClientResponse::Alloc(AllocResponse::Added(queue)) => Done::ok(QueueAdded(queue)),
+        _ => unexpected(),
+    }
+}
+
+fn dry_run(context: &Context, options: QueueOptions) -> Result<Done, HqError> {
+    let params = Box::new(params(context, options)?);
+    match ask(context, AllocRequest::DryRun { params })? {
+        ClientResponse::Done => Done::ok(Sentence(
+            "A trial allocation was submitted successfully. It was immediately canceled to avoid wasting resources."
+                .into(),
+        )),
+        _ => unexpected(),
+    }
+}
+
+fn list(context: &Context) -> Result<Done, HqError> {
+    match ask(context, AllocRequest::List)? {
+        ClientResponse::Alloc(AllocResponse::Queues(queues)) => Done::ok(Queues(queues)),
+        _ => unexpected(),
+    }
+}
+
+fn details(context: &Context, queue: QueueId) -> Result<(QueueInfo, Vec<AllocationInfo>), HqError> {
+    match ask(context, AllocRequest::Info { queue })? {
+        ClientResponse::Alloc(AllocResponse::Details { queue, allocations }) => Ok((*queue, allocations)),
+        _ => unexpected(),
+    }
+}
+
+fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
+    let (queue, mut allocations) = details(context, args.queue)?;
+    allocations.retain(|one| args.filter.is_empty() || args.filter.contains(&one.state));
+    Done::ok(Allocations { queue, allocations })
+}
+
+fn explain(context: &Context, queue: QueueId) -> Result<Done, HqError> {
+    match ask(context, AllocRequest::Explain { queue })? {
+        ClientResponse::Alloc(AllocResponse::Explained(explanation)) => {
+            Done::ok(ExplainedQueue(*explanation))
+        }
+        _ => unexpected(),
+    }
+}
+
+// The file is read here, so this machine must see the server's directory.
+fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
+    if context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "hq alloc log prints a file as it is and has no JSON form; use another --output-mode",
+        ));
+    }
+    let request = AllocRequest::Find { id: args.allocation.clone() };
+    let ClientResponse::Alloc(AllocResponse::Found(found)) = ask(context, request)? else {
+        return unexpected();
+    };
+    let name = match args.channel {
+        Channel::Stdout => "stdout",
+        Channel::Stderr => "stderr",
+    };
+    let path = Path::new(OsStr::from_bytes(&found.directory)).join(name);
+    let file = File::open(&path).map_err(|error| {
+        HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display())).hint(
+            "a batch job that has not started has written nothing; some batch systems write at the end only",
+        )
+    })?;
+    Done::ok(Output(file))
+}
+
+struct Output(File);
+
+impl Report for Output {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        io::copy(&mut self.0, out)?;
+        Ok(())
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        io::copy(&mut self.0, out)?;
+        Ok(())
+    }
+}
+
+fn params(context: &Context, options: QueueOptions) -> Result<QueueParams, HqError> {
+    let mut params = QueueParams {
+        name: options.name,
+        manager: options.manager,
+        backlog: options.backlog,
+        max_workers_per_alloc: options.max_workers_per_alloc,
+        max_worker_count: options.max_worker_count,
+        time_limit: options.time_limit,
+        manager_args: bytes(options.manager_args),
+        worker_time_limit: options.worker_time_limit,
+        start_command: options.worker_start_cmd,
+        stop_command: options.worker_stop_cmd,
+        wrap_command: options.worker_wrap_cmd,
+        chain: options.chain,
+        ..QueueParams::default()
+    };
+    worker_args::put(&mut params, &options.worker, options.on_server_lost)?;
+    checked(context, params)
+}
+
+fn checked(context: &Context, params: QueueParams) -> Result<QueueParams, HqError> {
+    params.check().map_err(|error| HqError::usage(error.to_string()))?;
+    if params.idle_timeout.is_some_and(|timeout| timeout > IDLE_TIMEOUT_LONG) {
+        let text = "You have set an idle timeout longer than 10 minutes: for so long a worker without tasks keeps \
+                    its node, which is paid for.";
+        context.printer.warn(&[text.to_owned()]);
+    }
+    Ok(params)
+}
+
+fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
+    let queue = args.queue;
+    let (info, _) = details(context, queue)?;
+    let params = Box::new(checked(context, edited(info.params, args)?)?);
+    done(context, AllocRequest::Edit { queue, params }, queue, "successfully edited")
+}
+
+fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqError> {
+    for option in &args.unset {
+        match option {
+            UnsetArg::MaxWorkerCount => params.max_worker_count = None,
+            UnsetArg::Chain => params.chain = false,
+            UnsetArg::Worker => worker_args::unset(&mut params),
+            UnsetArg::WorkerTimeLimit => params.worker_time_limit = None,
+            UnsetArg::WorkerStartCmd => params.start_command = None,
+            UnsetArg::WorkerStopCmd => params.stop_command = None,
+            UnsetArg::WorkerWrapCmd => params.wrap_command = None,
+            UnsetArg::ManagerArgs => params.manager_args.clear(),
+        }
+    }
+    params.time_limit = args.time_limit.unwrap_or(params.time_limit);
+    params.backlog = args.backlog.unwrap_or(params.backlog);
+    params.max_workers_per_alloc = args.max_workers_per_alloc.unwrap_or(params.max_workers_per_alloc);
+    params.max_worker_count = args.max_worker_count.or(params.max_worker_count);
+    params.chain |= args.chain;
+    params.worker_time_limit = args.worker_time_limit.or(params.worker_time_limit);
+    params.start_command = args.worker_start_cmd.or(params.start_command);
+    params.stop_command = args.worker_stop_cmd.or(params.stop_command);
+    params.wrap_command = args.worker_wrap_cmd.or(params.wrap_command);
+    if !args.manager_args.is_empty() {
+        params.manager_args = bytes(args.manager_args);
+    }
+    worker_args::put(&mut params, &args.worker, args.on_server_lost)?;
+    Ok(params)
+}
+
+fn bytes(args: Vec<OsString>) -> Vec<Vec<u8>> {
+    args.into_iter().map(OsString::into_vec).collect()
+}
