@@ -37,6 +37,8 @@ pub struct Faults {
     pub failing_per_mille: u64,
     /// Tasks that ignore SIGTERM, in per mille.
     pub stubborn_per_mille: u64,
+    /// Tasks that take long are started a second time: in each third seed.
+    pub speculates: bool,
 }
 
 impl Faults {
@@ -71,6 +73,7 @@ impl Faults {
             disk_max: [50, 5_000, 300_000][rng.between(0, 2) as usize],
             failing_per_mille: [0, 50, 500][rng.between(0, 2) as usize],
             stubborn_per_mille: [0, 100][rng.between(0, 1) as usize],
+            speculates: false,
         }
     }
 }

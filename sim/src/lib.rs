@@ -6,6 +6,7 @@
 
 pub mod canary;
 pub mod clients;
+mod commits;
 pub mod faults;
 pub mod journal;
 pub mod network;

@@ -61,3 +61,9 @@ pub const REPORT_TASKS_MAX: usize = 32_768;
 pub const SCAN_BLOCKED_MAX: usize = 64;
 /// Tasks of the null executor passed in one go before the worker looks for messages again.
 pub const NULL_TASKS_AT_ONCE: u32 = 8192;
+/// Finished siblings from which on a task may be told to take long, and be started a second time.
+pub const SPECULATE_SIBLINGS_MIN: u64 = 5;
+/// A task that runs for less than this is never started a second time.
+pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
+/// The tasks of a submit are looked through for those that take long at most this often.
+pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -113,6 +113,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("tasks in a page", core::TASK_PAGE_MAX.to_string()),
         ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
+        ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -5,11 +5,13 @@ mod acknowledged;
 mod attempts;
 mod ends;
 mod fold;
+mod once;
 
 pub use acknowledged::Acknowledged;
 pub use attempts::Attempts;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
+pub use once::Once;
 
 /// All observers with a memory.
 #[derive(Debug, Default)]
@@ -20,6 +22,8 @@ pub struct Observers {
     pub attempts: Attempts,
     /// Ends of tasks.
     pub ends: Ends,
+    /// Ends, once for each task.
+    pub once: Once,
     /// The journal against the state.
     pub fold: Folds,
 }

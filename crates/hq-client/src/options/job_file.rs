@@ -68,6 +68,7 @@ struct Task {
     retry: Option<u32>,
     retry_delay: Option<Word>,
     retry_on: Option<Word>,
+    speculate: Option<Word>,
     deps: Option<toml::Value>,
     #[serde(default)]
     request: Vec<RequestTable>,
@@ -266,6 +267,7 @@ impl Task {
                 retry_delay: option("retry_delay", self.retry_delay, values::duration)?,
                 retry_on: option("retry_on", self.retry_on, values::retry_on)?,
                 crash_limit: option("crash_limit", self.crash_limit, values::crash_limit)?,
+                speculate: option("speculate", self.speculate, values::speculate)?,
             },
         };
         if task.failures.signal.is_some() && task.failures.time_limit.is_none() {

@@ -12,7 +12,7 @@ use hq_model::{
     ByteString, Entries, IdSet, Instance, JobSpec, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
 };
 
-use crate::record::Failure;
+use crate::record::{Failure, SecondAttempt};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,8 @@ pub struct Job {
     pub retries: BTreeMap<TaskId, u32>,
     /// Tasks that wait for their retry delay: a subset of `queued`.
     pub delayed: BTreeMap<TaskId, Timestamp>,
+    /// Second attempts of leased tasks.
+    pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -103,6 +105,7 @@ impl Job {
             crashes: BTreeMap::new(),
             retries: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            seconds: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -248,6 +251,9 @@ impl Job {
         self.leased.retain(|_, set| !set.is_empty());
         if !self.delayed.is_empty() {
             self.delayed.retain(|task, _| !ids.contains(*task));
+        }
+        if !self.seconds.is_empty() {
+            self.seconds.retain(|task, _| !ids.contains(*task));
         }
     }
 

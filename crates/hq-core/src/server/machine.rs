@@ -8,6 +8,7 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Worker
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
+use super::speculation::Speculation;
 use super::state::State;
 use super::watch::Watches;
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
@@ -67,6 +68,8 @@ pub struct Server {
     pub(super) touched: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     pub(super) ended: Ended,
+    /// Tasks that take long.
+    pub(super) speculation: Speculation,
 }
 
 /// A task that is reported as started.
@@ -102,6 +105,7 @@ impl Server {
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
+            speculation: Speculation::default(),
         }
     }
 
@@ -146,6 +150,7 @@ impl Server {
             self.make_ready(id, &ready);
         }
         self.find_ended();
+        self.learn_speculation_again();
         // Workers of the time before may come back with what they hold.
         for (id, worker) in &self.state.workers {
             if worker.ended.is_none() {
@@ -192,6 +197,7 @@ impl Server {
         self.end_delays(now);
         if self.stopping.is_none() && !self.is_read_only() {
             self.dispatch(now, effects);
+            self.speculate(now, effects);
         }
         self.note_ended();
         self.report_progress(now, effects);
@@ -207,7 +213,11 @@ impl Server {
         let lost = self.live.values().map(|worker| worker.lost_at).min();
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
-        [lost, delay, stop, self.watches.next_wakeup(), self.next_retirement()].into_iter().flatten().min()
+        let (watches, retirement) = (self.watches.next_wakeup(), self.next_retirement());
+        let begins = self.stopping.is_none() && !self.is_read_only();
+        let look = if begins { self.speculation.next_look() } else { None };
+        let wakeups = [lost, delay, stop, watches, retirement, look];
+        wakeups.into_iter().flatten().min()
     }
 
     /// Makes a change: applies it and has it written.
@@ -220,6 +230,8 @@ impl Server {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Speculated { job, .. }
+            | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => Some(*job),
@@ -269,6 +281,7 @@ impl Server {
 
     /// Forgets that tasks run.
     pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
+        self.end_seconds_running(id, ids);
         let Some(running) = self.running.get_mut(&id) else { return };
         for range in ids.ranges() {
             let bounds = TaskId(*range.start())..=TaskId(*range.end());

@@ -13,6 +13,7 @@ mod reports;
 mod requests;
 mod retention;
 mod snapshot;
+mod speculation;
 pub mod state;
 mod views;
 mod watch;

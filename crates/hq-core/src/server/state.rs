@@ -10,7 +10,7 @@ use hq_model::{Epoch, IdSet, JobId, TaskState, Timestamp, WorkerId};
 use super::details::Details;
 use super::job::{Job, SubmitState};
 use crate::limits::{FAILURE_DETAILS_MAX, REQUEST_KEYS_MAX};
-use crate::record::{Record, RequestKey, RestartCause};
+use crate::record::{Record, RequestKey, RestartCause, SecondAttempt};
 use crate::worker_messages::WorkerEnd;
 
 /// All that survives a restart.
@@ -122,6 +122,7 @@ impl State {
             }
             Record::Finished { worker, span } => {
                 if let Some(job) = self.jobs.get_mut(&span.job) {
+                    job.settle_seconds(&span.ids, span.instance);
                     job.take_alive(&span.ids);
                     job.finished.union_with(&span.ids);
                     job.usage.add(span.measures.total());
@@ -147,6 +148,8 @@ impl State {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Speculated { job, .. }
+            | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => {
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -197,6 +200,10 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             job.take_leased(*worker, ids);
             job.queued.union_with(ids);
         }
+        Record::Speculated { worker, task, instance, .. } => {
+            job.seconds.insert(*task, SecondAttempt { worker: Some(*worker), instance: *instance });
+        }
+        Record::AttemptDropped { task, instance, .. } => job.drop_attempt(*task, *instance),
         Record::Restarted { ids, instance, cause, .. } => {
             job.take_alive(ids);
             job.queued.union_with(ids);

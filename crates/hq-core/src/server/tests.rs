@@ -3,6 +3,7 @@
 
 mod history;
 mod placement;
+mod speculation;
 
 use std::sync::Arc;
 use std::time::Duration;
