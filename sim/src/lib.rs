@@ -7,6 +7,7 @@
 pub mod canary;
 pub mod clients;
 mod commits;
+pub mod experiment;
 pub mod faults;
 pub mod journal;
 pub mod network;

@@ -97,6 +97,8 @@ pub(crate) enum Fault {
     Mute,
     StopWorker,
     DiskFull,
+    KillTask,
+    KillBusyWorker,
 }
 
 pub(crate) struct World {
@@ -120,6 +122,8 @@ pub(crate) struct World {
     pub(crate) processes: u64,
     pub(crate) healed: bool,
     pub(crate) steps: u64,
+    /// The server's own bookkeeping is recounted in one of so many steps.
+    pub(crate) checked_one_in: u64,
     pub(crate) fingerprint: u64,
     pub(crate) story: Vec<String>,
 }
@@ -137,13 +141,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             speculated: world.observers.once.speculated,
             fingerprint: world.fingerprint,
         }),
-        Err(what) => Err(Failure {
-            seed: options.seed,
-            at_us: world.now.0 - START.0,
-            step: world.steps,
-            what,
-            story: world.story,
-        }),
+        Err(what) => Err(world.failure(what)),
     }
 }
 
@@ -157,32 +155,10 @@ impl World {
         }
         let nodes = rng.between(1, 5);
         let clients = rng.between(1, 4);
-        let mut world = World {
-            options,
-            now: START,
-            events: BinaryHeap::new(),
-            bodies: BTreeMap::new(),
-            sequence: 0,
-            server: None,
-            server_life: 0,
-            server_tick: None,
-            journal: Journal::default(),
-            journal_busy: false,
-            disk_full_until: Timestamp(0),
-            network: Network::new(faults.delay_max),
-            nodes: (0..nodes).map(|_| Node::new()).collect(),
-            clients: (0..clients)
-                .map(|_| Client { wishes: rng.between(2, 12), ..Client::default() })
-                .collect(),
-            faults,
-            observers: Observers::default(),
-            processes: 0,
-            healed: false,
-            steps: 0,
-            fingerprint: options.seed,
-            story: Vec::new(),
-            rng,
-        };
+        let nodes = (0..nodes).map(|_| Node::new()).collect();
+        let clients =
+            (0..clients).map(|_| Client { wishes: rng.between(2, 12), ..Client::default() }).collect();
+        let mut world = World::bare(options, rng, faults, nodes, clients);
         world.at(0, Event::StartServer);
         for node in 0..world.nodes.len() {
             let after = world.rng.between(0, 20_000_000);
@@ -211,6 +187,41 @@ impl World {
         world
     }
 
+    // Nodes and clients, and nothing that happens to them.
+    pub(crate) fn bare(
+        options: Options,
+        rng: Rng,
+        faults: Faults,
+        nodes: Vec<Node>,
+        clients: Vec<Client>,
+    ) -> World {
+        World {
+            options,
+            now: START,
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            sequence: 0,
+            server: None,
+            server_life: 0,
+            server_tick: None,
+            journal: Journal::default(),
+            journal_busy: false,
+            disk_full_until: Timestamp(0),
+            network: Network::new(faults.delay_max),
+            nodes,
+            clients,
+            faults,
+            observers: Observers::default(),
+            processes: 0,
+            healed: false,
+            steps: 0,
+            checked_one_in: 1,
+            fingerprint: options.seed,
+            story: Vec::new(),
+            rng,
+        }
+    }
+
     pub(crate) fn at(&mut self, after_us: u64, event: Event) {
         self.at_time(Timestamp(self.now.0 + after_us), event);
     }
@@ -222,7 +233,12 @@ impl World {
         self.events.push(Reverse((at.max(self.now), self.sequence, key)));
     }
 
-    fn play(&mut self) -> Result<(), String> {
+    pub(crate) fn failure(self, what: String) -> Failure {
+        let at_us = self.now.0 - START.0;
+        Failure { seed: self.options.seed, at_us, step: self.steps, what, story: self.story }
+    }
+
+    pub(crate) fn play(&mut self) -> Result<(), String> {
         while let Some(Reverse((at, _, key))) = self.events.pop() {
             let Some(event) = self.bodies.remove(&key) else { continue };
             self.now = at;
@@ -349,7 +365,9 @@ impl World {
         let mut effects = Vec::new();
         server.handle(self.now, input, &mut effects);
         server.settle(self.now, &mut effects);
-        server.check()?;
+        if self.steps.is_multiple_of(self.checked_one_in) {
+            server.check()?;
+        }
         self.observers.acknowledged.may_forget(&effects);
         self.observers.once.check(&effects)?;
         self.journal.take(effects);
@@ -500,8 +518,11 @@ impl World {
         } else {
             TaskOutcome::Finished
         };
-        let longest = [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize];
-        let after = self.rng.between(100, longest);
+        let (shortest, longest) = match self.faults.runs_us {
+            Some(range) => range,
+            None => (100, [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize]),
+        };
+        let after = self.rng.between(shortest, longest);
         let life = self.nodes[node].life;
         self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
     }

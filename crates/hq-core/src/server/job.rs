@@ -242,6 +242,17 @@ impl Job {
         }
     }
 
+    /// As [`Job::take_alive`] for tasks that most likely are all leased to one worker: the others need not be
+    /// looked at then.
+    pub(super) fn take_alive_from(&mut self, worker: WorkerId, ids: &IdSet) {
+        let has_all = self.leased.get(&worker).is_some_and(|held| held.contains_all(ids));
+        if has_all && self.seconds.is_empty() {
+            self.take_leased(worker, ids);
+        } else {
+            self.take_alive(ids);
+        }
+    }
+
     /// Takes tasks out of `queued` and `leased`, whichever they are in.
     pub(super) fn take_alive(&mut self, ids: &IdSet) {
         self.queued.subtract(ids);

@@ -123,7 +123,7 @@ impl State {
             Record::Finished { worker, span } => {
                 if let Some(job) = self.jobs.get_mut(&span.job) {
                     job.settle_seconds(&span.ids, span.instance);
-                    job.take_alive(&span.ids);
+                    job.take_alive_from(*worker, &span.ids);
                     job.finished.union_with(&span.ids);
                     job.usage.add(span.measures.total());
                     job.note_worker(*worker);
@@ -193,7 +193,11 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
         Record::JobClosed { .. } => job.is_open = false,
         Record::Leased { worker, ids, .. } => {
-            job.take_alive(ids);
+            if job.queued.contains_all(ids) && job.delayed.is_empty() {
+                job.queued.subtract(ids);
+            } else {
+                job.take_alive(ids);
+            }
             job.leased.entry(*worker).or_default().union_with(ids);
         }
         Record::Returned { worker, ids, .. } => {
