@@ -17,6 +17,7 @@ mod peers;
 mod row;
 mod spawn;
 mod startup;
+mod storm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,7 +50,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 17] = [
+const ALL: [Benchmark; 18] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -59,6 +60,7 @@ const ALL: [Benchmark; 17] = [
     ("idle", "a server with 1 000 idle workers", idle::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),
+    ("storm", "a killed server with 1 000 workers and 8 000 running tasks", storm::run),
     ("journal-size", "bytes of the journal for a program", journal::size),
     ("journal-cost", "the null array with a journal against none", journal::cost),
     ("group-commit", "submits from 16 clients against the syncs of the disk", journal::group_commit),

@@ -6,6 +6,8 @@
 
 pub mod canary;
 pub mod clients;
+mod commits;
+pub mod experiment;
 pub mod faults;
 pub mod journal;
 pub mod network;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hq_core::worker::{Effect, Worker};
-use hq_model::worker::{OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::rng::Rng;
@@ -23,8 +23,8 @@ pub struct Node {
     pub processes: BTreeMap<TaskRef, Process>,
     /// A wakeup is under way for this time.
     pub wakeup: Option<Timestamp>,
-    /// A new worker is started when this one ends.
-    pub restarts: bool,
+    /// Every worker here has so many CPUs and stays; else it is drawn.
+    pub cpus: Option<u32>,
 }
 
 /// A task's process.
@@ -46,8 +46,13 @@ impl Node {
             frozen_until: Timestamp(0),
             processes: BTreeMap::new(),
             wakeup: None,
-            restarts: true,
+            cpus: None,
         }
+    }
+
+    /// A node whose workers all have so many CPUs, and stay.
+    pub fn with_cpus(cpus: u32) -> Node {
+        Node { cpus: Some(cpus), ..Node::new() }
     }
 
     /// Starts a worker process.
@@ -56,7 +61,14 @@ impl Node {
         self.connection = None;
         self.processes.clear();
         self.wakeup = None;
-        self.worker = Some(Worker::new(config(rng), now));
+        let mut config = config(rng);
+        if let Some(cpus) = self.cpus {
+            let pools = hq_model::resources::parse_pool("cpus", &cpus.to_string()).into_iter().collect();
+            config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
+            (config.idle_timeout, config.time_limit) = (None, None);
+            (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
+        }
+        self.worker = Some(Worker::new(config, now));
     }
 
     /// The worker process is gone, and its tasks with it.
@@ -111,11 +123,7 @@ fn config(rng: &mut Rng) -> WorkerConfig {
         reconnect_timeout: seconds(600),
         allocation: None,
         origin: None,
-        executor: if rng.chance(100) {
-            hq_model::worker::Executor::Null
-        } else {
-            hq_model::worker::Executor::Process
-        },
+        executor: if rng.chance(100) { Executor::Null } else { Executor::Process },
         pid: 1,
     }
 }

@@ -31,6 +31,12 @@ fn equal_seeds_give_equal_runs() {
 }
 
 #[test]
+fn second_attempts_are_played() {
+    let speculated = |seed| run(Options { seed, canary: None }).map_or(0, |outcome| outcome.speculated);
+    assert!((2..62).step_by(3).map(speculated).sum::<u64>() > 10);
+}
+
+#[test]
 fn planted_bugs_are_found() {
     for canary in Canary::ALL {
         let found = (0..600).any(|seed| run(Options { seed, canary: Some(canary) }).is_err());

@@ -82,6 +82,7 @@ struct Task {
     #[serde(default)]
     each: bool,
     window: Option<u32>,
+    speculate: Option<Word>,
     #[serde(default)]
     request: Vec<RequestTable>,
 }
@@ -304,6 +305,7 @@ impl Task {
                 retry_delay: option("retry_delay", self.retry_delay, values::duration)?,
                 retry_on: option("retry_on", self.retry_on, values::retry_on)?,
                 crash_limit: option("crash_limit", self.crash_limit, values::crash_limit)?,
+                speculate: option("speculate", self.speculate, values::speculate)?,
             },
         };
         if task.failures.signal.is_some() && task.failures.time_limit.is_none() {

@@ -58,6 +58,7 @@ impl Server {
                 }
             }
         }
+        self.second_attempts_are_in_order(&mut counts)?;
         for (id, live) in &self.live {
             let counted = counts.get(id).copied().unwrap_or(0);
             if live.running != counted {
@@ -149,7 +150,10 @@ impl Server {
 
     fn leases_are_held(&self) -> Result<(), String> {
         for (id, job) in &self.state.jobs {
-            for (worker, leased) in &job.leased {
+            let seconds: BTreeMap<_, _> = (job.seconds.values().filter_map(|second| second.worker))
+                .map(|worker| (worker, job.seconds_on(worker)))
+                .collect();
+            for (worker, leased) in job.leased.iter().chain(&seconds) {
                 let Some(live) = self.live.get(worker) else {
                     return Err(format!("job {id}: tasks are leased to worker {worker}, which is gone"));
                 };

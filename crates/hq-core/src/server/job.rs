@@ -14,7 +14,7 @@ use hq_model::{
     Timestamp, Usage, WorkerId,
 };
 
-use crate::record::Failure;
+use crate::record::{Failure, SecondAttempt};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +55,8 @@ pub struct Job {
     pub retries: BTreeMap<TaskId, u32>,
     /// Tasks that wait for their retry delay: a subset of `queued`.
     pub delayed: BTreeMap<TaskId, Timestamp>,
+    /// Second attempts of leased tasks.
+    pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -107,6 +109,7 @@ impl Job {
             crashes: BTreeMap::new(),
             retries: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            seconds: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -164,7 +167,7 @@ impl Job {
         let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
         let (condition, mapping) = (Condition::Success, Mapping::All);
         let edges =
-            (!targets.is_empty()).then(|| After { job: own, tasks: Some(targets), condition, mapping });
+            (!targets.is_empty()).then_some(After { job: own, tasks: Some(targets), condition, mapping });
         let whole = submit.dependencies.after.iter().map(|after| {
             let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
                 Mapping::All => tasks.clone(),
@@ -266,6 +269,17 @@ impl Job {
         }
     }
 
+    /// As [`Job::take_alive`] for tasks that most likely are all leased to one worker: the others need not be
+    /// looked at then.
+    pub(super) fn take_alive_from(&mut self, worker: WorkerId, ids: &IdSet) {
+        let has_all = self.leased.get(&worker).is_some_and(|held| held.contains_all(ids));
+        if has_all && self.seconds.is_empty() {
+            self.take_leased(worker, ids);
+        } else {
+            self.take_alive(ids);
+        }
+    }
+
     /// Takes tasks out of `queued` and `leased`, whichever they are in.
     pub(super) fn take_alive(&mut self, ids: &IdSet) {
         self.queued.subtract(ids);
@@ -275,6 +289,9 @@ impl Job {
         self.leased.retain(|_, set| !set.is_empty());
         if !self.delayed.is_empty() {
             self.delayed.retain(|task, _| !ids.contains(*task));
+        }
+        if !self.seconds.is_empty() {
+            self.seconds.retain(|task, _| !ids.contains(*task));
         }
     }
 

@@ -5,6 +5,7 @@ mod allocations;
 mod graphs;
 mod history;
 mod placement;
+mod speculation;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -146,6 +146,11 @@ impl Worker {
             && self.config.on_server_lost == OnServerLost::Reconnect
     }
 
+    /// True when the server has all that happened here on disk: for the simulator.
+    pub fn has_said_all(&self) -> bool {
+        !self.reporting.has_news() && self.reporting.last_unsaved() == 0
+    }
+
     /// Number of tasks that run.
     pub fn running_count(&self) -> usize {
         self.running.len()

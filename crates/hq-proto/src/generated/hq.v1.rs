@@ -213,6 +213,9 @@ pub struct TaskSpec {
     pub retry: ::core::option::Option<Retry>,
     #[prost(bool, tag = "15")]
     pub task_dir: bool,
+    /// From 1000.
+    #[prost(uint32, optional, tag = "70")]
+    pub speculate_thousandths: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -2051,7 +2054,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2101,6 +2104,10 @@ pub mod record {
         Answered(super::Answered),
         #[prost(message, tag = "60")]
         Alloc(super::AllocRecord),
+        #[prost(message, tag = "70")]
+        Speculated(super::Speculated),
+        #[prost(message, tag = "71")]
+        AttemptDropped(super::AttemptDropped),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2277,6 +2284,38 @@ pub struct JobKept {
     pub usage: ::core::option::Option<Usage>,
     #[prost(uint32, repeated, tag = "16")]
     pub workers: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "70")]
+    pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SecondAttempt {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    /// Absent: it has ended without a result.
+    #[prost(uint32, optional, tag = "3")]
+    pub worker: ::core::option::Option<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Speculated {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint32, tag = "2")]
+    pub job: u32,
+    #[prost(uint32, tag = "3")]
+    pub task: u32,
+    #[prost(uint32, tag = "4")]
+    pub instance: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttemptDropped {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksOfWorker {

@@ -4,7 +4,7 @@ use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobSummary, Reason, RequestError, ServerInfo, SubmitInfo,
     TaskInfo, WorkerFilter, WorkerInfo,
 };
-use hq_core::record::{JobProgress, Record, RestartCause};
+use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerHello,
 };
@@ -319,7 +319,10 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let delayed = vec((edgy_id().prop_map(TaskId), timestamp()), 0..3);
     let counted = (counts(), counts(), delayed);
     let rest = (any::<bool>(), timestamp(), of(text()), usage(), vec(worker(), 0..3));
-    (sets, parts, counted, rest).prop_map(|(sets, parts, counted, rest)| JobProgress {
+    let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
+        .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
+    let seconds = vec(second, 0..3);
+    (sets, parts, counted, rest, seconds).prop_map(|(sets, parts, counted, rest, seconds)| JobProgress {
         is_open: rest.0,
         last_end: rest.1,
         cancel_reason: rest.2,
@@ -334,6 +337,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         delayed: counted.2,
         usage: rest.3,
         workers: rest.4,
+        seconds,
     })
 }
 
@@ -375,6 +379,13 @@ pub fn record() -> impl Strategy<Value = Record> {
             ids,
             instance,
             cause
+        }),
+        (worker(), job(), edgy_id().prop_map(TaskId), instance())
+            .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
+        (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
+            job,
+            task,
+            instance
         }),
         (worker(), finished_span()).prop_map(|(worker, span)| Finished { worker, span }),
         (job(), failure()).prop_map(|(job, failure)| Failed { job, failure }),

@@ -10,7 +10,7 @@ use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, Ta
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request, ResourcePool,
@@ -104,6 +104,7 @@ fn spec() -> TaskSpec {
             delay: Duration::from_secs(10),
             on: RetryOn { codes: vec![75], signal: true, timeout: false },
         },
+        speculate: SpeculateFactor::from_thousandths(2500),
         task_dir: true,
     }
 }

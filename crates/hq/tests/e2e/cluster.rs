@@ -208,6 +208,8 @@ impl Cluster {
     }
 
     /// A server with these variables, without workers.
+    // Of the tests that share this file, those against batch systems need it.
+    #[allow(dead_code)]
     pub(crate) fn server_in(variables: Vec<(&'static str, String)>) -> Cluster {
         let place = Place { variables, ..Place::new() };
         let mut cluster = Cluster { workers: Vec::new(), server: None, place };
