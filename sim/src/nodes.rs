@@ -1,10 +1,11 @@
 //! The shell around a worker machine: its processes, its connection, its clock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hq_core::worker::{Effect, Worker};
-use hq_model::worker::{OnServerLost, WorkerConfig};
-use hq_model::{ResourcePool, TaskRef, Timestamp, WorkerResources};
+use hq_model::worker::{Manager, OnServerLost, WorkerConfig};
+use hq_model::{AllocationRef, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::rng::Rng;
 
@@ -25,6 +26,10 @@ pub struct Node {
     pub wakeup: Option<Timestamp>,
     /// A new worker is started when this one ends.
     pub restarts: bool,
+    /// The allocation it belongs to, with its id in the batch system and its wall time.
+    pub origin: Option<(AllocationRef, String, Duration)>,
+    /// Its worker left in order.
+    pub has_left: bool,
 }
 
 /// A task's process.
@@ -47,6 +52,8 @@ impl Node {
             processes: BTreeMap::new(),
             wakeup: None,
             restarts: true,
+            origin: None,
+            has_left: false,
         }
     }
 
@@ -56,7 +63,14 @@ impl Node {
         self.connection = None;
         self.processes.clear();
         self.wakeup = None;
-        self.worker = Some(Worker::new(config(rng), now));
+        let mut config = config(rng);
+        if let Some((allocation, id, limit)) = &self.origin {
+            config.origin = Some(*allocation);
+            config.allocation = Some((Manager::Slurm, id.clone()));
+            config.time_limit = Some(*limit);
+            config.idle_timeout = Some(Duration::from_secs(rng.between(1, 60)));
+        }
+        self.worker = Some(Worker::new(config, now));
     }
 
     /// The worker process is gone, and its tasks with it.
