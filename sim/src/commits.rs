@@ -53,10 +53,10 @@ impl World {
                         self.at_time(at, Event::ToWorker { connection, life, message });
                     }
                 }
+                ServerEffect::Batch { order, .. } => self.order(order),
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }
-                | ServerEffect::Batch { .. }
                 | ServerEffect::Journal { .. }
                 | ServerEffect::Exit => {}
             }

@@ -47,7 +47,9 @@ impl Journal {
                 Effect::Persist { at, record } => self.records.push((at, record)),
                 effect => {
                     let gate = match &effect {
-                        Effect::Answer { gate, .. } | Effect::ToWorker { gate, .. } => *gate,
+                        Effect::Answer { gate, .. }
+                        | Effect::ToWorker { gate, .. }
+                        | Effect::Batch { gate, .. } => *gate,
                         _ => Gate::Open,
                     };
                     self.waiting.push_back((effect, gate, self.records.len()));

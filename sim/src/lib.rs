@@ -4,6 +4,7 @@
 //! A run is a function of its seed and options: same seed, same story. After every step the
 //! observers look at everything that happened and say which promise was broken.
 
+pub mod batch;
 pub mod canary;
 pub mod clients;
 mod commits;

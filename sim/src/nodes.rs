@@ -1,10 +1,11 @@
 //! The shell around a worker machine: its processes, its connection, its clock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hq_core::worker::{Effect, Worker};
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{ResourcePool, TaskRef, Timestamp, WorkerResources};
+use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::{AllocationRef, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::rng::Rng;
 
@@ -25,6 +26,12 @@ pub struct Node {
     pub wakeup: Option<Timestamp>,
     /// Every worker here has so many CPUs and stays; else it is drawn.
     pub cpus: Option<u32>,
+    /// A new worker is started when this one ends.
+    pub restarts: bool,
+    /// The allocation it belongs to, with its id in the batch system and its wall time.
+    pub origin: Option<(AllocationRef, String, Duration)>,
+    /// Its worker left in order.
+    pub has_left: bool,
 }
 
 /// A task's process.
@@ -47,6 +54,9 @@ impl Node {
             processes: BTreeMap::new(),
             wakeup: None,
             cpus: None,
+            restarts: true,
+            origin: None,
+            has_left: false,
         }
     }
 
@@ -67,6 +77,12 @@ impl Node {
             config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
             (config.idle_timeout, config.time_limit) = (None, None);
             (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
+        }
+        if let Some((allocation, id, limit)) = &self.origin {
+            config.origin = Some(*allocation);
+            config.allocation = Some((Manager::Slurm, id.clone()));
+            config.time_limit = Some(*limit);
+            config.idle_timeout = Some(Duration::from_secs(rng.between(1, 60)));
         }
         self.worker = Some(Worker::new(config, now));
     }

@@ -11,6 +11,7 @@ use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{JobId, TaskRef, Timestamp, Usage};
 
+use crate::batch::{BatchEvent, BatchSystem};
 use crate::canary::Canary;
 use crate::clients::{self, Client};
 use crate::faults::Faults;
@@ -83,6 +84,7 @@ pub(crate) enum Event {
     ClientActs { client: usize },
     Fault(Fault),
     Unmute { connection: u64 },
+    Batch(BatchEvent),
     StartServer,
     StartWorker { node: usize },
     Heal,
@@ -118,6 +120,7 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
     pub(crate) faults: Faults,
+    pub(crate) batch: Option<BatchSystem>,
     pub(crate) observers: Observers,
     pub(crate) processes: u64,
     pub(crate) healed: bool,
@@ -184,6 +187,7 @@ impl World {
             }
         }
         world.at(TROUBLE_US, Event::Heal);
+        world.begin_batch();
         world
     }
 
@@ -211,6 +215,7 @@ impl World {
             nodes,
             clients,
             faults,
+            batch: BatchSystem::draw(options.seed),
             observers: Observers::default(),
             processes: 0,
             healed: false,
@@ -315,9 +320,10 @@ impl World {
             Event::ClientActs { client } => self.client_acts(client),
             Event::Fault(fault) => self.fault(fault)?,
             Event::Unmute { connection } => self.cut(connection),
+            Event::Batch(event) => self.batch_event(event)?,
             Event::StartServer => self.start_server()?,
             Event::StartWorker { node } => {
-                if self.nodes[node].worker.is_none() {
+                if self.nodes[node].worker.is_none() && self.nodes[node].origin.is_none() {
                     let life = self.nodes[node].life + 1;
                     self.nodes[node].start(self.now, &mut self.rng);
                     self.at(1_000, Event::Connect { node, life });
@@ -470,6 +476,7 @@ impl World {
                         return Err(format!("worker on node {node} left while tasks ran"));
                     }
                     self.nodes[node].die();
+                    self.nodes[node].has_left = true;
                     let after = self.rng.between(1_000_000, 20_000_000);
                     self.at(after, Event::StartWorker { node });
                     return Ok(());
@@ -629,6 +636,9 @@ impl World {
     fn last_look(&self) -> Result<(), String> {
         let Some(server) = &self.server else { return Ok(()) };
         self.observers.acknowledged.check(server.state())?;
+        if let Some(batch) = &self.batch {
+            self.observers.allocations.check(batch, server.state())?;
+        }
         fold_equals_state(self.journal.records(), server.state())
     }
 

@@ -133,16 +133,23 @@ fn an_allocation_cancelled_by_somebody_else_is_replaced() {
 }
 
 #[test]
-fn a_task_on_several_nodes_runs_in_one_allocation() {
+fn an_allocation_of_several_nodes_has_a_worker_on_each() {
     let Some(slurm) = &*SHARED else { return };
     let server = server(slurm);
+    server.pipe("meeting");
     server.ok(
-        "alloc add slurm --name wide --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 -- --partition=cpu",
+        "alloc add slurm --name wide --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 --cpus 4 \
+         --worker-start-cmd 'export ON=$SLURMD_NODENAME' -- --partition=cpu",
     );
-    server.ok(
-        "submit --wait --nodes 2 -- sh -c 'wc -l <$HQ_NODE_FILE >count; echo $SLURM_JOB_NUM_NODES >nodes'",
-    );
-    assert_eq!((server.read("count").trim(), server.read("nodes").trim()), ("2", "2"));
+    // Each task fills a worker, and both must run at once to end.
+    let meet = "test %{TASK_ID} = 1 && echo here >meeting || read word <meeting";
+    server.ok(&format!(
+        "submit --wait --array 1-2 --cpus 4 -- sh -c '{meet}; echo $SLURM_JOB_ID $ON >%{{TASK_ID}}'"
+    ));
+    let (one, other) = (server.read("1"), server.read("2"));
+    let (one, other) = (one.trim().split_once(' ').expect("two"), other.trim().split_once(' ').expect("two"));
+    assert_eq!(one.0, other.0, "one allocation");
+    assert_ne!(one.1, other.1, "two nodes");
     reaches(&server, 1, &["finished"]);
 }
 
@@ -156,8 +163,8 @@ fn a_server_that_is_killed_finds_its_allocations_again() {
         "alloc add slurm --name waits --time-limit 5m --resource 'licence=sum(1)' -- --partition=cpu --begin=now+3600",
     );
     server.ok("submit -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
-    server.ok("submit --resource licence=1 -- true");
     assert_eq!(server.line_from(&started), "0");
+    server.ok("submit --resource licence=1 -- true");
     reaches(&server, 1, &["running"]);
     reaches(&server, 2, &["queued"]);
     let ids = |server: &Cluster| [1, 2].map(|queue| allocations(server, queue)[0]["id"].clone());

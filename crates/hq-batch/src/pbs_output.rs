@@ -261,12 +261,13 @@ pub(crate) fn least_node(answer: &Output, queue: Option<&str>) -> Option<NodeSha
         let memory = available.get("mem").and_then(Value::as_str).and_then(bytes);
         let host = available.get("host").and_then(Value::as_str).unwrap_or(name);
         let shape = hosts.entry(host.to_owned()).or_default();
-        shape.cpus += count("ncpus");
+        shape.cpus = shape.cpus.saturating_add(count("ncpus"));
         shape.memory_bytes = match (shape.memory_bytes, memory) {
             (Some(known), Some(more)) => Some(known.saturating_add(more)),
             (known, more) => known.or(more),
         };
-        let gpus = count("ngpus") + shape.gpus.first().map_or(0, |(_, count)| *count);
+        let known = shape.gpus.first().map_or(0, |(_, count)| *count);
+        let gpus = count("ngpus").saturating_add(known);
         shape.gpus = if gpus > 0 { vec![(String::new(), gpus)] } else { Vec::new() };
     }
     hosts.into_values().filter(|shape| shape.cpus > 0).reduce(least)
@@ -277,7 +278,9 @@ pub(crate) fn queue_time(answer: &Output, queue: &str) -> Option<Duration> {
     let document: Value = serde_json::from_str(answer.text().trim()).ok()?;
     let text = document.get("Queue")?.get(queue)?.get("resources_max")?.get("walltime")?.as_str()?.to_owned();
     let parts = text.split(':').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
-    Some(Duration::from_secs(parts.iter().fold(0, |sum, part| sum * 60 + part)))
+    Some(Duration::from_secs(
+        parts.iter().fold(0u64, |sum, part| sum.saturating_mul(60).saturating_add(*part)),
+    ))
 }
 
 fn least(one: NodeShape, other: NodeShape) -> NodeShape {

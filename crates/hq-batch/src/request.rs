@@ -117,7 +117,8 @@ impl NodeShape {
             let kind = kind.to_ascii_lowercase();
             let is_amd = kind.starts_with("mi") && kind[2..].starts_with(|c: char| c.is_ascii_digit())
                 || ["amd", "instinct", "radeon"].iter().any(|word| kind.contains(word));
-            *resources.entry(if is_amd { "gpus/amd" } else { "gpus/nvidia" }).or_insert(0) += count;
+            let sum: &mut u32 = resources.entry(if is_amd { "gpus/amd" } else { "gpus/nvidia" }).or_insert(0);
+            *sum = sum.saturating_add(*count);
         }
         resources
     }

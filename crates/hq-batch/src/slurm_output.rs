@@ -264,7 +264,8 @@ fn gpus(gres: &str) -> Vec<(String, u32)> {
             _ => continue,
         };
         if let Some(count) = count.filter(|count| *count > 0) {
-            *kinds.entry(kind.to_owned()).or_insert(0) += count;
+            let sum = kinds.entry(kind.to_owned()).or_insert(0);
+            *sum = sum.saturating_add(count);
         }
     }
     kinds.into_iter().collect()
@@ -295,15 +296,17 @@ fn time_limit(text: &str) -> Option<Duration> {
         None => (None, text.trim()),
     };
     let parts = rest.split(':').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
-    let seconds = match (days, &parts[..]) {
-        (None, [minutes]) => minutes * 60,
-        (None, [minutes, seconds]) => minutes * 60 + seconds,
-        (Some(_), [hours]) => hours * 3600,
-        (Some(_), [hours, minutes]) => hours * 3600 + minutes * 60,
-        (_, [hours, minutes, seconds]) => hours * 3600 + minutes * 60 + seconds,
+    let (hours, minutes, seconds) = match (days, &parts[..]) {
+        (None, [minutes]) => (0, *minutes, 0),
+        (None, [minutes, seconds]) => (0, *minutes, *seconds),
+        (Some(_), [hours]) => (*hours, 0, 0),
+        (Some(_), [hours, minutes]) => (*hours, *minutes, 0),
+        (_, [hours, minutes, seconds]) => (*hours, *minutes, *seconds),
         _ => return None,
     };
-    Some(Duration::from_secs(days.unwrap_or(0) * 86_400 + seconds))
+    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    Some(Duration::from_secs(minutes.checked_mul(60)?.checked_add(seconds)?))
 }
 
 #[cfg(test)]

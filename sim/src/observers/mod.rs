@@ -2,6 +2,7 @@
 //! promise is a text that names the rule and the place.
 
 mod acknowledged;
+mod allocations;
 mod attempts;
 mod ends;
 mod fold;
@@ -9,6 +10,7 @@ mod once;
 mod order;
 
 pub use acknowledged::Acknowledged;
+pub use allocations::Allocations;
 pub use attempts::Attempts;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
@@ -23,6 +25,8 @@ use hq_model::{Epoch, Instance, TaskRef};
 pub struct Observers {
     /// Submits that were answered.
     pub acknowledged: Acknowledged,
+    /// What was asked of batch systems.
+    pub allocations: Allocations,
     /// Starts of tasks.
     pub attempts: Attempts,
     /// Ends of tasks.

@@ -194,3 +194,19 @@ fn errors_that_only_say_it_is_over_are_none() {
     assert!(!all_are_gone("qdel: Unknown Job Id 9.pbs0\nqdel: Unauthorized Request  8.pbs0\n"));
     assert!(!all_are_gone(""));
 }
+
+proptest::proptest! {
+    #[test]
+    fn nothing_that_is_printed_breaks_the_reading(
+        text in r#"([0-9a-zA-Z|:;,.()+*_\[\]=\- \n\x00é"{}]{0,12}("Jobs":\{|\n"1.pbs0":\{\n|"job_state":|99999999999999999999)?){0,6}"#,
+    ) {
+        for text in [text.clone(), format!("{{\"Jobs\":{{\n{text}"), format!("{{\"nodes\":{{\"a\":{text}}}}}")] {
+            for (_, job) in jobs(&output(&text)).unwrap_or_default() {
+                report(&job);
+            }
+            let _ = (least_node(&output(&text), Some("q")), queue_time(&output(&text), "q"));
+        }
+        let _ = (is_id(&text), bytes(&text), is_same_id(&text, "1.pbs0"));
+        let _ = asked_shape(&asked_resources(&words(&["-l", &text, "-lselect=", &text])));
+    }
+}

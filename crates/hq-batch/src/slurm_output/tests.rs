@@ -170,3 +170,16 @@ fn slurms_times_are_read() {
     check("infinite", None);
     check("n/a", None);
 }
+
+proptest::proptest! {
+    #[test]
+    fn nothing_that_is_printed_breaks_the_reading(
+        text in r"([0-9a-zA-Z|:;,.()+*_\[\]=\- \n\x00é]{0,12}(\|PENDING\||gpu:|\|99999999999999999999|CANCELLED by )?){0,6}",
+        is_asked: bool,
+    ) {
+        let _ = squeue(&output(&text));
+        let _ = (sacct(&text), id(&text), time_limit(&text), memory(&text), gpus(&text));
+        let _ = (shape(&text, is_asked, &words(&[&text.replace('\0', ""), "-c", &text, "--mem", &text, "--gres", &text]))).map(|s| s.gpu_resources());
+        let _ = named(text.as_bytes(), &[("a".into(), "/a".into())]);
+    }
+}

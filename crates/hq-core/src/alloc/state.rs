@@ -127,6 +127,12 @@ impl Allocation {
         if self.is_active() { self.workers.saturating_sub(self.joined) } else { 0 }
     }
 
+    /// Workers that are there, to come, or lost: those may live on until the batch system says otherwise.
+    pub fn workers_left(&self) -> u32 {
+        let left_in_order = self.joined.saturating_sub(self.connected.len() as u32 + self.lost);
+        self.workers.saturating_sub(left_in_order)
+    }
+
     /// True when all its workers came and none is left.
     pub fn is_deserted(&self) -> bool {
         self.is_active() && self.joined > 0 && self.connected.is_empty()
