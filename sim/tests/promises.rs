@@ -4,12 +4,16 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 5] = [
+const REGRESSIONS: [(u64, &str); 6] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
     (664, "a worker that came back under a new id had its old reports applied to what it was handed anew"),
     (5368, "a machine went down before a worker's id was on disk, and two workers had the same"),
+    (
+        100_840,
+        "a worker started what a machine that lost its journal had handed it, and was thought to follow the next server",
+    ),
 ];
 
 #[test]
