@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::worker::{Effect, Worker};
+use hq_core::worker_messages::ToWorker;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
-use hq_model::{AllocationRef, ResourcePool, TaskRef, Timestamp, WorkerResources};
+use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::rng::Rng;
 
@@ -22,6 +23,11 @@ pub struct Node {
     pub frozen_until: Timestamp,
     /// Processes of tasks, by task: a number that tells the process from an earlier one.
     pub processes: BTreeMap<TaskRef, Process>,
+    /// Epoch of the server that took its worker in.
+    pub epoch: Epoch,
+    /// Epochs of the servers that handed it tasks: with them, attempts have names of their own even when a machine
+    /// lost what was written.
+    pub handed: BTreeMap<(TaskRef, Instance), Epoch>,
     /// A wakeup is under way for this time.
     pub wakeup: Option<Timestamp>,
     /// Every worker here has so many CPUs and stays; else it is drawn.
@@ -52,6 +58,8 @@ impl Node {
             connection: None,
             frozen_until: Timestamp(0),
             processes: BTreeMap::new(),
+            epoch: Epoch::default(),
+            handed: BTreeMap::new(),
             wakeup: None,
             cpus: None,
             restarts: true,
@@ -70,6 +78,7 @@ impl Node {
         self.life += 1;
         self.connection = None;
         self.processes.clear();
+        self.handed.clear();
         self.wakeup = None;
         let mut config = config(rng);
         if let Some(cpus) = self.cpus {
@@ -93,6 +102,24 @@ impl Node {
         self.worker = None;
         self.connection = None;
         self.processes.clear();
+    }
+
+    /// Remembers who hands it what.
+    pub fn note(&mut self, message: &ToWorker) {
+        match message {
+            ToWorker::Welcome(welcome) => self.epoch = welcome.epoch,
+            ToWorker::Run(batches) => {
+                for batch in batches {
+                    let job = batch.template.job;
+                    let tasks = batch.ids.iter().map(|task| (TaskRef::new(job, task), batch.instance));
+                    self.handed.extend(tasks.map(|attempt| (attempt, self.epoch)));
+                }
+            }
+            ToWorker::Cancel { .. }
+            | ToWorker::Retract { .. }
+            | ToWorker::Saved { .. }
+            | ToWorker::Stop { .. } => {}
+        }
     }
 
     /// Lets the machine act, and returns what it wants.

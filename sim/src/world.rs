@@ -433,6 +433,7 @@ impl World {
             self.at_time(at, Event::ToWorker { connection, life, message });
             return Ok(());
         }
+        self.nodes[node].note(&message);
         self.worker_step(node, WorkerInput::Server(message))
     }
 
@@ -456,7 +457,8 @@ impl World {
         for effect in effects {
             match effect {
                 WorkerEffect::Start(start) => {
-                    let epoch = self.server.as_ref().map_or(Default::default(), |s| s.state().epoch);
+                    let handed = self.nodes[node].handed.get(&(start.task, start.instance));
+                    let epoch = handed.copied().unwrap_or_default();
                     self.observers.started(start.task, start.instance, epoch)?;
                     if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
                         self.observers.started(start.task, start.instance, epoch)?;

@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 7] = [
+const REGRESSIONS: [(u64, &str); 8] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -12,6 +12,10 @@ const REGRESSIONS: [(u64, &str); 7] = [
     (5368, "a machine went down before a worker's id was on disk, and two workers had the same"),
     (660, "a job whose last tasks ended together, the successes heard of first, passed for finished"),
     (2390, "a drained worker and a restarted server gave the same tasks to each other without end"),
+    (
+        100_840,
+        "a worker started what a machine that lost its journal had handed it, and was thought to follow the next server",
+    ),
 ];
 
 #[test]

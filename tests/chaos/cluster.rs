@@ -1,11 +1,17 @@
-//! A server and two workers as processes of their own, killed without a word.
+//! A server and two workers as processes of their own, killed without a word; on hosts, disks and connections that
+//! fail when asked to.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
+
+use crate::net::{LinkTrouble, Net, SERVER_ADDRESS, run};
+use crate::relay::Relay;
 
 /// Options of the workers: they come back fast, and are given up soon.
 const WORKER: &str = "worker start --cpus 4 --heartbeat 500ms";
@@ -17,8 +23,37 @@ pub(crate) struct Cluster {
     server: Child,
     root: TempDir,
     // How both are started.
-    lines: [&'static str; 2],
+    lines: [String; 2],
+    net: Option<Net>,
+    disk: Option<Disk>,
+    relay: Option<Relay>,
 }
+
+/// A small file system for the journal. It goes with the value.
+struct Disk {
+    path: PathBuf,
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = run(&format!("umount -l {}", self.path.display()));
+    }
+}
+
+/// Where a cluster runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    Here,
+    /// Each on a host of its own.
+    Net,
+    /// With the journal on a disk of two megabytes.
+    SmallDisk,
+    /// With a relay between workers and server.
+    Relayed,
+}
+
+/// How much later the relay passes on what it hears.
+const RELAY_DELAY: Duration = Duration::from_millis(120);
 
 /// A submit that may have been acknowledged.
 pub(crate) struct Submit {
@@ -60,23 +95,68 @@ impl Submit {
 }
 
 impl Cluster {
-    pub(crate) fn start() -> Cluster {
-        Cluster::start_with(SERVER, WORKER)
+    /// Starts everything there.
+    ///
+    /// # Errors
+    /// What this system does not permit.
+    pub(crate) fn start(place: Where) -> Result<Cluster, String> {
+        Cluster::start_with(place, SERVER, WORKER)
     }
 
     /// With these lines for the server and its workers.
-    pub(crate) fn start_with(server_line: &'static str, worker_line: &'static str) -> Cluster {
+    pub(crate) fn start_with(place: Where, server_line: &str, worker_line: &str) -> Result<Cluster, String> {
         let root = tempfile::Builder::new().prefix("hq-chaos-").tempdir().expect("a directory");
         let script = "echo \"$HQ_TASK_ID $HQ_INSTANCE_ID\" >> \"$1\"\n";
         fs::write(root.path().join("task.sh"), script).expect("a file");
-        let server = spawn(&root, server_line, "server.log");
-        let mut cluster = Cluster { workers: Vec::new(), server, root, lines: [server_line, worker_line] };
+        let mut server_line = server_line.to_owned();
+        let net = if place == Where::Net { Some(Net::new()?) } else { None };
+        if net.is_some() {
+            server_line = server_line.replace("localhost", SERVER_ADDRESS);
+        }
+        let disk = if place == Where::SmallDisk { Some(small_disk(&root)?) } else { None };
+        if disk.is_some() {
+            server_line.push_str(" --journal disk/journal");
+        }
+        let server = command_on(&root, net.as_ref().map(|net| net.host(0)));
+        let server = spawn(server, &server_line, log(&root, "server.log"));
+        let lines = [server_line, worker_line.to_owned()];
+        let mut cluster = Cluster { workers: Vec::new(), server, root, lines, net, disk, relay: None };
         cluster.ok(&["server", "wait", "--timeout", "60s"]);
-        for _ in 0..2 {
-            cluster.workers.push(spawn(&cluster.root, worker_line, "worker.log"));
+        if place == Where::Relayed {
+            cluster.relay = Some(cluster.start_relay());
+        }
+        for index in 0..2 {
+            let worker = cluster.new_worker(index);
+            cluster.workers.push(worker);
         }
         cluster.ok(&["worker", "wait", "2"]);
-        cluster
+        Ok(cluster)
+    }
+
+    // The workers' own server directory names the relay's port.
+    fn start_relay(&self) -> Relay {
+        let text = fs::read_to_string(self.root.path().join("server/hq-current/access.json"));
+        let text = text.expect("an access file");
+        let mut access: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let port = access["worker"]["port"].as_u64().expect("a port");
+        let relay = Relay::start(port as u16, RELAY_DELAY).expect("a port");
+        access["worker"]["port"] = relay.port().into();
+        let dir = self.root.path().join("relayed");
+        fs::create_dir_all(dir.join("001")).expect("a directory");
+        symlink("001", dir.join("hq-current")).expect("a link");
+        let mut options = OpenOptions::new();
+        let file = options.create(true).write(true).mode(0o600).open(dir.join("001/access.json"));
+        serde_json::to_writer(file.expect("a file"), &access).expect("a file");
+        relay
+    }
+
+    fn new_worker(&self, index: usize) -> Child {
+        let host = self.net.as_ref().map(|net| net.host(index + 1));
+        let mut command = command_on(&self.root, host);
+        if self.relay.is_some() {
+            command.env("HQ_SERVER_DIR", self.root.path().join("relayed"));
+        }
+        spawn(command, &self.lines[1], log(&self.root, "worker.log"))
     }
 
     fn out(&self, round: u64) -> PathBuf {
@@ -86,7 +166,7 @@ impl Cluster {
     /// Begins to submit an array of a round.
     pub(crate) fn submit(&self, round: u64, tasks: u32) -> Submit {
         let (array, out) = (format!("1-{tasks}"), self.out(round));
-        let mut command = command(&self.root);
+        let mut command = self.command();
         command.args(["--output-mode", "quiet", "submit", "--array", &array, "--crash-limit", "unlimited"]);
         command.args(["--stdout", "none", "--stderr", "none", "--", "sh", "task.sh"]).arg(out);
         command.stdout(Stdio::piped()).stderr(log(&self.root, "client.log"));
@@ -95,7 +175,7 @@ impl Cluster {
 
     /// A command of the program in the cluster's directory.
     pub(crate) fn command(&self) -> Command {
-        command(&self.root)
+        command_on(&self.root, self.net.as_ref().map(|net| net.host(0)))
     }
 
     /// Where clients write what they have to say.
@@ -117,14 +197,14 @@ impl Cluster {
 
     /// Begins some command.
     pub(crate) fn hq(&self, args: &[&str]) -> Running {
-        let mut command = command(&self.root);
+        let mut command = self.command();
         command.args(args).stdout(Stdio::null()).stderr(log(&self.root, "client.log"));
         let words = args.iter().map(|&word| word.to_owned()).collect();
         Running { child: command.spawn().expect("hq can be run"), words }
     }
 
     fn ok(&self, args: &[&str]) -> String {
-        let output = command(&self.root).args(args).output().expect("hq can be run");
+        let output = self.command().args(args).output().expect("hq can be run");
         assert!(output.status.success(), "hq {args:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -132,14 +212,35 @@ impl Cluster {
     /// Kills the server and starts it again.
     pub(crate) fn kill_server(&mut self) {
         end(&mut self.server);
-        self.server = spawn(&self.root, self.lines[0], "server.log");
+        self.server = spawn(self.command(), &self.lines[0], log(&self.root, "server.log"));
         self.ok(&["server", "wait", "--timeout", "60s"]);
     }
 
     /// Kills a worker and starts another one.
     pub(crate) fn kill_worker(&mut self, index: usize) {
         end(&mut self.workers[index]);
-        self.workers[index] = spawn(&self.root, self.lines[1], "worker.log");
+        self.workers[index] = self.new_worker(index);
+    }
+
+    /// Something happens to the link of a worker for a while.
+    pub(crate) fn trouble_link(&self, index: usize, what: LinkTrouble, time: Duration) {
+        let net = self.net.as_ref().expect("a network");
+        net.trouble(index, what, time).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+    }
+
+    /// Leaves no room on the journal's disk for a while.
+    pub(crate) fn fill_disk(&self, time: Duration) {
+        let disk = self.disk.as_ref().expect("a disk");
+        let path = disk.path.join("filler");
+        let mut filler = File::create(&path).expect("a file");
+        while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
+        std::thread::sleep(time);
+        fs::remove_file(path).expect("it is there");
+    }
+
+    /// Cuts the connections of the workers.
+    pub(crate) fn cut_relay(&self) {
+        self.relay.as_ref().expect("a relay").cut();
     }
 
     /// Has a worker stand still until the server has given it up.
@@ -199,14 +300,28 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn spawn(root: &TempDir, line: &str, name: &str) -> Child {
-    let mut command = command(root);
-    command.args(line.split(' ')).stdout(Stdio::null()).stderr(log(root, name));
+fn spawn(mut command: Command, line: &str, log: File) -> Child {
+    command.args(line.split(' ')).stdout(Stdio::null()).stderr(log);
     command.spawn().expect("hq can be run")
 }
 
-fn command(root: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hq"));
+fn small_disk(root: &TempDir) -> Result<Disk, String> {
+    let path = root.path().join("disk");
+    fs::create_dir(&path).expect("a directory");
+    run(&format!("mount -t tmpfs -o size=2m none {}", path.display()))?;
+    Ok(Disk { path })
+}
+
+fn command_on(root: &TempDir, host: Option<&str>) -> Command {
+    let hq = env!("CARGO_BIN_EXE_hq");
+    let mut command = match host {
+        Some(host) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", host, hq]);
+            command
+        }
+        None => Command::new(hq),
+    };
     command.current_dir(root.path()).env("HQ_SERVER_DIR", root.path().join("server"));
     command.env("TMPDIR", root.path()).env_remove("RUST_LOG").stdin(Stdio::null());
     command

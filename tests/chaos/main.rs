@@ -9,12 +9,15 @@
 #![allow(clippy::print_stderr)]
 
 mod cluster;
+mod net;
+mod relay;
 mod soak;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Submit};
+use cluster::{Cluster, Submit, Where};
+use net::LinkTrouble;
 
 /// Rounds when nobody says how many.
 const ROUNDS: u64 = 12;
@@ -45,6 +48,24 @@ enum Victim {
     Worker,
     /// A worker that stands still for longer than its grace.
     Frozen,
+    /// The link of a worker.
+    Link,
+    /// The disk of the journal: it is full.
+    Disk,
+    /// Connections through a slow relay.
+    Relay,
+}
+
+impl Victim {
+    // Where that can be done.
+    fn place(self) -> Where {
+        match self {
+            Victim::Server | Victim::Worker | Victim::Frozen => Where::Here,
+            Victim::Link => Where::Net,
+            Victim::Disk => Where::SmallDisk,
+            Victim::Relay => Where::Relayed,
+        }
+    }
 }
 
 /// What a round left behind.
@@ -79,10 +100,28 @@ fn workers_stand_still_and_their_late_reports_change_nothing() {
     play(Victim::Frozen, number("HQ_CHAOS_ROUNDS").map_or(2, |rounds| rounds.div_ceil(25)));
 }
 
+#[test]
+fn links_are_cut_slow_and_lossy_and_every_task_runs() {
+    play(Victim::Link, number("HQ_CHAOS_ROUNDS").map_or(3, |rounds| rounds.div_ceil(10)));
+}
+
+#[test]
+fn the_disk_is_full_and_what_is_acknowledged_runs_once() {
+    play(Victim::Disk, number("HQ_CHAOS_ROUNDS").map_or(4, |rounds| rounds.div_ceil(10)));
+}
+
+#[test]
+fn connections_are_slow_and_cut_and_every_task_runs_once() {
+    play(Victim::Relay, number("HQ_CHAOS_ROUNDS").map_or(4, |rounds| rounds.div_ceil(10)));
+}
+
 fn play(victim: Victim, rounds: u64) {
     let begin = Instant::now();
     let mut chance = Chance(seed());
-    let mut cluster = Cluster::start();
+    let mut cluster = match Cluster::start(victim.place()) {
+        Ok(cluster) => cluster,
+        Err(refused) => return eprintln!("left out, for this system does not permit it: {refused}"),
+    };
     let mut left: Vec<Round> = Vec::new();
     for round in 0..rounds {
         let submit = cluster.submit(round, TASKS);
@@ -101,6 +140,16 @@ fn play(victim: Victim, rounds: u64) {
             Victim::Server => cluster.kill_server(),
             Victim::Worker => cluster.kill_worker(chance.below(2) as usize),
             Victim::Frozen => cluster.freeze_worker(chance.below(2) as usize),
+            Victim::Link => {
+                let what = LinkTrouble::ALL[chance.below(3) as usize];
+                let time = Duration::from_millis(300 + chance.below(3000));
+                cluster.trouble_link(chance.below(2) as usize, what, time);
+            }
+            Victim::Disk => cluster.fill_disk(Duration::from_millis(100 + chance.below(1500))),
+            Victim::Relay => {
+                pause(chance.below(800));
+                cluster.cut_relay();
+            }
         }
         if let Some(mut order) = order {
             // It may have been done or not; both are right.
@@ -142,7 +191,7 @@ fn check(victim: Victim, number: usize, round: &Round, runs: &BTreeMap<u32, Vec<
             instances.len(),
             "round {number}, task {task}: an instance ran twice: {instances:?}"
         );
-        if victim == Victim::Server {
+        if matches!(victim, Victim::Server | Victim::Disk | Victim::Relay) {
             // A higher instance than 0 is one that was handed out again because the first never arrived.
             assert_eq!(
                 instances.len(),

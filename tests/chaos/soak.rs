@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Where};
 use crate::{Chance, number, seed};
 
 /// Tasks of the long form.
@@ -45,7 +45,7 @@ fn a_soak_leaves_the_memory_of_the_server_flat() {
         None => (TASKS_SHORT, TIME_SHORT, ROUNDS_SHORT),
     };
     let mut chance = Chance(seed());
-    let mut cluster = Cluster::start_with(SERVER, WORKER);
+    let mut cluster = Cluster::start_with(Where::Here, SERVER, WORKER).expect("a cluster");
     let mut totals = Totals::default();
     // In the quarters of the time.
     let mut most_mb = [0.0f64; 4];
@@ -110,13 +110,14 @@ fn submit(cluster: &Cluster, count: u64) -> Child {
 
 // All of a job's tasks have finished, or the server was killed before it could say that it has the job.
 fn finish(count: u64, mut client: Child, totals: &mut Totals) {
-    match client.wait().expect("a child").code() {
+    let status = client.wait().expect("a child");
+    match status.code() {
         Some(0) => {
             totals.tasks += count;
             totals.jobs += 1;
         }
         Some(3) => totals.lost_clients += 1,
-        other => panic!("`submit --wait` of {count} tasks ended with {other:?}"),
+        _ => panic!("`submit --wait` of {count} tasks ended with {status}"),
     }
 }
 

@@ -28,6 +28,9 @@ pub const WATCH_RECONNECT_TIME: Duration = Duration::from_secs(600);
 pub const RECONNECT_DELAY: Duration = Duration::from_millis(20);
 /// Longest wait between two trials to reach a server.
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
+/// An answer that takes longer may be held back by a journal that cannot be written: then the server is asked, and
+/// the user told.
+pub const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// How often one request is sent again because the connection broke before its answer; then it has failed.
 pub const REPEATS_MAX: u32 = 3;
 /// Responses that arrived for another request of the same connection and wait to be asked for; more

@@ -15,6 +15,8 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId};
 use hq_net::{AccessFile, Role};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tracing::warn;
 
 use crate::connection::Connection;
 use crate::error::ClientError;
@@ -151,7 +153,7 @@ impl Session {
         let Session { runtime, connection, .. } = self;
         let early = runtime.block_on(async {
             let number = connection.send(&[&submit, &of(guess)]).await.ok()?;
-            let submitted = connection.answer(number - 1).await.ok()?;
+            let submitted = answer(connection, number - 1).await.ok()?;
             if matches!(submitted, ClientResponse::Error(_)) {
                 return Some((submitted, None));
             }
@@ -188,6 +190,23 @@ impl Session {
 
 async fn ask(connection: &mut Connection, request: &ClientRequest) -> Result<ClientResponse, String> {
     let number = connection.send(&[request]).await?;
+    answer(connection, number).await
+}
+
+// The answer to that request. When it is long in coming because the server cannot write its journal, the user is told.
+async fn answer(connection: &mut Connection, number: u64) -> Result<ClientResponse, String> {
+    if let Ok(answer) = timeout(limits::ANSWER_TIME, connection.answer(number)).await {
+        return answer;
+    }
+    let asked = connection.send(&[&ClientRequest::ServerInfo]).await?;
+    if let ClientResponse::ServerInfo(info) = connection.answer(asked).await?
+        && let Some((_, error)) = info.journal_trouble
+    {
+        warn!(
+            error,
+            "the server cannot write its journal now: it is read-only, and answers when it can write"
+        );
+    }
     connection.answer(number).await
 }
 

@@ -24,13 +24,19 @@ pub struct GenerateAccess {
     pub client_port: u16,
     /// Port for workers.
     pub worker_port: u16,
+    /// Write over files that exist.
+    pub overwrite: bool,
 }
 
 /// Writes access files with fresh keys, each readable by its owner only. Gives the server's name.
 ///
 /// # Errors
-/// When a file cannot be written or the system has no randomness.
+/// When a file exists already or cannot be written, or the system has no randomness.
 pub fn generate_access(options: &GenerateAccess) -> Result<String, ServerError> {
+    let files = [Some(&options.file), options.client_file.as_ref(), options.worker_file.as_ref()];
+    if let Some(path) = files.into_iter().flatten().find(|path| !options.overwrite && path.exists()) {
+        return Err(ServerError::FileExists { path: path.clone() });
+    }
     let host = |host: &Option<String>| host.clone().unwrap_or_else(node_name);
     let client = (host(&options.client_host), options.client_port);
     let worker = (host(&options.worker_host), options.worker_port);

@@ -40,6 +40,22 @@ pub enum ServerError {
         /// Name in the journal.
         journal: String,
     },
+    /// An access file is there already.
+    #[error("the file {} exists already", path.display())]
+    FileExists {
+        /// Which.
+        path: std::path::PathBuf,
+    },
+    /// The journal is that of another server than the directory.
+    #[error("the journal {} is of server {journal}, the server directory of server {directory}", path.display())]
+    OtherJournal {
+        /// The journal.
+        path: std::path::PathBuf,
+        /// Name in it.
+        journal: String,
+        /// Name in the directory.
+        directory: String,
+    },
     /// The journal cannot be opened or read.
     #[error("{reason}")]
     Journal {
@@ -91,6 +107,10 @@ impl ServerError {
             }
             ServerError::Listen(error) => error.hint(),
             ServerError::OtherServer { .. } => "use the right access file, or begin anew with --fresh",
+            ServerError::FileExists { .. } => "give --overwrite if nobody uses it any more, or another name",
+            ServerError::OtherJournal { .. } => {
+                "name the server directory it belongs to, or an empty one, with --server-dir; --fresh puts the journal aside"
+            }
             ServerError::Journal { hint, .. } => hint,
             ServerError::Unsaved { .. } => "free space where the journal is",
             ServerError::System { .. } => "see `ulimit -a` and the free memory of this node",

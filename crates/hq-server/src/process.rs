@@ -208,6 +208,13 @@ fn serve(
     };
     let saved = AccessFile::load(&dir.identity()).ok();
     let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
+    if let (Some(path), Some(theirs), Some(saved)) = (&journal, journal_uid, &saved)
+        && theirs != saved.server_uid
+        && options.access_file.is_none()
+    {
+        let (journal, directory) = (theirs.to_owned(), saved.server_uid.clone());
+        return Err(ServerError::OtherJournal { path: path.clone(), journal, directory });
+    }
     let identity = identity::choose(options, saved, journal_uid, &around.default_host)?;
 
     let places_total = descriptors::raise_limit();

@@ -158,4 +158,7 @@ pub(crate) struct GenerateAccessArgs {
     /// A second file that lets workers in, and nothing else
     #[arg(long, value_name = "FILE")]
     pub worker_file: Option<PathBuf>,
+    /// Write over files that exist; whoever uses those is locked out
+    #[arg(long)]
+    pub overwrite: bool,
 }

@@ -144,6 +144,7 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         worker_host: worker_host.or(host),
         client_port,
         worker_port,
+        overwrite: args.overwrite,
     })?;
     Done::ok(Sentence(format!("Access files of server {uid} were written")))
 }

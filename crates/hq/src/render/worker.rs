@@ -85,7 +85,10 @@ impl Report for WorkerEnded {
 }
 
 fn state_word(w: &WorkerInfo) -> String {
-    text::worker_state(w.ended.map(|(_, end)| end)).to_ascii_uppercase()
+    match w.ended {
+        None if w.is_draining => "DRAINING".into(),
+        ended => text::worker_state(ended.map(|(_, end)| end)).to_ascii_uppercase(),
+    }
 }
 
 fn state(w: &WorkerInfo) -> Cell {
