@@ -1,0 +1,321 @@
+//! One priority's tasks into bins: the largest sum of weights, by prices on scarce classes.
+//!
+//! Every bin takes its most valuable content. Classes of which that takes more than there is get a price, which is
+//! subtracted from their value, and all is packed again; the best packing seen is kept.
+
+use std::cmp::Reverse;
+
+use crate::bins::{self, Bin};
+use crate::fill;
+use crate::knapsack::{self, Candidate};
+use crate::limits::PRICE_ROUNDS;
+use crate::need::Need;
+use crate::snapshot::PoolFree;
+
+/// One variant of a class.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Place among the classes of this priority.
+    pub(crate) class: usize,
+    pub(crate) variant: u32,
+    pub(crate) value: u64,
+    /// It runs in bins with a larger `life`.
+    pub(crate) time: usize,
+    /// By shape.
+    pub(crate) needs: Vec<Option<Need>>,
+    /// By shape, pool by pool.
+    pub(crate) units: Vec<Vec<u64>>,
+}
+
+/// How many tasks there are.
+#[derive(Clone, Debug)]
+pub(crate) struct Supply {
+    /// By class.
+    pub(crate) ready: Vec<u64>,
+    /// By class: its share group.
+    pub(crate) share: Vec<Option<usize>>,
+    /// By share group: tasks that may still start.
+    pub(crate) room: Vec<u64>,
+}
+
+impl Supply {
+    pub(crate) fn of(&self, class: usize) -> u64 {
+        self.share[class].map_or(self.ready[class], |share| self.ready[class].min(self.room[share]))
+    }
+
+    pub(crate) fn take(&mut self, class: usize, count: u64) {
+        self.ready[class] -= count;
+        if let Some(share) = self.share[class] {
+            self.room[share] -= count;
+        }
+    }
+}
+
+/// Workers of one bin that get the same tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) bin: usize,
+    pub(crate) count: u64,
+    pub(crate) free: Vec<PoolFree>,
+    /// Item and count, on each of the workers.
+    pub(crate) placed: Vec<(usize, u64)>,
+}
+
+/// Packs items, given in order of precedence; supply is taken accordingly.
+pub(crate) fn pack(
+    bins: &[Bin],
+    empty: &[Vec<PoolFree>],
+    items: &[Item],
+    supply: &mut Supply,
+    steps: &mut u64,
+) -> Vec<Piece> {
+    let job = Job::new(bins, empty, items);
+    let free = vec![0; supply.ready.len()];
+    let (mut best, mut best_supply) = job.construct(supply, &free, false, steps);
+    let mut best_value = job.value(&best);
+    let all = |s: &Supply| s.ready.iter().all(|ready| *ready == 0);
+    if supply.ready.len() > 1 && !all(&best_supply) {
+        let mut prices = free;
+        for round in 0..PRICE_ROUNDS {
+            if *steps == 0 {
+                break;
+            }
+            let Some(bound) = job.adjust(supply, &mut prices, best_value, steps) else { break };
+            if u128::from(best_value) * 1_000 >= u128::from(bound) * 999 {
+                break;
+            }
+            let (pieces, left) = job.construct(supply, &prices, round % 2 == 0, steps);
+            let value = job.value(&pieces);
+            if value > best_value {
+                (best, best_supply, best_value) = (pieces, left, value);
+            }
+        }
+    }
+    *supply = best_supply;
+    best
+}
+
+struct Job<'a> {
+    bins: &'a [Bin],
+    empty: &'a [Vec<PoolFree>],
+    items: &'a [Item],
+    // Bins, those that offer least first.
+    order: Vec<usize>,
+    // By shape: the least that any item takes of each pool.
+    least: Vec<Vec<u64>>,
+}
+
+impl<'a> Job<'a> {
+    fn new(bins: &'a [Bin], empty: &'a [Vec<PoolFree>], items: &'a [Item]) -> Job<'a> {
+        let least: Vec<Vec<u64>> = (0..empty.len())
+            .map(|shape| {
+                let fitting = items.iter().filter(|item| item.needs[shape].is_some());
+                let least =
+                    |a: Vec<u64>, b: &Item| a.iter().zip(&b.units[shape]).map(|(a, b)| *a.min(b)).collect();
+                fitting.fold(vec![u64::MAX; empty[shape].len()], least)
+            })
+            .collect();
+        let is_wet = |bin: &Bin| {
+            bins::units(&bin.free).iter().zip(&least[bin.shape]).all(|(free, least)| free >= least)
+        };
+        let mut order: Vec<usize> = (0..bins.len()).filter(|&b| is_wet(&bins[b])).collect();
+        order.sort_by_cached_key(|&b| {
+            let units = bins::units(&bins[b].free);
+            (units.iter().filter(|u| **u > 0).count(), units, bins[b].life, b)
+        });
+        Job { bins, empty, items, order, least }
+    }
+
+    fn value(&self, pieces: &[Piece]) -> u64 {
+        let of = |p: &Piece| {
+            p.placed.iter().map(|&(item, count)| self.items[item].value * count).sum::<u64>() * p.count
+        };
+        pieces.iter().map(of).sum()
+    }
+
+    fn construct(
+        &self,
+        supply: &Supply,
+        prices: &[u64],
+        reverse: bool,
+        steps: &mut u64,
+    ) -> (Vec<Piece>, Supply) {
+        let mut supply = supply.clone();
+        let mut pieces = Vec::new();
+        let mut order = self.order.clone();
+        if reverse {
+            order.reverse();
+        }
+        for bin in order {
+            let whole = Piece {
+                bin,
+                count: self.bins[bin].workers.len() as u64,
+                free: self.bins[bin].free.clone(),
+                placed: Vec::new(),
+            };
+            self.fill(whole, prices, &mut supply, steps, &mut pieces);
+        }
+        if prices.iter().any(|price| *price > 0) {
+            let free = vec![0; prices.len()];
+            for piece in std::mem::take(&mut pieces) {
+                self.fill(piece, &free, &mut supply, steps, &mut pieces);
+            }
+        }
+        (pieces, supply)
+    }
+
+    // Splits a piece until nothing more fits on any of its workers.
+    fn fill(
+        &self,
+        mut piece: Piece,
+        prices: &[u64],
+        supply: &mut Supply,
+        steps: &mut u64,
+        done: &mut Vec<Piece>,
+    ) {
+        while piece.count > 0 {
+            let mut free = piece.free.clone();
+            let content = self.content(piece.bin, &mut free, prices, supply, steps);
+            if content.is_empty() {
+                done.push(piece);
+                return;
+            }
+            let mut by_class: Vec<(usize, u64)> = Vec::new();
+            let mut by_share: Vec<(usize, u64)> = Vec::new();
+            for &(item, count) in &content {
+                let class = self.items[item].class;
+                add(&mut by_class, class, count);
+                if let Some(share) = supply.share[class] {
+                    add(&mut by_share, share, count);
+                }
+            }
+            let times = by_class.iter().map(|&(class, count)| supply.ready[class] / count);
+            let times = times.chain(by_share.iter().map(|&(share, count)| supply.room[share] / count));
+            let times = times.min().unwrap_or(0).min(piece.count);
+            assert!(times > 0, "a content never takes more than there is");
+            by_class.iter().for_each(|&(class, count)| supply.take(class, count * times));
+            let mut placed = piece.placed.clone();
+            content.iter().for_each(|&(item, count)| add(&mut placed, item, count));
+            done.push(Piece { bin: piece.bin, count: times, free, placed });
+            piece.count -= times;
+        }
+    }
+
+    // The best content by aggregate amounts, as far as it really fits, and whatever else then does.
+    fn content(
+        &self,
+        bin: usize,
+        free: &mut [PoolFree],
+        prices: &[u64],
+        supply: &Supply,
+        steps: &mut u64,
+    ) -> Vec<(usize, u64)> {
+        let candidates = self.candidates(bin, free, prices, supply, steps);
+        if candidates.is_empty() {
+            return Vec::new();
+        }
+        let shape = self.bins[bin].shape;
+        let chosen = knapsack::best(&bins::units(free), &candidates, steps);
+        let mut left: Vec<(usize, u64)> = Vec::new();
+        let mut left_of_share: Vec<(usize, u64)> = Vec::new();
+        let mut content = Vec::new();
+        let rest = (0..candidates.len()).map(|at| (at, u64::MAX));
+        // Strict groups first: others take what these leave.
+        let mut chosen: Vec<(usize, u64)> = chosen;
+        let strictness = |&(at, _): &(usize, u64)| {
+            let need = self.items[candidates[at].item].needs[shape].as_ref();
+            let strict = need.is_some_and(|n| n.parts.iter().any(|p| p.groups_max.is_some() || p.all));
+            (Reverse(strict), Reverse(candidates[at].units.clone()))
+        };
+        chosen.sort_by_cached_key(strictness);
+        for (at, count) in chosen.into_iter().chain(rest) {
+            let item = candidates[at].item;
+            let class = self.items[item].class;
+            let used = |list: &[(usize, u64)], key| list.iter().find(|e| e.0 == key).map_or(0, |e| e.1);
+            let mut most = supply.ready[class] - used(&left, class);
+            if let Some(share) = supply.share[class] {
+                most = most.min(supply.room[share] - used(&left_of_share, share));
+            }
+            let Some(need) = &self.items[item].needs[shape] else { continue };
+            let taken = fill::take(free, &self.empty[shape], need, count.min(most));
+            if taken > 0 {
+                add(&mut content, item, taken);
+                add(&mut left, class, taken);
+                if let Some(share) = supply.share[class] {
+                    add(&mut left_of_share, share, taken);
+                }
+            }
+        }
+        content
+    }
+
+    fn candidates(
+        &self,
+        bin: usize,
+        free: &[PoolFree],
+        prices: &[u64],
+        supply: &Supply,
+        steps: &mut u64,
+    ) -> Vec<Candidate> {
+        let Bin { shape, life, .. } = self.bins[bin];
+        let units = bins::units(free);
+        if units.iter().zip(&self.least[shape]).any(|(free, least)| free < least) {
+            return Vec::new();
+        }
+        *steps = steps.saturating_sub(self.items.len() as u64);
+        let candidate = |(at, item): (usize, &Item)| {
+            let max = supply.of(item.class);
+            let value = item.value.saturating_sub(prices[item.class]);
+            let own = &item.units[shape];
+            if max == 0
+                || value == 0
+                || item.time >= life
+                || own.iter().zip(&units).any(|(own, free)| own > free)
+            {
+                return None;
+            }
+            let need = item.needs[shape].as_ref()?;
+            let fits = fill::fits(free, &self.empty[shape], need);
+            fits.then(|| Candidate { item: at, value, max, units: own.clone() })
+        };
+        self.items.iter().enumerate().filter_map(candidate).collect()
+    }
+
+    // Moves prices towards what is taken being what there is; the value no packing exceeds, or none without a search.
+    fn adjust(&self, supply: &Supply, prices: &mut [u64], best: u64, steps: &mut u64) -> Option<u64> {
+        let mut taken = vec![0u64; prices.len()];
+        let mut bound = 0u64;
+        for &bin in &self.order {
+            let candidates = self.candidates(bin, &self.bins[bin].free, prices, supply, steps);
+            let chosen = knapsack::best(&bins::units(&self.bins[bin].free), &candidates, steps);
+            for (at, count) in chosen {
+                let count = count * self.bins[bin].workers.len() as u64;
+                taken[self.items[candidates[at].item].class] += count;
+                bound += candidates[at].value * count;
+            }
+        }
+        if *steps == 0 {
+            return None;
+        }
+        bound += (0..prices.len()).map(|c| prices[c] * supply.of(c)).sum::<u64>();
+        let slack = |c: usize| i128::from(taken[c]) - i128::from(supply.of(c));
+        let moves = |c: usize| if prices[c] == 0 && slack(c) < 0 { 0 } else { slack(c) };
+        let moves: Vec<i128> = (0..prices.len()).map(moves).collect();
+        let norm: i128 = moves.iter().map(|m| m * m).sum();
+        let gap = i128::from(bound.saturating_sub(best)).max(i128::from(best) / 200 + 1);
+        if norm > 0 {
+            for c in 0..prices.len() {
+                let step = gap * moves[c] / norm;
+                prices[c] = u64::try_from(i128::from(prices[c]) + step).unwrap_or(0);
+            }
+        }
+        Some(bound)
+    }
+}
+
+fn add(list: &mut Vec<(usize, u64)>, key: usize, count: u64) {
+    match list.iter_mut().find(|entry| entry.0 == key) {
+        Some(entry) => entry.1 += count,
+        None => list.push((key, count)),
+    }
+}
