@@ -6,6 +6,8 @@ use crate::limits::SEARCH_NODES;
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) item: usize,
+    /// Candidates of one class share its tasks: at most `max` of them together. Those of a class follow each other.
+    pub(crate) class: usize,
     pub(crate) value: u64,
     pub(crate) max: u64,
     /// What one takes, pool by pool.
@@ -42,6 +44,7 @@ pub(crate) fn best(free: &[u64], candidates: &[Candidate], steps: &mut u64) -> V
         candidates,
         dense: &dense,
         free: free.to_vec(),
+        used: Used::default(),
         chosen: Vec::new(),
         best_value: value,
         best: content,
@@ -79,8 +82,8 @@ fn by_density(free: &[u64], candidates: &[Candidate], pools: &[usize], weights: 
     dense
 }
 
-fn room(free: &[u64], candidate: &Candidate) -> u64 {
-    let mut room = candidate.max;
+fn room(free: &[u64], candidate: &Candidate, used: u64) -> u64 {
+    let mut room = candidate.max - used;
     for (free, units) in free.iter().zip(&candidate.units) {
         if *units > *free {
             return 0;
@@ -94,15 +97,68 @@ fn room(free: &[u64], candidate: &Candidate) -> u64 {
 
 fn greedy(free: &[u64], candidates: &[Candidate], dense: &[Dense]) -> Vec<(usize, u64)> {
     let mut free = free.to_vec();
+    let mut used = Used::default();
     let mut content = Vec::new();
     for d in dense {
-        let count = room(&free, &candidates[d.at]);
+        let candidate = &candidates[d.at];
+        let count = room(&free, candidate, used.of(candidate.class));
         if count > 0 {
-            free.iter_mut().zip(&candidates[d.at].units).for_each(|(free, units)| *free -= units * count);
+            free.iter_mut().zip(&candidate.units).for_each(|(free, units)| *free -= units * count);
+            used.add(candidate.class, count);
             content.push((d.at, count));
         }
     }
+    exchange_variants(&mut free, candidates, &mut content);
     content
+}
+
+// Where there is room left, dearer and earlier variants of the same classes.
+fn exchange_variants(free: &mut [u64], candidates: &[Candidate], content: &mut Vec<(usize, u64)>) {
+    for entry in 0..content.len() {
+        let (from, _) = content[entry];
+        let class = candidates[from].class;
+        let first = candidates[..from].iter().rposition(|c| c.class != class).map_or(0, |at| at + 1);
+        let mut others: Vec<usize> =
+            (first..candidates.len()).take_while(|&at| candidates[at].class == class).collect();
+        others.sort_by_key(|&at| (std::cmp::Reverse(candidates[at].value), at));
+        for to in others {
+            let (old, new) = (&candidates[from], &candidates[to]);
+            let count = content[entry].1;
+            if (new.value, from) <= (old.value, to) || count == 0 {
+                break;
+            }
+            let times = |((free, old), new): ((&u64, &u64), &u64)| match new.checked_sub(*old) {
+                Some(more) if more > 0 => free / more,
+                _ => u64::MAX,
+            };
+            let times = free.iter().zip(&old.units).zip(&new.units).map(times).min().unwrap_or(0).min(count);
+            for ((free, old), new) in free.iter_mut().zip(&old.units).zip(&new.units) {
+                *free = *free + old * times - new * times;
+            }
+            if times > 0 {
+                content[entry].1 -= times;
+                content.push((to, times));
+            }
+        }
+    }
+    content.retain(|entry| entry.1 > 0);
+}
+
+// Tasks taken, by class.
+#[derive(Default)]
+struct Used(Vec<u64>);
+
+impl Used {
+    fn of(&self, class: usize) -> u64 {
+        self.0.get(class).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, class: usize, count: u64) {
+        if self.0.len() <= class {
+            self.0.resize(class + 1, 0);
+        }
+        self.0[class] += count;
+    }
 }
 
 fn value(candidates: &[Candidate], content: &[(usize, u64)]) -> u64 {
@@ -113,6 +169,7 @@ struct Search<'a> {
     candidates: &'a [Candidate],
     dense: &'a [Dense],
     free: Vec<u64>,
+    used: Used,
     chosen: Vec<(usize, u64)>,
     best_value: u64,
     best: Vec<(usize, u64)>,
@@ -120,6 +177,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    fn room(&self, depth: usize) -> u64 {
+        let candidate = &self.candidates[self.dense[depth].at];
+        room(&self.free, candidate, self.used.of(candidate.class))
+    }
+
     fn down(&mut self, depth: usize, value: u64, room_left: u64) {
         if value > self.best_value {
             self.best_value = value;
@@ -127,7 +189,7 @@ impl Search<'_> {
         }
         let mut depth = depth;
         // What does not fit any more needs no branch.
-        while depth < self.dense.len() && room(&self.free, &self.candidates[self.dense[depth].at]) == 0 {
+        while depth < self.dense.len() && self.room(depth) == 0 {
             depth += 1;
         }
         if depth == self.dense.len() || self.nodes == 0 {
@@ -140,16 +202,18 @@ impl Search<'_> {
             return;
         }
         let candidate = &self.candidates[dense.at];
-        let most = room(&self.free, candidate);
+        let most = self.room(depth);
         for count in (0..=most).rev() {
             for (free, units) in self.free.iter_mut().zip(&candidate.units) {
                 *free -= units * count;
             }
+            self.used.add(candidate.class, count);
             if count > 0 {
                 self.chosen.push((dense.at, count));
             }
             let cost = dense.cost.saturating_mul(count);
             self.down(depth + 1, value + candidate.value * count, room_left.saturating_sub(cost));
+            self.used.0[candidate.class] -= count;
             if count > 0 {
                 self.chosen.pop();
             }
@@ -169,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_search_finds_what_greedy_misses() {
-        let candidate = |item, value, cpus| Candidate { item, value, max: 9, units: vec![cpus] };
+        let candidate = |item, value, cpus| Candidate { item, class: item, value, max: 9, units: vec![cpus] };
         // Greedy takes one of six and leaves four idle; two of five fill the bin.
         let found = best(&[10], &[candidate(0, 13, 6), candidate(1, 10, 5)], &mut 10_000);
         assert_eq!(found, [(1, 2)]);

@@ -3,7 +3,7 @@
 /// Steps (one item looked at in one bin) a round takes unless the caller says otherwise.
 pub const STEPS: u64 = 1_500_000;
 /// Classes that are planned in one round; the next in order wait for the next round.
-pub const CLASSES_MAX: usize = 4_096;
+pub const CLASSES_MAX: usize = 1_024;
 /// Workers held in one round for tasks that do not fit yet.
 pub const HOLDS_MAX: usize = 32;
 /// Rounds of price adjustment within one priority.
@@ -14,3 +14,7 @@ pub const SEARCH_NODES: u64 = 3_000;
 pub const PATIENCE_US: u64 = 10_000_000;
 /// Workers that are asked when a reason to wait is looked up.
 pub const WITNESSES_MAX: usize = 64;
+/// Classes of one priority among which the best packing is searched; more are placed one by one, densest first.
+pub const SEARCH_CLASSES_MAX: usize = 64;
+/// Bins into which the best packing is searched.
+pub const SEARCH_BINS_MAX: usize = 64;

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use crate::bins::{self, Bin};
 use crate::fill;
 use crate::knapsack::{self, Candidate};
-use crate::limits::PRICE_ROUNDS;
+use crate::limits::{PRICE_ROUNDS, SEARCH_BINS_MAX, SEARCH_CLASSES_MAX};
 use crate::need::Need;
 use crate::snapshot::PoolFree;
 
@@ -70,6 +70,9 @@ pub(crate) fn pack(
     steps: &mut u64,
 ) -> Vec<Piece> {
     let job = Job::new(bins, empty, items);
+    if supply.ready.len() > SEARCH_CLASSES_MAX || bins.len() > SEARCH_BINS_MAX || *steps == 0 {
+        return job.one_by_one(supply);
+    }
     let free = vec![0; supply.ready.len()];
     let (mut best, mut best_supply) = job.construct(supply, &free, false, steps);
     let mut best_value = job.value(&best);
@@ -162,6 +165,62 @@ impl<'a> Job<'a> {
             }
         }
         (pieces, supply)
+    }
+
+    // Without a search: each item, densest first, as often as it fits, bin by bin.
+    fn one_by_one(&self, supply: &mut Supply) -> Vec<Piece> {
+        let totals: Vec<Vec<u64>> = self.empty.iter().map(|empty| bins::units(empty)).collect();
+        let cost = |item: &Item| -> u64 {
+            let parts = |shape: usize| {
+                let part =
+                    |(units, total): (&u64, &u64)| (u128::from(*units) << 20) / u128::from((*total).max(1));
+                item.units[shape].iter().zip(&totals[shape]).map(part).sum::<u128>() as u64
+            };
+            (0..totals.len()).filter(|&s| item.needs[s].is_some()).map(parts).min().unwrap_or(0)
+        };
+        let mut items: Vec<usize> = (0..self.items.len()).collect();
+        items.sort_by_cached_key(|&at| {
+            let item = &self.items[at];
+            (Reverse((u128::from(item.value) << 40) / u128::from(cost(item).max(1))), at)
+        });
+        let whole = |&bin: &usize| {
+            let Bin { free, workers, .. } = &self.bins[bin];
+            Piece { bin, count: workers.len() as u64, free: free.clone(), placed: Vec::new() }
+        };
+        let is_dry = |piece: &Piece| {
+            let least = &self.least[self.bins[piece.bin].shape];
+            bins::units(&piece.free).iter().zip(least).any(|(free, least)| free < least)
+        };
+        let mut open: Vec<Piece> = self.order.iter().map(whole).collect();
+        let mut done = Vec::new();
+        for at in items {
+            let item = &self.items[at];
+            let mut next = 0;
+            while next < open.len() && supply.of(item.class) > 0 {
+                let Bin { shape, life, .. } = self.bins[open[next].bin];
+                let Some(need) = item.needs[shape].as_ref().filter(|_| item.time < life) else {
+                    next += 1;
+                    continue;
+                };
+                if !fill::fits(&open[next].free, &self.empty[shape], need) {
+                    next += 1;
+                    continue;
+                }
+                let mut free = open[next].free.clone();
+                let each = fill::take(&mut free, &self.empty[shape], need, supply.of(item.class));
+                let workers = open[next].count.min(supply.of(item.class) / each);
+                supply.take(item.class, each * workers);
+                let mut filled = Piece { count: workers, free, ..open[next].clone() };
+                filled.placed.push((at, each));
+                open[next].count -= workers;
+                if open[next].count == 0 {
+                    open.swap_remove(next);
+                }
+                if is_dry(&filled) { done.push(filled) } else { open.push(filled) }
+            }
+        }
+        done.extend(open);
+        done
     }
 
     // Splits a piece until nothing more fits on any of its workers.
@@ -276,7 +335,7 @@ impl<'a> Job<'a> {
             }
             let need = item.needs[shape].as_ref()?;
             let fits = fill::fits(free, &self.empty[shape], need);
-            fits.then(|| Candidate { item: at, value, max, units: own.clone() })
+            fits.then(|| Candidate { item: at, class: item.class, value, max, units: own.clone() })
         };
         self.items.iter().enumerate().filter_map(candidate).collect()
     }
@@ -298,7 +357,11 @@ impl<'a> Job<'a> {
             return None;
         }
         bound += (0..prices.len()).map(|c| prices[c] * supply.of(c)).sum::<u64>();
-        let slack = |c: usize| i128::from(taken[c]) - i128::from(supply.of(c));
+        // Far too much taken says no more than too much.
+        let slack = |c: usize| {
+            let there = i128::from(supply.of(c));
+            (i128::from(taken[c]) - there).clamp(-there, there)
+        };
         let moves = |c: usize| if prices[c] == 0 && slack(c) < 0 { 0 } else { slack(c) };
         let moves: Vec<i128> = (0..prices.len()).map(moves).collect();
         let norm: i128 = moves.iter().map(|m| m * m).sum();
