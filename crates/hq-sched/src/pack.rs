@@ -78,6 +78,12 @@ pub(crate) fn pack(
     let mut best_value = job.value(&best);
     let all = |s: &Supply| s.ready.iter().all(|ready| *ready == 0);
     if supply.ready.len() > 1 && !all(&best_supply) {
+        // Workers that offer most first: they alone may have what a dearer variant asks for.
+        let (pieces, left) = job.construct(supply, &free, true, steps);
+        if job.value(&pieces) > best_value {
+            best_value = job.value(&pieces);
+            (best, best_supply) = (pieces, left);
+        }
         let mut prices = free;
         for round in 0..PRICE_ROUNDS {
             if *steps == 0 {
