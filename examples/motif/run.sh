@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-rank() { sort | uniq -c | sort -k1,1nr -k2 | head -n 5; }
+rank() { sort | uniq -c | sort -k1,1nr -k2 | awk 'NR <= 5'; }
 
 echo "\$ hq run --each-line sequences.txt --stdout 'words/%{TASK_ID}' -- sh count.sh"
 hq run --each-line "$here/sequences.txt" --stdout 'words/%{TASK_ID}' --stderr none -- sh "$here/count.sh"

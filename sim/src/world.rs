@@ -350,7 +350,7 @@ impl World {
             self.journal.lose_last();
         }
         if self.rng.chance(20) {
-            fold_equals_state(self.journal.records(), server.state())?;
+            self.observers.fold.check(self.journal.records(), server.state())?;
         }
         self.after_server_step();
         Ok(())

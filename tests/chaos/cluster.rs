@@ -113,6 +113,24 @@ impl Cluster {
         self.workers[index] = spawn(&self.root, WORKER, "worker.log");
     }
 
+    /// Has a worker stand still until the server has given it up.
+    pub(crate) fn freeze_worker(&self, index: usize) {
+        let pid = self.workers[index].id().to_string();
+        let signal = |name: &str| {
+            let status = Command::new("kill").args([name, &pid]).status();
+            assert!(status.expect("kill can be run").success());
+        };
+        let offline =
+            || self.ok(&["--output-mode", "quiet", "worker", "list", "--filter", "offline"]).lines().count();
+        let before = offline();
+        signal("-STOP");
+        while offline() == before {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        signal("-CONT");
+        self.ok(&["worker", "wait", "2"]);
+    }
+
     /// Waits until every job has ended.
     pub(crate) fn wait_for_all(&self) {
         self.ok(&["job", "wait", "all", "--allow-failures"]);

@@ -98,6 +98,13 @@ pub enum ClientRequest {
         /// Send notifications of the jobs' tasks.
         notifications: bool,
     },
+    /// Say what a task waits for. Answered by `Explained`.
+    ExplainTask {
+        /// One job.
+        jobs: Selector,
+        /// The task.
+        task: TaskId,
+    },
     /// Answered by `Workers`.
     ListWorkers {
         /// Which.
@@ -180,6 +187,15 @@ pub enum ClientResponse {
     },
     /// Answer to `TaskIds`.
     TaskIds(Vec<(JobId, IdSet)>),
+    /// Answer to `ExplainTask`: what is true of the task everywhere, then of each worker.
+    Explained {
+        /// The task.
+        task: TaskRef,
+        /// Its state, `running` included.
+        state: TaskState,
+        /// The reasons, the most important first.
+        reasons: Vec<Reason>,
+    },
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.
@@ -394,6 +410,15 @@ pub struct TaskInfo {
     pub usage: Option<Usage>,
     /// Why it failed, was canceled or aborted.
     pub error: Option<String>,
+}
+
+/// Why a task does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The worker it is about; `None` when it holds everywhere.
+    pub worker: Option<WorkerId>,
+    /// For people.
+    pub text: String,
 }
 
 /// All about a worker.

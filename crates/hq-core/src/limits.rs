@@ -26,6 +26,8 @@ pub const BACKLOG_CLASSES_MAX: usize = 256;
 /// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
 /// they wait for it.
 pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+/// Workers about which `hq task explain` speaks one by one.
+pub const EXPLAINED_WORKERS_MAX: usize = 1000;
 /// Most tasks in one page of a task list.
 pub const TASK_PAGE_MAX: u32 = 10_000;
 /// Longest wait before a retry; the doubling delay stops here.

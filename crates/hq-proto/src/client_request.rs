@@ -1,7 +1,7 @@
 //! What clients ask.
 
 use hq_core::client_messages::{ClientRequest, WorkerFilter};
-use hq_model::{IdSet, TaskRef};
+use hq_model::{IdSet, TaskId, TaskRef};
 use prost::Message;
 
 use crate::ProtoError;
@@ -22,7 +22,7 @@ pub fn encode_client_request(request: u64, body: &ClientRequest) -> Vec<u8> {
 /// When they are none, or ask for something that cannot be. [`request_number`] may still tell whom to answer.
 pub fn decode_client_request(bytes: &[u8]) -> Result<(u64, ClientRequest), ProtoError> {
     let message: form::ClientRequest = decode("request", bytes)?;
-    let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..21))?;
+    let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..22))?;
     Ok((message.request, from_wire(body)?))
 }
 
@@ -83,6 +83,9 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::StopWorkers { workers, drain } => {
             Body::StopWorkers(form::StopWorkers { workers: Some(workers.to_wire()), drain: *drain })
         }
+        ClientRequest::ExplainTask { jobs, task } => {
+            Body::ExplainTask(form::ExplainTask { jobs: Some(jobs.to_wire()), task: task.0 })
+        }
         ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
         ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
         ClientRequest::PruneJournal => Body::PruneJournal(form::Nothing {}),
@@ -127,6 +130,10 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::TaskIds(list) => ClientRequest::TaskIds {
             jobs: required("jobs to list", list.jobs)?,
             states: list_from_wire(list.states)?,
+        },
+        Body::ExplainTask(explain) => ClientRequest::ExplainTask {
+            jobs: required("job to explain", explain.jobs)?,
+            task: TaskId(explain.task),
         },
         Body::WatchJobs(watch) => ClientRequest::WatchJobs {
             jobs: required("jobs to watch", watch.jobs)?,

@@ -1,7 +1,7 @@
 //! What the server answers to clients.
 
-use hq_core::client_messages::{ClientResponse, RequestError};
-use hq_model::{IdSet, JobId, JobState, TaskRef, WorkerId};
+use hq_core::client_messages::{ClientResponse, Reason, RequestError};
+use hq_model::{IdSet, JobId, JobState, TaskRef, TaskState, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -23,7 +23,7 @@ pub fn encode_client_response(request: u64, body: &ClientResponse) -> Vec<u8> {
 /// When they are none, or say something that cannot be.
 pub fn decode_client_response(bytes: &[u8]) -> Result<(u64, ClientResponse), ProtoError> {
     let message: form::ClientResponse = decode("answer", bytes)?;
-    let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..19))?;
+    let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..20))?;
     Ok((message.request, from_wire(body)?))
 }
 
@@ -76,6 +76,17 @@ fn to_wire(body: &ClientResponse) -> Body {
             let numbers = workers.iter().map(|worker| worker.0).collect();
             Body::WorkersStopped(form::NumberList { numbers })
         }
+        ClientResponse::Explained { task, state, reasons } => {
+            let reasons = reasons.iter().map(|reason| form::Reason {
+                worker: reason.worker.map(|worker| worker.0),
+                text: reason.text.clone(),
+            });
+            Body::Explained(form::Explained {
+                task: Some(task.to_wire()),
+                state: state.to_wire(),
+                reasons: reasons.collect(),
+            })
+        }
         ClientResponse::Events { records, next } => {
             let records = records.iter().map(|(at, record)| encode_record(*at, record));
             Body::Events(form::Events { records: records.collect(), next: *next })
@@ -114,6 +125,15 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             let jobs = list.jobs.into_iter().map(|job| Ok((JobId(job.job), ids(&job.ids)?)));
             ClientResponse::TaskIds(jobs.collect::<Result<_, ProtoError>>()?)
         }
+        Body::Explained(explained) => ClientResponse::Explained {
+            task: required("task that is explained", explained.task)?,
+            state: TaskState::from_wire(explained.state)?,
+            reasons: explained
+                .reasons
+                .into_iter()
+                .map(|reason| Reason { worker: reason.worker.map(WorkerId), text: reason.text })
+                .collect(),
+        },
         Body::Progress(list) => ClientResponse::Progress(list_from_wire(list.jobs)?),
         Body::Notification(notification) => ClientResponse::Notification {
             task: required("task of a notification", notification.task)?,

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::client_messages::{JobDetail, JobSummary, Reason, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::paths::PathTemplates;
-use hq_model::{IdSet, JobId, JobState, WorkerId};
+use hq_model::{IdSet, JobId, JobState, TaskRef, TaskState, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::tasks::TaskStream;
@@ -220,3 +220,13 @@ pub(crate) struct WorkerEnded(pub WorkerEnd);
 
 /// What a worker would find on this machine.
 pub(crate) struct Hardware(pub Detected);
+
+/// Why a task does not run.
+pub(crate) struct Explained {
+    /// The task.
+    pub task: TaskRef,
+    /// Its state.
+    pub state: TaskState,
+    /// The reasons, the most important first.
+    pub reasons: Vec<Reason>,
+}

@@ -9,7 +9,7 @@ mod fold;
 pub use acknowledged::Acknowledged;
 pub use attempts::Attempts;
 pub use ends::Ends;
-pub use fold::fold_equals_state;
+pub use fold::{Folds, fold_equals_state};
 
 /// All observers with a memory.
 #[derive(Debug, Default)]
@@ -20,4 +20,6 @@ pub struct Observers {
     pub attempts: Attempts,
     /// Ends of tasks.
     pub ends: Ends,
+    /// The journal against the state.
+    pub fold: Folds,
 }

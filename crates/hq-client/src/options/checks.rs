@@ -46,9 +46,6 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
             why: "outputs are not collected in streams yet; use --stdout and --stderr with paths, or none",
         });
     }
-    if failures.signal.is_some() && failures.time_limit.is_none() {
-        return Err(OptionsError::SignalWithoutLimit);
-    }
     if failures.retry.is_none() {
         if failures.retry_on.is_some() {
             return Err(OptionsError::RetryWithoutCount("--retry-on"));

@@ -50,9 +50,6 @@ pub enum OptionsError {
     /// A placeholder where it cannot be.
     #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
     CwdInCwd,
-    /// A signal that would come before the task.
-    #[error("--signal needs --time-limit: it says how long before that limit the signal comes")]
-    SignalWithoutLimit,
     /// A retry rule for no retry.
     #[error("{0} needs --retry: without it nothing is retried")]
     RetryWithoutCount(&'static str),

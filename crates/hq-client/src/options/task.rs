@@ -163,9 +163,9 @@ pub struct FailureOptions {
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
 
-    /// Send a signal this long before --time-limit
+    /// Send a signal this long before --time-limit, or before the worker ends for want of time
     ///
-    /// The task may then save its state and end by itself.
+    /// Whichever comes first. The task may then save its state and end by itself.
     ///
     /// Example: `--time-limit 1h --signal USR1@2m`.
     #[arg(long, value_name = "NAME@DURATION", value_parser = values::warning)]

@@ -194,10 +194,6 @@ fn bad_input_is_named() {
             "standard input can be read once only: both --stdin and --each-line - want it",
         ),
         ("--cwd '%{CWD}/x' cmd", "%{CWD} cannot be used in --cwd: it is what --cwd sets"),
-        (
-            "--signal USR1@1m cmd",
-            "--signal needs --time-limit: it says how long before that limit the signal comes",
-        ),
         ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
         ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
         (

@@ -3,6 +3,7 @@
 //! The server counts amounts per pool; which indices a task gets is the worker's business. A worker
 //! may be promised more than it has: the excess is its backlog.
 
+use hq_model::amount::UNITS;
 use hq_model::request::CPUS;
 use hq_model::{Amount, AmountRequest, Request, WorkerResources};
 
@@ -69,6 +70,16 @@ impl Capacity {
         needs.0.iter().map(room).min().unwrap_or(i64::MAX)
     }
 
+    /// The pool that lets fewest such tasks in: its index, what is free of it, and what one task takes.
+    pub fn scarcest(&self, needs: &Needs) -> (usize, Amount, Amount) {
+        let free = |&(pool, units): &(usize, u64)| {
+            let pool_of = &self.pools[pool];
+            (pool, Amount(pool_of.total.0.saturating_sub(pool_of.promised)), Amount(units))
+        };
+        let scarcest = needs.0.iter().map(free).min_by_key(|(_, free, units)| free.0 / units.0.max(1));
+        scarcest.unwrap_or_default()
+    }
+
     /// Promises `count` tasks.
     pub fn promise(&mut self, needs: &Needs, count: u64) {
         for &(pool, units) in &needs.0 {
@@ -83,6 +94,12 @@ impl Capacity {
             assert!(pool.promised >= units * count, "nothing is released that was not promised");
             pool.promised -= units * count;
         }
+    }
+
+    /// The part of the CPUs that is promised, in 1/10000; all when there are none.
+    pub fn used_cpus(&self) -> u64 {
+        let Some(cpus) = self.cpus.map(|cpus| &self.pools[cpus]) else { return UNITS };
+        (cpus.promised.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
     }
 
     /// True when all CPUs are promised, or there are none.

@@ -26,9 +26,31 @@ impl Server {
             return;
         }
         let mut batches = Batches::new();
-        // First what fits now, everywhere; then backlogs.
         let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
-        let mut open = [self.with_room(&changed_workers), self.with_room(&all)];
+        let picky: BTreeSet<WorkerId> =
+            self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
+        self.hand_out(now, &changed_workers, &all, &changed_classes, &mut batches);
+        let returned = self.take_back_too_little(&picky, &mut batches);
+        if !returned.is_empty() {
+            let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
+            let others: BTreeSet<WorkerId> = others.copied().collect();
+            self.hand_out(now, &BTreeSet::new(), &others, &returned, &mut batches);
+        }
+        self.send(now, batches, effects);
+        self.balance(&changed_workers, effects);
+    }
+
+    // Changed classes are tried on all workers, the others on those that changed.
+    fn hand_out(
+        &mut self,
+        now: Timestamp,
+        changed_workers: &BTreeSet<WorkerId>,
+        all: &BTreeSet<WorkerId>,
+        changed_classes: &BTreeSet<ClassId>,
+        batches: &mut Batches,
+    ) {
+        // First what fits now, everywhere; then backlogs.
+        let mut open = [self.with_room(changed_workers), self.with_room(all)];
         let mut last = None;
         while let Some((place, class)) = self.queue.next(last) {
             last = Some(place);
@@ -38,7 +60,7 @@ impl Server {
             let workers = &open[usize::from(changed_classes.contains(&class))];
             let before = self.queue.count(class);
             for rank in 0..self.queue.key(class).requests.len() {
-                self.fill(now, workers, class, Round::Room { rank }, &mut batches);
+                self.fill(now, workers, class, Round::Room { rank }, batches);
             }
             if self.queue.count(class) < before {
                 open = open.map(|workers| self.with_room(&workers));
@@ -46,11 +68,30 @@ impl Server {
         }
         let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
         for class in classes {
-            let workers = if changed_classes.contains(&class) { &all } else { &changed_workers };
-            self.fill(now, workers, class, Round::Backlog, &mut batches);
+            let workers = if changed_classes.contains(&class) { all } else { changed_workers };
+            self.fill(now, workers, class, Round::Backlog, batches);
         }
-        self.send(now, batches, effects);
-        self.balance(&changed_workers, effects);
+    }
+
+    // A worker that was idle may want to start only when enough of it is used. What it was to get otherwise is ready
+    // again; its classes are returned.
+    fn take_back_too_little(
+        &mut self,
+        picky: &BTreeSet<WorkerId>,
+        batches: &mut Batches,
+    ) -> BTreeSet<ClassId> {
+        let mut returned = BTreeSet::new();
+        for id in picky {
+            let Some(live) = self.live.get_mut(id).filter(|live| live.is_used_too_little()) else { continue };
+            for (template, ids) in batches.remove(id).unwrap_or_default() {
+                live.drop_held(template, &ids);
+                if let Some(class) = self.classes.get(&template) {
+                    self.queue.add(*class, template, &ids);
+                    returned.insert(*class);
+                }
+            }
+        }
+        returned
     }
 
     // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.

@@ -24,6 +24,8 @@ pub(super) struct LiveWorker {
     pub(super) ends_at: Option<Timestamp>,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
+    /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
+    pub(super) min_utilization: u32,
     /// What it offers.
     pub(super) resources: WorkerResources,
     /// How much of that is promised.
@@ -94,6 +96,7 @@ impl LiveWorker {
             lost_at: now,
             ends_at,
             is_draining: false,
+            min_utilization: config.min_utilization,
             resources: config.resources.clone(),
             capacity: Capacity::new(&config.resources),
             held: BTreeMap::new(),
@@ -126,6 +129,16 @@ impl LiveWorker {
         }
         let resources = &self.resources;
         self.choices.entry(class).or_insert_with(|| choices(resources, requests))
+    }
+
+    /// True when nothing is promised and it does not start for little.
+    pub(super) fn is_idle_and_picky(&self) -> bool {
+        self.min_utilization > 0 && self.capacity.is_free()
+    }
+
+    /// True when less of its CPUs is promised than it starts for.
+    pub(super) fn is_used_too_little(&self) -> bool {
+        self.capacity.used_cpus() < u64::from(self.min_utilization)
     }
 
     /// Time left before it ends.

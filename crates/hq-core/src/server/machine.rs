@@ -384,7 +384,7 @@ impl Server {
             body => {
                 let result = match self.change(now, &body, effects) {
                     Some(result) => result,
-                    None => self.view(&body),
+                    None => self.view(now, &body),
                 };
                 let body = result.unwrap_or_else(ClientResponse::Error);
                 // While the journal cannot be written, whoever only looks is not kept waiting.

@@ -4,6 +4,7 @@ pub mod capacity;
 mod check;
 pub mod details;
 mod dispatch;
+mod explain;
 pub mod job;
 mod live;
 mod machine;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hq_model::request::CPUS;
-use hq_model::{IdSet, JobId, Request};
+use hq_model::{IdSet, JobId, Request, TaskId};
 
 use crate::worker_messages::TemplateId;
 
@@ -119,6 +119,13 @@ impl Queue {
                 class.ready.remove(&template);
             }
         });
+    }
+
+    /// Ready tasks of a class that go before one of its own.
+    pub fn ready_before(&self, class: ClassId, template: TemplateId, task: TaskId) -> u64 {
+        let ready = &self.classes[class.0 as usize].ready;
+        let older: u64 = ready.range(..template).map(|(_, ids)| ids.len()).sum();
+        older + ready.get(&template).and_then(|ids| ids.rank(task)).unwrap_or(0)
     }
 
     /// The oldest submit of a class that has ready tasks.

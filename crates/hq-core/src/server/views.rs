@@ -16,7 +16,7 @@ use crate::limits::TASK_PAGE_MAX;
 
 impl Server {
     /// Answers a request that changes nothing.
-    pub(super) fn view(&self, body: &ClientRequest) -> Answer {
+    pub(super) fn view(&self, now: Timestamp, body: &ClientRequest) -> Answer {
         match body {
             ClientRequest::ServerInfo => Ok(ClientResponse::ServerInfo(Box::new(self.options.info.clone()))),
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(states))),
@@ -28,6 +28,7 @@ impl Server {
             ClientRequest::ListTasks { jobs, tasks, states, after, limit } => {
                 self.list_tasks(jobs, tasks.as_ref(), states, *after, *limit)
             }
+            ClientRequest::ExplainTask { jobs, task } => self.explain(now, jobs, *task),
             ClientRequest::TaskIds { jobs, states } => {
                 let jobs = self.select_jobs(jobs)?;
                 let ids = jobs.into_iter().map(|id| (id, self.tasks_in(id, &self.state.jobs[&id], states)));

@@ -293,6 +293,7 @@ impl Worker {
             self.templates.insert(batch.template, Known { template, needs, mask });
         }
         let job = batch.template.job;
+        self.reporting.handed_again(job, &batch.ids);
         let Some(known) = self.templates.get(&batch.template) else {
             // The server thought it was here: it sends it again with the tasks.
             self.reporting.returned(job, &batch.ids);
@@ -425,6 +426,7 @@ impl Worker {
         null_left: &mut u32,
         effects: &mut Vec<Effect>,
     ) {
+        let ends_at = self.ends_at();
         let Some(batch) = self.queue.get_mut(&key) else { return };
         let known = &self.templates[&batch.template];
         if self.config.executor == Executor::Null {
@@ -456,12 +458,14 @@ impl Worker {
                 let task = TaskRef::new(batch.template.job, id);
                 let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
                 let entry = rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec);
-                if let Some(limit) = known.template.spec.time_limit {
-                    self.deadlines.insert((now.after(limit), task, Deadline::TimeLimit));
-                    if let Some(warning) = known.template.spec.warning {
-                        let at = now.after(limit.saturating_sub(warning.before));
-                        self.deadlines.insert((at, task, Deadline::Warning));
-                    }
+                let spec = &known.template.spec;
+                let limit = spec.time_limit.map(|limit| now.after(limit));
+                self.deadlines.extend(limit.map(|at| (at, task, Deadline::TimeLimit)));
+                // It is warned of its own limit, and of the end of this worker if that comes first.
+                if let (Some(end), Some(warning)) = (limit.into_iter().chain(ends_at).min(), spec.warning) {
+                    let before = u64::try_from(warning.before.as_micros()).unwrap_or(u64::MAX);
+                    let at = Timestamp(end.0.saturating_sub(before)).max(now);
+                    self.deadlines.insert((at, task, Deadline::Warning));
                 }
                 effects.push(Effect::Start(Start {
                     task,

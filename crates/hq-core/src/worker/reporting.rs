@@ -103,6 +103,19 @@ impl Reporting {
         }
     }
 
+    /// Tasks are handed to this worker once more, so the server knows that it had given them back. Said again
+    /// after that, it would be taken for the attempt that begins now.
+    pub(super) fn handed_again(&mut self, job: JobId, ids: &IdSet) {
+        for report in &mut self.unsaved {
+            for given_back in [&mut report.returned, &mut report.canceled, &mut report.interrupted] {
+                for (_, tasks) in given_back.iter_mut().filter(|(of, _)| *of == job) {
+                    tasks.subtract(ids);
+                }
+                given_back.retain(|(_, tasks)| !tasks.is_empty());
+            }
+        }
+    }
+
     /// Makes a report of what happened, keeps it, and returns it. `runs` says since when a task
     /// runs, if it still does.
     pub(super) fn make(

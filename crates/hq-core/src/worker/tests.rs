@@ -284,6 +284,26 @@ fn a_worker_ends_itself_before_its_time_is_over() {
 }
 
 #[test]
+fn a_task_is_warned_before_its_limit_or_the_end_of_its_worker() {
+    let warning = hq_model::task::Warning { signal: 10, before: Duration::from_secs(20) };
+    for (limit, after) in [(Some(60), 40), (Some(90), 50), (None, 50)] {
+        let mut world = World::new(|config| {
+            config.time_limit = Some(Duration::from_secs(100));
+            config.time_reserve = Duration::from_secs(30);
+        });
+        world.run(1, "0", 0, |spec| {
+            spec.time_limit = limit.map(Duration::from_secs);
+            spec.warning = Some(warning);
+        });
+        world.did();
+        world.wait(Duration::from_secs(after - 1));
+        assert_eq!(world.did(), "", "{limit:?}");
+        world.wait(Duration::from_secs(1));
+        assert_eq!(world.did(), "signal 1@0 10", "{limit:?}");
+    }
+}
+
+#[test]
 fn a_lost_server_is_told_later_what_happened_meanwhile() {
     let mut world = World::new(|_| {});
     world.run(1, "0-3", 0, |_| {});
@@ -317,6 +337,28 @@ fn a_worker_that_ends_before_its_welcome_says_everything_first() {
     let end = WorkerEnd::Interrupted;
     assert!(finished, "{effects:?}");
     assert_eq!(effects[1..], [Effect::Send(FromWorker::Leaving { end }), Effect::Exit(end)]);
+}
+
+#[test]
+fn a_task_that_is_handed_again_was_not_given_back_for_a_restarted_server() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-7", 0, |_| {});
+    world.step(Input::Server(ToWorker::Retract { job: JobId(1), ids: IdSet::range(6, 7) }));
+    world.wait(Duration::from_secs(1));
+    assert!(world.did().ends_with("returned 1:6-7"), "the report is not saved yet");
+    world.run(1, "6", 0, |_| {});
+    for task in 0..6 {
+        world.end(1, task, Outcome::Finished);
+    }
+    world.end(1, 6, Outcome::Finished);
+    world.wait(Duration::from_secs(1));
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    world.did();
+    world.welcome(None);
+    let said = world.did();
+    assert!(said.contains("returned 1:7") && !said.contains("returned 1:6-7"), "{said}");
 }
 
 #[test]

@@ -716,7 +716,7 @@ pub struct ClientRequest {
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -762,7 +762,16 @@ pub mod client_request {
         PruneJournal(super::Nothing),
         #[prost(message, tag = "20")]
         Events(super::FollowEvents),
+        #[prost(message, tag = "21")]
+        ExplainTask(super::ExplainTask),
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainTask {
+    #[prost(message, optional, tag = "1")]
+    pub jobs: ::core::option::Option<Selector>,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FollowEvents {
@@ -859,7 +868,7 @@ pub struct ClientResponse {
     pub request: u64,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -901,7 +910,25 @@ pub mod client_response {
         WorkersStopped(super::NumberList),
         #[prost(message, tag = "18")]
         Events(super::Events),
+        #[prost(message, tag = "19")]
+        Explained(super::Explained),
     }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Explained {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(enumeration = "TaskState", tag = "2")]
+    pub state: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reason {
+    #[prost(uint32, optional, tag = "1")]
+    pub worker: ::core::option::Option<u32>,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 /// Records as in the journal.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -59,6 +59,12 @@ pub(crate) struct StartArgs {
     /// How long a worker may be out of touch before its tasks go elsewhere [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
+    /// Accepted for scripts: what is acknowledged is on disk at once
+    #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    pub journal_flush_period: Option<Duration>,
+    /// Accepted for scripts: there is no solver whose time has to be limited
+    #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    pub scheduler_time_limit: Option<Duration>,
     /// Put the old journal aside and begin with job 1
     #[arg(long)]
     pub fresh: bool,

@@ -14,6 +14,7 @@ use super::job::{selector_some, task_state};
 pub(crate) enum TaskCommand {
     List(ListArgs),
     Info(InfoArgs),
+    Explain(ExplainArgs),
     Notify(NotifyArgs),
 }
 
@@ -52,6 +53,20 @@ pub(crate) struct InfoArgs {
     /// Accepted for scripts; everything is shown anyway
     #[arg(long, short, hide = true)]
     pub verbose: bool,
+}
+
+/// Say what a task waits for
+///
+/// What goes before it, and what each worker lacks for it now.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task explain last 0")]
+pub(crate) struct ExplainArgs {
+    /// Id of a job, or `last`
+    #[arg(value_name = "JOB", value_parser = selector_one)]
+    pub job: Selector,
+    /// Id of the task
+    #[arg(value_name = "TASK")]
+    pub task: u32,
 }
 
 fn selector_one(text: &str) -> Result<Selector, String> {

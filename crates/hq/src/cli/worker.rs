@@ -64,8 +64,8 @@ pub(crate) struct SharedArgs {
     /// Stop when there was no task for this long [default: what the server says]
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
-    /// Sample the use of the hardware this often; 0s for never
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    /// Accepted for scripts: the use of the hardware is not sampled in this release
+    #[arg(long, value_name = "DURATION", hide = true, default_value = "0s", value_parser = values::duration)]
     pub overview_interval: Duration,
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
     #[arg(long, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]

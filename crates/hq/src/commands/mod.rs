@@ -99,6 +99,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Job(Lazy(JobCommand::Close(args))) => job::close(context, args),
         Command::Task(Lazy(TaskCommand::List(args))) => task::list(context, args),
         Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
+        Command::Task(Lazy(TaskCommand::Explain(args))) => task::explain(context, args),
         Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
         Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),
         Command::Worker(Lazy(WorkerCommand::List(args))) => worker::list(context, args),

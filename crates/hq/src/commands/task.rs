@@ -1,4 +1,4 @@
-//! `hq task list` and `info`.
+//! `hq task list`, `info` and `explain`.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,10 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskId};
 
 use super::{Context, Done, job, unexpected};
-use crate::cli::task::{InfoArgs, ListArgs};
+use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs};
 use crate::error::HqError;
 use crate::logging::now;
-use crate::report::{JobFiles, TaskDetails, Tasks};
+use crate::report::{Explained, JobFiles, TaskDetails, Tasks};
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
@@ -55,4 +55,12 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
         return Err(hq_client::ClientError::Refused(RequestError::NoTask(id, task)).into());
     }
     Done::ok(TaskDetails { job, files, tasks, now: now() })
+}
+
+pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {
+    let request = ClientRequest::ExplainTask { jobs: args.job, task: TaskId(args.task) };
+    match context.ask(request)? {
+        ClientResponse::Explained { task, state, reasons } => Done::ok(Explained { task, state, reasons }),
+        _ => unexpected(),
+    }
 }

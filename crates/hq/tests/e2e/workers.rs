@@ -140,3 +140,38 @@ fn deploying_starts_a_worker_for_each_host() {
     assert!(cluster.fails(1, "worker deploy-ssh none").contains("names no host"));
     assert!(cluster.fails(1, "worker deploy-ssh missing").contains("cannot read the host file missing"));
 }
+
+#[test]
+fn what_a_worker_does_when_the_server_is_lost_is_its_users_choice() {
+    for (choice, output) in [("stop", ""), ("finish-running", "finished\n")] {
+        let mut cluster = Cluster::server();
+        cluster.worker(&format!("--cpus 1 --on-server-lost {choice}"));
+        let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
+        cluster.write("task.sh", "echo > started\nread -r line < go && echo finished\n");
+        cluster.ok("submit --stdout out sh task.sh");
+        cluster.line_from(&started);
+        let server = cluster.server.take().expect("a server");
+        server.signal(9);
+        server.end();
+        if choice == "finish-running" {
+            std::fs::write(&go, "\n").expect("a reader");
+        }
+        assert_eq!(cluster.workers.remove(0).end(), 3, "{choice}: it was lost");
+        assert_eq!(cluster.read("out"), output, "{choice}");
+    }
+}
+
+#[test]
+fn a_worker_warns_its_tasks_and_ends_before_the_wall_and_nothing_counts_as_a_crash() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --time-limit 3s --time-reserve 1s");
+    cluster.write("task.sh", "trap 'echo warned; exit 0' USR1\nsleep 1000 & wait\n");
+    cluster.ok("submit --stdout warned --signal USR1@1900ms bash task.sh");
+    cluster.ok("job wait 1");
+    assert_eq!(cluster.read("warned"), "warned\n");
+    cluster.ok("submit --crash-limit never-restart sleep 1000");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    let job = cluster.json("job list");
+    assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is no crash: {job}");
+    assert_eq!(cluster.json("task info 2 0")[0]["crashes"], 0);
+}
