@@ -26,17 +26,17 @@ pub(crate) fn best(free: &[u64], candidates: &[Candidate], steps: &mut u64) -> V
             weightings.push((0..pools.len()).map(|p| if p == heavy { 16 } else { 1 }).collect());
         }
     }
-    let mut best: Option<(u64, Vec<(usize, u64)>, Vec<Dense>, u64)> = None;
+    let mut best: Option<Greedy> = None;
     for weights in weightings {
         *steps = steps.saturating_sub(candidates.len() as u64);
         let dense = by_density(free, candidates, &pools, &weights);
         let content = greedy(free, candidates, &dense);
         let value = value(candidates, &content);
-        if best.as_ref().is_none_or(|b| value > b.0) {
-            best = Some((value, content, dense, weights.iter().sum::<u64>() * SCALE));
+        if best.as_ref().is_none_or(|b| value > b.value) {
+            best = Some(Greedy { value, content, dense, room: weights.iter().sum::<u64>() * SCALE });
         }
     }
-    let Some((value, content, dense, room)) = best else { return Vec::new() };
+    let Some(Greedy { value, content, dense, room }) = best else { return Vec::new() };
     if *steps == 0 || candidates.len() < 2 {
         return content;
     }
@@ -54,6 +54,14 @@ pub(crate) fn best(free: &[u64], candidates: &[Candidate], steps: &mut u64) -> V
     search.down(0, 0, room);
     *steps -= before - search.nodes;
     search.best
+}
+
+// A content found by one weighting of the pools, and what the search needs to go on from it.
+struct Greedy {
+    value: u64,
+    content: Vec<(usize, u64)>,
+    dense: Vec<Dense>,
+    room: u64,
 }
 
 struct Dense {

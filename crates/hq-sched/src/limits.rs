@@ -8,6 +8,8 @@ pub const CLASSES_MAX: usize = 1_024;
 pub const HOLDS_MAX: usize = 32;
 /// Rounds of price adjustment within one priority.
 pub const PRICE_ROUNDS: u32 = 40;
+/// Attempts to improve a packing by filling a few workers anew.
+pub const REPACK_ROUNDS: u32 = 200;
 /// Nodes of the search for the best content of one bin.
 pub const SEARCH_NODES: u64 = 3_000;
 /// How long tasks wait behind smaller ones of the same priority before a worker is held for them, in µs.

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use crate::bins::{self, Bin};
 use crate::fill;
 use crate::knapsack::{self, Candidate};
-use crate::limits::{PRICE_ROUNDS, SEARCH_BINS_MAX, SEARCH_CLASSES_MAX};
+use crate::limits::{PRICE_ROUNDS, REPACK_ROUNDS, SEARCH_BINS_MAX, SEARCH_CLASSES_MAX};
 use crate::need::Need;
 use crate::snapshot::PoolFree;
 
@@ -51,6 +51,15 @@ impl Supply {
     }
 }
 
+impl Supply {
+    fn put_back(&mut self, class: usize, count: u64) {
+        self.ready[class] += count;
+        if let Some(share) = self.share[class] {
+            self.room[share] += count;
+        }
+    }
+}
+
 /// Workers of one bin that get the same tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
@@ -76,21 +85,21 @@ pub(crate) fn pack(
     let free = vec![0; supply.ready.len()];
     let (mut best, mut best_supply) = job.construct(supply, &free, false, steps);
     let mut best_value = job.value(&best);
-    let all = |s: &Supply| s.ready.iter().all(|ready| *ready == 0);
-    if supply.ready.len() > 1 && !all(&best_supply) {
+    // More than every task in its dearest way cannot be.
+    let mut bound = job.most(supply);
+    if items.len() > 1 && best_value < bound {
         // Workers that offer most first: they alone may have what a dearer variant asks for.
         let (pieces, left) = job.construct(supply, &free, true, steps);
         if job.value(&pieces) > best_value {
             best_value = job.value(&pieces);
             (best, best_supply) = (pieces, left);
         }
+        let is_close = |value: u64, bound: u64| u128::from(value) * 1_000 >= u128::from(bound) * 999;
         let mut prices = free;
         for round in 0..PRICE_ROUNDS {
-            if *steps == 0 {
-                break;
-            }
-            let Some(bound) = job.adjust(supply, &mut prices, best_value, steps) else { break };
-            if u128::from(best_value) * 1_000 >= u128::from(bound) * 999 {
+            let Some(above) = job.adjust(supply, &mut prices, best_value, steps) else { break };
+            bound = bound.min(above);
+            if is_close(best_value, bound) {
                 break;
             }
             let (pieces, left) = job.construct(supply, &prices, round % 2 == 0, steps);
@@ -99,10 +108,27 @@ pub(crate) fn pack(
                 (best, best_supply, best_value) = (pieces, left, value);
             }
         }
+        let mut draw = Draw(1);
+        for _ in 0..REPACK_ROUNDS {
+            if *steps == 0 || is_close(best_value, bound) {
+                break;
+            }
+            let (pieces, left) = job.repack(&best, &best_supply, &prices, &mut draw, steps);
+            let value = job.value(&pieces);
+            if value >= best_value {
+                (best, best_supply, best_value) = (pieces, left, value);
+            }
+        }
     }
     *supply = best_supply;
     best
 }
+
+// Workers are looked at in so many at a time when the most that any of them has free is too little.
+const SHELF_PIECES: usize = 64;
+
+// Slack of a class in so many parts of its tasks.
+const SLACK_UNITS: i128 = 1 << 16;
 
 struct Job<'a> {
     bins: &'a [Bin],
@@ -173,6 +199,68 @@ impl<'a> Job<'a> {
         (pieces, supply)
     }
 
+    // The sum of weights if every task were placed in its dearest way.
+    fn most(&self, supply: &Supply) -> u64 {
+        self.dearest().iter().enumerate().map(|(class, value)| value * supply.of(class)).sum()
+    }
+
+    // By class, the value of its dearest way.
+    fn dearest(&self) -> Vec<u64> {
+        let mut dearest = vec![0; self.items.last().map_or(0, |item| item.class + 1)];
+        self.items.iter().for_each(|item| dearest[item.class] = item.value.max(dearest[item.class]));
+        dearest
+    }
+
+    // Empties some workers and fills them anew, in another order and at other prices.
+    fn repack(
+        &self,
+        pieces: &[Piece],
+        supply: &Supply,
+        prices: &[u64],
+        draw: &mut Draw,
+        steps: &mut u64,
+    ) -> (Vec<Piece>, Supply) {
+        let mut pieces = pieces.to_vec();
+        let mut supply = supply.clone();
+        let mut emptied = Vec::new();
+        for _ in 0..2 + draw.below(3) {
+            if pieces.is_empty() {
+                break;
+            }
+            let at = draw.below(pieces.len() as u64) as usize;
+            let piece = &mut pieces[at];
+            // All of them, or a few.
+            let count = if draw.below(2) == 0 { piece.count } else { 1 + draw.below(piece.count.min(3)) };
+            for &(item, each) in &piece.placed {
+                supply.put_back(self.items[item].class, each * count);
+            }
+            let free = self.bins[piece.bin].free.clone();
+            emptied.push(Piece { bin: piece.bin, count, free, placed: Vec::new() });
+            piece.count -= count;
+            if piece.count == 0 {
+                pieces.swap_remove(at);
+            }
+        }
+        *steps = steps.saturating_sub(pieces.len() as u64);
+        // What is kept may have room for a task that goes elsewhere now.
+        let kept = std::mem::take(&mut pieces);
+        let changed = self.dearest().into_iter().zip(prices).map(|(dearest, price)| match draw.below(4) {
+            0 => 0,
+            1 => draw.below(dearest + 1),
+            _ => *price,
+        });
+        let changed: Vec<u64> = changed.collect();
+        for piece in emptied {
+            self.fill(piece, &changed, &mut supply, steps, &mut pieces);
+        }
+        let free = vec![0; prices.len()];
+        let filled = std::mem::take(&mut pieces);
+        for piece in filled.into_iter().chain(kept) {
+            self.fill(piece, &free, &mut supply, steps, &mut pieces);
+        }
+        (pieces, supply)
+    }
+
     // Without a search: each item, densest first, as often as it fits, bin by bin.
     fn one_by_one(&self, supply: &mut Supply) -> Vec<Piece> {
         let totals: Vec<Vec<u64>> = self.empty.iter().map(|empty| bins::units(empty)).collect();
@@ -193,40 +281,74 @@ impl<'a> Job<'a> {
             let Bin { free, workers, .. } = &self.bins[bin];
             Piece { bin, count: workers.len() as u64, free: free.clone(), placed: Vec::new() }
         };
-        let is_dry = |piece: &Piece| {
-            let least = &self.least[self.bins[piece.bin].shape];
-            bins::units(&piece.free).iter().zip(least).any(|(free, least)| free < least)
-        };
-        let mut open: Vec<Piece> = self.order.iter().map(whole).collect();
-        let mut done = Vec::new();
+        let mut shelves: Vec<Vec<Shelf>> = vec![Vec::new(); self.empty.len()];
+        for bin in &self.order {
+            let shape = self.bins[*bin].shape;
+            let shelves = &mut shelves[shape];
+            if shelves.last().is_none_or(|shelf| shelf.pieces.len() >= SHELF_PIECES) {
+                shelves.push(Shelf::default());
+            }
+            let Some(shelf) = shelves.last_mut() else { continue };
+            shelf.pieces.push(whole(bin));
+        }
+        shelves.iter_mut().flatten().for_each(Shelf::measure);
         for at in items {
             let item = &self.items[at];
-            let mut next = 0;
-            while next < open.len() && supply.of(item.class) > 0 {
-                let Bin { shape, life, .. } = self.bins[open[next].bin];
-                let Some(need) = item.needs[shape].as_ref().filter(|_| item.time < life) else {
-                    next += 1;
-                    continue;
-                };
-                if !fill::fits(&open[next].free, &self.empty[shape], need) {
-                    next += 1;
-                    continue;
+            for (shape, shelves) in shelves.iter_mut().enumerate() {
+                let Some(need) = &item.needs[shape] else { continue };
+                for shelf in shelves {
+                    if supply.of(item.class) > 0 && shelf.may_fit(&item.units[shape]) {
+                        self.fill_shelf(shelf, at, need, supply);
+                    }
                 }
-                let mut free = open[next].free.clone();
-                let each = fill::take(&mut free, &self.empty[shape], need, supply.of(item.class));
-                let workers = open[next].count.min(supply.of(item.class) / each);
-                supply.take(item.class, each * workers);
-                let mut filled = Piece { count: workers, free, ..open[next].clone() };
-                filled.placed.push((at, each));
-                open[next].count -= workers;
-                if open[next].count == 0 {
-                    open.swap_remove(next);
-                }
-                if is_dry(&filled) { done.push(filled) } else { open.push(filled) }
             }
         }
-        done.extend(open);
-        done
+        shelves.into_iter().flatten().flat_map(|shelf| shelf.pieces).collect()
+    }
+
+    // As many of an item on each of these workers as fit.
+    fn fill_shelf(&self, shelf: &mut Shelf, at: usize, need: &Need, supply: &mut Supply) {
+        let item = &self.items[at];
+        let mut is_changed = false;
+        for next in 0..shelf.pieces.len() {
+            let piece = &mut shelf.pieces[next];
+            let Bin { shape, life, .. } = self.bins[piece.bin];
+            let ready = supply.of(item.class);
+            if ready == 0 {
+                break;
+            }
+            if item.time >= life || !fill::fits(&piece.free, &self.empty[shape], need) {
+                continue;
+            }
+            let mut free = piece.free.clone();
+            let each = fill::take(&mut free, &self.empty[shape], need, ready);
+            let workers = (ready / each).min(piece.count);
+            supply.take(item.class, each * workers);
+            is_changed = true;
+            if workers == piece.count {
+                piece.free = free;
+                piece.placed.push((at, each));
+                continue;
+            }
+            let mut filled = Piece { count: workers, free, ..piece.clone() };
+            filled.placed.push((at, each));
+            piece.count -= workers;
+            shelf.pieces.push(filled);
+            // The last tasks of the class may still fit on one worker of the rest.
+            let ready = supply.of(item.class);
+            let piece = &mut shelf.pieces[next];
+            if ready > 0 {
+                let mut last = Piece { count: 1, ..piece.clone() };
+                let each = fill::take(&mut last.free, &self.empty[shape], need, ready);
+                last.placed.push((at, each));
+                supply.take(item.class, each);
+                piece.count -= 1;
+                if piece.count == 0 { *piece = last } else { shelf.pieces.push(last) }
+            }
+        }
+        if is_changed {
+            shelf.measure();
+        }
     }
 
     // Splits a piece until nothing more fits on any of its workers.
@@ -363,22 +485,55 @@ impl<'a> Job<'a> {
             return None;
         }
         bound += (0..prices.len()).map(|c| prices[c] * supply.of(c)).sum::<u64>();
-        // Far too much taken says no more than too much.
+        // In parts of what there is, so that small classes are heard beside large ones; far too much taken says no
+        // more than too much.
         let slack = |c: usize| {
-            let there = i128::from(supply.of(c));
-            (i128::from(taken[c]) - there).clamp(-there, there)
+            let there = i128::from(supply.of(c)).max(1);
+            let slack = (i128::from(taken[c]) - there).clamp(-there, there) * SLACK_UNITS / there;
+            if prices[c] == 0 { slack.max(0) } else { slack }
         };
-        let moves = |c: usize| if prices[c] == 0 && slack(c) < 0 { 0 } else { slack(c) };
-        let moves: Vec<i128> = (0..prices.len()).map(moves).collect();
+        let moves: Vec<i128> = (0..prices.len()).map(slack).collect();
         let norm: i128 = moves.iter().map(|m| m * m).sum();
         let gap = i128::from(bound.saturating_sub(best)).max(i128::from(best) / 200 + 1);
         if norm > 0 {
-            for c in 0..prices.len() {
-                let step = gap * moves[c] / norm;
-                prices[c] = u64::try_from(i128::from(prices[c]) + step).unwrap_or(0);
+            for (c, price) in prices.iter_mut().enumerate() {
+                let step = gap * SLACK_UNITS * moves[c] / norm / i128::from(supply.of(c)).max(1);
+                *price = u64::try_from(i128::from(*price) + step).unwrap_or(0);
             }
         }
         Some(bound)
+    }
+}
+
+// Some workers of one shape, and the most that any of them has free of each pool.
+#[derive(Clone, Default)]
+struct Shelf {
+    pieces: Vec<Piece>,
+    most: Vec<u64>,
+}
+
+impl Shelf {
+    fn measure(&mut self) {
+        self.most.clear();
+        for piece in &self.pieces {
+            self.most.resize(piece.free.len(), 0);
+            let units = piece.free.iter().map(fill::units);
+            self.most.iter_mut().zip(units).for_each(|(most, units)| *most = units.max(*most));
+        }
+    }
+
+    fn may_fit(&self, units: &[u64]) -> bool {
+        self.most.iter().zip(units).all(|(most, units)| most >= units)
+    }
+}
+
+// Numbers without a pattern, the same ones in every run.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
     }
 }
 

@@ -171,25 +171,25 @@ impl<'a> Round<'a> {
             supply.room = left;
             let before = supply.room.clone();
             self.pack(level, &items, &mut supply);
-            for at in 0..started.len() {
+            for (at, started) in started.into_iter().enumerate() {
                 let more = before[at] - supply.room[at];
                 self.room_max[at] = supply.room[at];
-                self.room[at] = self.room[at].saturating_sub(started[at] + more);
+                self.room[at] = self.room[at].saturating_sub(started + more);
             }
         }
         self.backfill(level, &items, &mut supply);
-        for at in 0..level.len() {
-            if supply.of(at) > 0 && supply.ready[at] == before[at] && !is_last {
+        for (at, &before) in before.iter().enumerate() {
+            if supply.of(at) > 0 && supply.ready[at] == before && !is_last {
                 self.hold(level, &items, at, &supply);
             }
-            if supply.ready[at] < before[at] && self.first_placed.is_none() {
+            if supply.ready[at] < before && self.first_placed.is_none() {
                 self.first_placed = Some(class(at).id);
             }
         }
-        for at in 0..level.len() {
+        for (at, resolved) in level.iter().enumerate() {
             if supply.ready[at] > 0 {
-                let reason = self.reason(&level[at], &items, at, &supply);
-                self.wait(level[at].class, supply.ready[at], reason);
+                let reason = self.reason(resolved, &items, at, &supply);
+                self.wait(resolved.class, supply.ready[at], reason);
             }
         }
     }

@@ -116,7 +116,7 @@ fn plans_reach_98_percent_of_the_proven_bound_on_average_and_95_at_worst() {
         let (snapshot, bound) = read(&std::fs::read_to_string(&file).expect("an instance"));
         let reached = value(&snapshot);
         assert!(reached <= bound + 1, "{}: {reached} over the bound {bound}", file.display());
-        let ratio = if bound == 0 { 1_000_000 } else { reached * 1_000_000 / bound };
+        let ratio = (reached * 1_000_000).checked_div(bound).unwrap_or(1_000_000);
         ratios.push((ratio, file.file_name().expect("a name").to_owned()));
     }
     ratios.sort();
