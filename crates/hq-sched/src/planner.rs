@@ -161,6 +161,8 @@ impl<'a> Round<'a> {
                 self.hold(level, &items, at, &supply);
             }
         }
+        // Beside large tasks first: what ends in time there leaves room elsewhere for what does not.
+        self.backfill(level, &items, &mut supply);
         self.place_near_keys(level, &items, &mut supply);
         self.pack(level, &items, &mut supply);
         if !snapshot.shares.is_empty() {
@@ -177,7 +179,6 @@ impl<'a> Round<'a> {
                 self.room[at] = self.room[at].saturating_sub(started + more);
             }
         }
-        self.backfill(level, &items, &mut supply);
         for (at, &before) in before.iter().enumerate() {
             if supply.of(at) > 0 && supply.ready[at] == before && !is_last {
                 self.hold(level, &items, at, &supply);
@@ -382,7 +383,7 @@ impl<'a> Round<'a> {
             group
         });
         let Some(best) = best.min_by_key(|group| {
-            (group.last().map(|w| w.0), group.iter().map(|w| w.0 / 2).sum::<u64>() / nodes as u64, group[0].1)
+            (group.last().map(|w| w.0), group.iter().map(|w| u128::from(w.0)).sum::<u128>(), group[0].1)
         }) else {
             return;
         };
@@ -453,6 +454,11 @@ impl<'a> Round<'a> {
         let class = &self.snapshot.classes[resolved.class];
         if supply.of(at) == 0 {
             return Waiting::Share;
+        }
+        let lives = self.bins.iter().map(|bin| bin.life).chain(self.held.iter().map(|held| held.life));
+        let longest = lives.max().unwrap_or(0);
+        if (0..class.variants.len()).all(|variant| self.time_rank(resolved.class, variant) >= longest) {
+            return waiting::busy(self.snapshot, class, &resolved.needs, false);
         }
         let fitting = |held: &&Held| {
             items.iter().filter(|item| item.class == at).any(|item| {
