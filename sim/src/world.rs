@@ -10,6 +10,7 @@ use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as T
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{JobId, TaskRef, Timestamp, Usage};
+use hq_sched::{Plan, Snapshot};
 
 use crate::canary::Canary;
 use crate::clients::{self, Client};
@@ -75,6 +76,7 @@ pub(crate) enum Event {
     WorkerTick { node: usize, life: u64, at: Timestamp },
     ServerTick { life: u64, at: Timestamp },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
+    Planned { life: u64, number: u64, plan: Box<Plan> },
     Write { life: u64 },
     Sync { life: u64 },
     Connect { node: usize, life: u64 },
@@ -289,6 +291,11 @@ impl World {
             Event::ProcessEnds { node, life, task, number, outcome } => {
                 self.process_ends(node, life, task, number, outcome)?;
             }
+            Event::Planned { life, number, plan } => {
+                if life == self.server_life {
+                    self.server_step(ServerInput::Planned { number, plan })?;
+                }
+            }
             Event::Write { life } => self.journal_writes(life)?,
             Event::Sync { life } => self.journal_syncs(life)?,
             Event::Connect { node, life } => self.connect_worker(node, life)?,
@@ -426,12 +433,24 @@ impl World {
                     }
                 }
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
+                ServerEffect::Plan { number, snapshot } => self.plan(number, &snapshot),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }
                 | ServerEffect::Journal { .. }
                 | ServerEffect::Exit => {}
             }
         }
+    }
+
+    // A plan takes a while; some never come.
+    fn plan(&mut self, number: u64, snapshot: &Snapshot) {
+        if self.rng.chance(10) {
+            return;
+        }
+        let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
+        let longest = [100, 20_000, 2_000_000][self.rng.between(0, 2) as usize];
+        let after = self.rng.between(10, longest);
+        self.at(after, Event::Planned { life: self.server_life, number, plan });
     }
 
     fn close_from_server(&mut self, id: u64) {

@@ -13,7 +13,7 @@ use crate::tidy::Findings;
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
 const RULES: [(&str, &[&str], &[&str]); 14] = [
     ("hq-model", &[], IMPURE),
-    ("hq-core", &["hq-model"], IMPURE),
+    ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),

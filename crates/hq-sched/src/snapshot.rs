@@ -9,7 +9,7 @@ use crate::limits;
 pub struct ClassId(pub u32);
 
 /// The state that is planned for. All times are relative to now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// Distinct offers of workers: equal pools, groups and coupling.
     pub shapes: Vec<WorkerResources>,
@@ -22,7 +22,7 @@ pub struct Snapshot {
 }
 
 /// A worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
     /// Its name in the plan.
     pub id: WorkerId,
@@ -59,7 +59,7 @@ pub struct GroupFree {
 }
 
 /// A running task's estimated end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct End {
     /// In so many µs; `None`: unknown.
     pub in_us: Option<u64>,
@@ -68,7 +68,7 @@ pub struct End {
 }
 
 /// Ready tasks with equal requests, priority and share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// Its name in the plan.
     pub id: ClassId,

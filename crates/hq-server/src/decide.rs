@@ -17,6 +17,7 @@ use crate::events::Reply;
 use crate::inbox::{Entry, Event, Inbox, Room};
 use crate::limits::{self, STALL_MIN};
 use crate::outbox::{Message, Outbox};
+use crate::planner::Planner;
 use crate::weight;
 
 /// Shortest sleep, so that a time that has just come is not waited for in circles.
@@ -41,6 +42,7 @@ pub(crate) struct Router {
     records: u64,
     steps: Vec<Step>,
     steps_bytes: usize,
+    planner: Planner,
 }
 
 impl Decider {
@@ -51,9 +53,10 @@ impl Decider {
         clock: Clock,
         inbox: Arc<Inbox>,
         commits: Option<Arc<Commits>>,
+        planner: Planner,
         before_end: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        Decider { machine, clock, inbox, router: Router::new(commits), before_end }
+        Decider { machine, clock, inbox, router: Router::new(commits, planner), before_end }
     }
 
     /// Starts the machine under this name and works until it wants to end, or something is broken.
@@ -130,8 +133,9 @@ impl Decider {
 
 impl Router {
     /// A router without connections.
-    pub(crate) fn new(commits: Option<Arc<Commits>>) -> Router {
-        Router { connections: HashMap::new(), commits, records: 0, steps: Vec::new(), steps_bytes: 0 }
+    pub(crate) fn new(commits: Option<Arc<Commits>>, planner: Planner) -> Router {
+        let connections = HashMap::new();
+        Router { connections, commits, records: 0, steps: Vec::new(), steps_bytes: 0, planner }
     }
 
     /// A connection is there.
@@ -165,6 +169,7 @@ impl Router {
                     }
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
+                Effect::Plan { number, snapshot } => self.planner.plan(number, snapshot),
                 Effect::Exit => {}
             }
         }

@@ -32,6 +32,7 @@ use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
+use crate::planner::Planner;
 use crate::saving::{Saving, Told};
 use crate::signals::Signals;
 
@@ -236,7 +237,9 @@ fn serve(
     let access_path = instance.access();
     let before_end = Box::new(move || remove_access(&access_path));
     let clock = Clock::new(told.latest);
-    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), before_end);
+    let (planner, planning) = Planner::new(inbox.clone());
+    spawn("hq-planner", planning)?;
+    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), planner, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
     let access = access.without_server_keys(None);

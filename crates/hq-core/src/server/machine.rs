@@ -6,6 +6,7 @@ use std::time::Duration;
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::live::LiveWorker;
+use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
 use super::state::State;
@@ -62,6 +63,7 @@ pub struct Server {
     /// Workers and classes for which placement may have changed since it was last decided.
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
+    pub(super) planning: Planning,
     stopping: Option<Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
@@ -99,6 +101,7 @@ impl Server {
             worker_waits: Vec::new(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
+            planning: Planning::default(),
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
@@ -169,6 +172,7 @@ impl Server {
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
             Input::Tick => {}
+            Input::Planned { number, plan } => self.planning.come(number, plan),
             Input::Stop => {
                 // Workers are not told: they keep their tasks and look for the next server.
                 effects.push(Effect::Exit);
@@ -190,6 +194,7 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        self.planning.give_up(now);
         if self.stopping.is_none() && !self.is_read_only() {
             self.dispatch(now, effects);
         }
@@ -207,7 +212,11 @@ impl Server {
         let lost = self.live.values().map(|worker| worker.lost_at).min();
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
-        [lost, delay, stop, self.watches.next_wakeup(), self.next_retirement()].into_iter().flatten().min()
+        let plan = self.planning.next_wakeup();
+        [lost, delay, stop, plan, self.watches.next_wakeup(), self.next_retirement()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Makes a change: applies it and has it written.

@@ -85,6 +85,13 @@ impl Queue {
         self.order.range((from, Bound::Unbounded)).next().map(|place| (*place, place.3))
     }
 
+    /// Classes of a priority with ready tasks, in the order in which they are placed.
+    pub fn of_priority(&self, priority: i32) -> impl Iterator<Item = ClassId> + '_ {
+        let oldest = TemplateId { job: JobId(0), submit: 0 };
+        let first: Place = (Reverse(priority), Reverse(u32::MAX), oldest, ClassId(0));
+        self.order.range(first..).take_while(move |place| place.0.0 == priority).map(|place| place.3)
+    }
+
     /// True when no ready task can run without CPUs.
     pub fn all_need_cpus(&self) -> bool {
         self.without_cpus == 0

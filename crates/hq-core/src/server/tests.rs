@@ -30,6 +30,9 @@ struct World {
     key: u128,
     reports: u64,
     to_workers: Vec<(u64, ToWorker)>,
+    plans: Vec<(u64, Box<hq_sched::Plan>)>,
+    // Plans are kept back.
+    plans_later: bool,
 }
 
 const CLIENT: ConnectionId = ConnectionId(1);
@@ -43,6 +46,8 @@ impl World {
             key: 0,
             reports: 0,
             to_workers: Vec::new(),
+            plans: Vec::new(),
+            plans_later: false,
         };
         let mut effects = Vec::new();
         world.server.start(world.now, "abc123".into(), &mut effects);
@@ -70,6 +75,10 @@ impl World {
                 Effect::Persist { at, record } => self.fold.apply(at, &record),
                 Effect::Answer { body, .. } => answers.push(body),
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
+                Effect::Plan { number, snapshot } => {
+                    let plan = hq_sched::plan(&snapshot, &hq_sched::Options::default());
+                    self.plans.push((number, Box::new(plan)));
+                }
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
                 | Effect::Journal { .. }
@@ -79,7 +88,16 @@ impl World {
         assert_eq!(self.server.check(), Ok(()));
         assert_eq!(self.server.state(), &self.fold);
         assert_eq!(compacted(&self.fold), self.fold, "a compacted journal rebuilds the present");
+        if !self.plans_later {
+            answers.extend(self.planned());
+        }
         answers
+    }
+
+    fn planned(&mut self) -> Vec<ClientResponse> {
+        let plans = std::mem::take(&mut self.plans);
+        let planned = |(number, plan)| self.step(Input::Planned { number, plan });
+        plans.into_iter().flat_map(planned).collect()
     }
 
     fn ask(&mut self, body: ClientRequest) -> ClientResponse {
