@@ -36,11 +36,11 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);
-            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails }))
+            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails, ..JobSpec::default() }))
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
-            spec: JobSpec { name: "open".into(), max_fails: None },
+            spec: JobSpec { name: "open".into(), ..JobSpec::default() },
         },
         11 | 12 => {
             let target = match any(rng) {

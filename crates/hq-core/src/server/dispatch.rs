@@ -23,12 +23,14 @@ impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let changed_workers = std::mem::take(&mut self.changed_workers);
-        let changed_classes = std::mem::take(&mut self.changed_classes);
+        let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
         let is_quiet = changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none();
         if self.live.is_empty() || is_quiet {
             return;
         }
+        self.count_shares();
+        changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
         let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
         let picky: BTreeSet<WorkerId> =
@@ -111,9 +113,14 @@ impl Server {
         batches: &mut Batches,
     ) {
         let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
+        // What waits on workers would take the room of jobs with shares.
+        let shared = self.shared_classes().first().map(|class| self.queue.key(*class).priority);
         for class in classes {
-            if !self.is_due(class) {
+            if !self.is_due(class) || shared.is_some_and(|shared| self.queue.key(class).priority <= shared) {
                 break;
+            }
+            if self.shared_by(class).is_some() {
+                continue;
             }
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
             self.fill(now, workers, class, Round::Backlog, batches);
@@ -128,20 +135,24 @@ impl Server {
     // Of several classes some tasks were placed and some were not.
     fn is_contended(&self, level: &Level) -> bool {
         let Some(placed) = level.placed.first() else { return false };
-        let mut left = self.queue.of_priority(level.priority).peekable();
+        let left = self.queue.of_priority(level.priority).filter(|class| self.share_room(*class) > 0);
+        let mut left = left.peekable();
         left.peek().is_some() && (level.placed.len() > 1 || left.any(|class| class != *placed))
     }
 
     fn take_back(&mut self, batches: Batches) {
+        let mut returned = Vec::new();
         for (worker, templates) in batches {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             for (template, ids) in templates {
                 live.drop_held(template, &ids);
-                if let Some(class) = self.classes.get(&template) {
-                    self.queue.add(*class, template, &ids);
+                if let Some(&class) = self.classes.get(&template) {
+                    self.queue.add(class, template, &ids);
+                    returned.push((class, ids.len()));
                 }
             }
         }
+        returned.into_iter().for_each(|(class, count)| self.give_share_back(class, count));
     }
 
     // The lines of a plan, as far as they still fit.
@@ -171,14 +182,12 @@ impl Server {
     ) -> BTreeSet<ClassId> {
         let mut returned = BTreeSet::new();
         for id in picky {
-            let Some(live) = self.live.get_mut(id).filter(|live| live.is_used_too_little()) else { continue };
-            for (template, ids) in batches.remove(id).unwrap_or_default() {
-                live.drop_held(template, &ids);
-                if let Some(class) = self.classes.get(&template) {
-                    self.queue.add(*class, template, &ids);
-                    returned.insert(*class);
-                }
+            if !self.live.get(id).is_some_and(|live| live.is_used_too_little()) {
+                continue;
             }
+            let taken = batches.remove(id).unwrap_or_default();
+            returned.extend(taken.keys().filter_map(|template| self.classes.get(template)));
+            self.take_back(Batches::from([(*id, taken)]));
         }
         returned
     }
@@ -238,9 +247,11 @@ impl Server {
         worker: WorkerId,
         class: ClassId,
         round: Round,
-        mut share: u64,
+        share: u64,
         batches: &mut Batches,
     ) {
+        let mut share = share.min(self.share_room(class));
+        let job = self.shared_by(class);
         let Some(live) = self.live.get_mut(&worker) else { return };
         let choices = live.choices(class, &self.queue.key(class).requests);
         let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return };
@@ -266,6 +277,9 @@ impl Server {
                 }
             }
             share -= ids.len();
+            if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
+                shared.out += ids.len();
+            }
             live.hold(template, Some(&needs), &ids);
             batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
         }

@@ -9,6 +9,7 @@ use super::live::LiveWorker;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
+use super::shares::SharedJob;
 use super::state::State;
 use super::watch::Watches;
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
@@ -64,6 +65,8 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
+    /// Jobs with shares that may have ready tasks.
+    pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
@@ -102,6 +105,7 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
+            shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
@@ -172,7 +176,7 @@ impl Server {
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
             Input::Tick => {}
-            Input::Planned { number, plan } => self.planning.come(number, plan),
+            Input::Planned { number, plan } => self.planned(number, plan),
             Input::Stop => {
                 // Workers are not told: they keep their tasks and look for the next server.
                 effects.push(Effect::Exit);
@@ -255,8 +259,14 @@ impl Server {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
-            let class =
-                *self.classes.entry(template).or_insert_with(|| queue.class(task.priority, &task.requests));
+            let share = job.spec.share.is_some().then_some(id);
+            let class = *self
+                .classes
+                .entry(template)
+                .or_insert_with(|| queue.class(task.priority, &task.requests, share));
+            if share.is_some() {
+                self.shared.entry(id).or_default();
+            }
             queue.add(class, template, &ids);
             self.changed_classes.insert(class);
         }

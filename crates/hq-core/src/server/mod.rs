@@ -13,6 +13,7 @@ pub mod queue;
 mod reports;
 mod requests;
 mod retention;
+mod shares;
 mod snapshot;
 pub mod state;
 mod views;

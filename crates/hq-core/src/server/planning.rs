@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{
-    Amount, AmountRequest, PoolKind, Request, ResourcePool, Timestamp, WorkerId, WorkerResources,
+    Amount, AmountRequest, JobId, PoolKind, Request, ResourcePool, Timestamp, WorkerId, WorkerResources,
 };
 use hq_sched::{Plan, PoolFree, Snapshot};
 
@@ -30,6 +30,8 @@ struct Asked {
     number: u64,
     priority: i32,
     until: Timestamp,
+    // Jobs with shares, in the order of the snapshot.
+    jobs: Vec<JobId>,
 }
 
 /// What the planner says of the tasks of a priority; nothing when it took too long.
@@ -41,10 +43,10 @@ pub(super) struct Judged {
 
 impl Planning {
     /// A plan has come.
-    pub(super) fn come(&mut self, number: u64, plan: Box<Plan>) {
-        if let Some(asked) = self.asked.take_if(|asked| asked.number == number) {
-            self.judged = Some(Judged { priority: asked.priority, plan: Some(plan) });
-        }
+    fn come(&mut self, number: u64, plan: Box<Plan>) -> Option<Asked> {
+        let asked = self.asked.take_if(|asked| asked.number == number)?;
+        self.judged = Some(Judged { priority: asked.priority, plan: Some(plan) });
+        Some(asked)
     }
 
     /// A plan that took too long is not waited for any more.
@@ -71,17 +73,28 @@ impl Planning {
 }
 
 impl Server {
+    /// A plan has come. Only the last one that was asked for counts.
+    pub(super) fn planned(&mut self, number: u64, plan: Box<Plan>) {
+        let carried = plan.carried.clone();
+        let Some(asked) = self.planning.come(number, plan) else { return };
+        for (job, carried) in asked.jobs.iter().zip(carried) {
+            if let Some(shared) = self.shared.get_mut(job) {
+                shared.carried = carried;
+            }
+        }
+    }
+
     /// Asks for a plan for the tasks of a priority.
     pub(super) fn ask_for_plan(&mut self, now: Timestamp, priority: i32, effects: &mut Vec<Effect>) {
-        let snapshot = Box::new(self.contenders(now, priority));
+        let (snapshot, jobs) = self.contenders(now, priority);
         self.planning.last += 1;
         let number = self.planning.last;
-        self.planning.asked = Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX) });
-        effects.push(Effect::Plan { number, snapshot });
+        self.planning.asked = Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX), jobs });
+        effects.push(Effect::Plan { number, snapshot: Box::new(snapshot) });
     }
 
     // Amounts are all the server knows; which indices a task gets is the worker's business.
-    fn contenders(&self, now: Timestamp, priority: i32) -> Snapshot {
+    fn contenders(&self, now: Timestamp, priority: i32) -> (Snapshot, Vec<JobId>) {
         let mut snapshot = Snapshot::default();
         let mut shapes: BTreeMap<Vec<(&str, Amount)>, (u32, u64)> = BTreeMap::new();
         let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
@@ -110,30 +123,62 @@ impl Server {
             shapes.into_iter().map(|(offers, (shape, count))| (shape, count, sums(&offers))).collect();
         counted.sort_by_key(|shape| shape.0);
         let classes: Vec<ClassId> = self.queue.of_priority(priority).take(PLANNED_CLASSES_MAX).collect();
-        let bonus = |at: usize| 10 * classes.len() as u64 + (classes.len() - at) as u64;
-        for (at, class) in classes.iter().enumerate() {
+        let neutral = 10 * classes.len() as u64;
+        let mut jobs: Vec<JobId> = Vec::new();
+        for (at, id) in classes.iter().enumerate() {
             // In the order of preference.
-            let mut variants = self.queue.key(*class).requests.clone();
+            let mut variants = self.queue.key(*id).requests.clone();
             variants.sort_by_key(|request| Reverse(request.weight));
-            let share = variants.first().map_or(1, |request| dominant_share(&counted, request));
+            let part = variants.first().map_or(1, |request| dominant_share(&counted, request));
+            let bonus = neutral + (classes.len() - at) as u64;
             for request in &mut variants {
-                request.weight = worth(share, request.weight, bonus(at), 10 * classes.len() as u64);
+                request.weight = worth(part, request.weight, bonus, neutral);
             }
-            snapshot.classes.push(hq_sched::Class {
-                id: hq_sched::ClassId(class.0),
-                ready: self.queue.count(*class),
+            let job = self.shared_by(*id);
+            let share = job.map(|job| {
+                let known = jobs.iter().position(|known| *known == job);
+                known.unwrap_or_else(|| {
+                    jobs.push(job);
+                    jobs.len() - 1
+                }) as u32
+            });
+            let class = hq_sched::Class {
+                id: hq_sched::ClassId(id.0),
+                ready: self.queue.count(*id),
                 priority,
                 path_us: 0,
                 age: at as u64,
                 variants,
-                share: None,
+                share,
                 key: None,
                 expected_us: None,
                 waiting_us: 0,
+            };
+            // What is missing to the minimum of its job goes before what has no such claim.
+            let missing = job.map_or(0, |job| {
+                let out = self.shared.get(&job).map_or(0, |shared| shared.out);
+                self.share_of(job).min.saturating_sub(out).min(class.ready)
             });
+            let mut first = hq_sched::Class { ready: missing, ..class.clone() };
+            for request in &mut first.variants {
+                request.weight = request.weight.saturating_mul(MINIMUM_BONUS).min(WORTH_MAX);
+            }
+            let rest = hq_sched::Class { ready: class.ready - missing, ..class };
+            snapshot.classes.extend([first, rest].into_iter().filter(|class| class.ready > 0));
         }
+        let group = |job: &JobId| {
+            let (share, shared) = (self.share_of(*job), self.shared.get(job).copied().unwrap_or_default());
+            hq_sched::ShareGroup {
+                running: shared.out,
+                min: share.min,
+                max: share.max,
+                weight: share.weight,
+                carried: shared.carried,
+            }
+        };
+        snapshot.shares = jobs.iter().map(group).collect();
         snapshot.shapes = counted.into_iter().map(|shape| shape.2).collect();
-        snapshot
+        (snapshot, jobs)
     }
 }
 
@@ -143,6 +188,10 @@ fn sums(offers: &[(&str, Amount)]) -> WorkerResources {
     WorkerResources { pools: offers.iter().map(pool).collect(), coupling: Vec::new() }
 }
 
+// How much more it is worth to place what a job lacks of its minimum.
+const MINIMUM_BONUS: u32 = 4;
+// The largest worth; larger ones are as good.
+const WORTH_MAX: u32 = 1_000_000_000;
 const SHARE_UNITS: u128 = 100_000_000;
 
 // The part that one task takes of the scarcest thing it takes, of all that there is.
@@ -171,5 +220,5 @@ fn dominant_share(shapes: &[(u32, u64, WorkerResources)], request: &Request) -> 
 fn worth(share: u64, weight: u32, bonus: u64, neutral: u64) -> u32 {
     let weighted = u128::from(share) * u128::from(weight) / u128::from(hq_model::request::WEIGHT_NEUTRAL);
     let worth = weighted * u128::from(bonus) / u128::from(neutral.max(1));
-    worth.clamp(1, 1_000_000_000) as u32
+    worth.clamp(1, u128::from(WORTH_MAX)) as u32
 }

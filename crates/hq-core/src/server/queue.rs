@@ -23,6 +23,8 @@ pub struct ClassKey {
     pub priority: i32,
     /// Variants.
     pub requests: Vec<Request>,
+    /// The job whose share they have.
+    pub share: Option<JobId>,
 }
 
 /// The ready tasks of all jobs.
@@ -49,9 +51,9 @@ struct Class {
 }
 
 impl Queue {
-    /// The class of these requests and priority.
-    pub fn class(&mut self, priority: i32, requests: &[Request]) -> ClassId {
-        let key = ClassKey { priority, requests: requests.to_vec() };
+    /// The class of these requests and priority; jobs with a share have classes of their own.
+    pub fn class(&mut self, priority: i32, requests: &[Request], share: Option<JobId>) -> ClassId {
+        let key = ClassKey { priority, requests: requests.to_vec(), share };
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }

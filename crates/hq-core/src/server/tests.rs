@@ -3,6 +3,7 @@
 
 mod history;
 mod placement;
+mod shares;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ struct World {
     reports: u64,
     to_workers: Vec<(u64, ToWorker)>,
     plans: Vec<(u64, Box<hq_sched::Plan>)>,
+    // Bookkeeping is not recounted, for long histories.
+    is_unchecked: bool,
     // Plans are kept back.
     plans_later: bool,
 }
@@ -47,6 +50,7 @@ impl World {
             reports: 0,
             to_workers: Vec::new(),
             plans: Vec::new(),
+            is_unchecked: false,
             plans_later: false,
         };
         let mut effects = Vec::new();
@@ -72,6 +76,7 @@ impl World {
         let mut answers = Vec::new();
         for effect in effects {
             match effect {
+                Effect::Persist { .. } if self.is_unchecked => {}
                 Effect::Persist { at, record } => self.fold.apply(at, &record),
                 Effect::Answer { body, .. } => answers.push(body),
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
@@ -85,9 +90,11 @@ impl World {
                 | Effect::Exit => {}
             }
         }
-        assert_eq!(self.server.check(), Ok(()));
-        assert_eq!(self.server.state(), &self.fold);
-        assert_eq!(compacted(&self.fold), self.fold, "a compacted journal rebuilds the present");
+        if !self.is_unchecked {
+            assert_eq!(self.server.check(), Ok(()));
+            assert_eq!(self.server.state(), &self.fold);
+            assert_eq!(compacted(&self.fold), self.fold, "a compacted journal rebuilds the present");
+        }
         if !self.plans_later {
             answers.extend(self.planned());
         }
@@ -121,7 +128,7 @@ impl World {
             TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
         change(&mut spec);
         let submit = Submit {
-            target: Target::New(JobSpec { name: "true".into(), max_fails }),
+            target: Target::New(JobSpec { name: "true".into(), max_fails, ..JobSpec::default() }),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
             spec: Arc::new(spec),

@@ -74,7 +74,7 @@ fn gpus_are_those_of_any_vendor() {
 fn requests_that_cannot_be_are_refused() {
     let mut world = World::new();
     let submit = |requests: Vec<Request>| Submit {
-        target: Target::New(JobSpec { name: "true".into(), max_fails: None }),
+        target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
         spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
