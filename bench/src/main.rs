@@ -7,12 +7,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cluster;
+mod distinct;
 mod idle;
 mod journal;
 mod latency;
 mod measure;
 mod null;
 mod peers;
+mod planning;
 mod row;
 mod spawn;
 mod startup;
@@ -48,7 +50,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 13] = [
+const ALL: [Benchmark; 15] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -61,6 +63,8 @@ const ALL: [Benchmark; 13] = [
     ("journal-size", "bytes of the journal for a program", journal::size),
     ("journal-cost", "the null array with a journal against none", journal::cost),
     ("group-commit", "submits from 16 clients against the syncs of the disk", journal::group_commit),
+    ("planning", "a round of planning for many classes and workers", planning::run),
+    ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

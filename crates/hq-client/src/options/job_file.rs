@@ -156,13 +156,13 @@ pub fn prepare_file(
     let name = job_name(first.map(OsString::from).as_ref());
     let name = file.name.unwrap_or(name);
     values::name(&name).map_err(in_file)?;
-    let target = job.map_or(
-        Target::New(JobSpec { name: name.clone(), max_fails: file.max_fails, ..JobSpec::default() }),
-        Target::Open,
-    );
+    let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
+    let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
+    let new = JobSpec { name, max_fails: file.max_fails, share: super::job::share(bounds, weight) };
+    let target = job.map_or(Target::New(new.clone()), Target::Open);
     let mut ids = Ids::new(&tables, path)?;
     let mut found =
-        PreparedFile { job: spec, submits: Vec::with_capacity(tables.len()), warnings: Vec::new() };
+        PreparedFile { job: new, submits: Vec::with_capacity(tables.len()), warnings: Vec::new() };
     for (table, task) in tables {
         let wrong =
             |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
