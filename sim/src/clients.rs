@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
-use hq_model::job::{Target, TaskIds};
+use hq_model::job::{Share, Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry};
@@ -36,7 +36,8 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);
-            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails, ..JobSpec::default() }))
+            let share = share(rng);
+            submit(rng, Target::New(JobSpec { name: "sim".into(), max_fails, share }))
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
@@ -63,6 +64,12 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
         _ => ClientRequest::ListJobs { states: Vec::new() },
     }
+}
+
+fn share(rng: &mut Rng) -> Option<Share> {
+    let min = rng.between(0, 3);
+    let max = if rng.chance(500) { Some(min + rng.between(1, 4)) } else { None };
+    rng.chance(200).then_some(Share { min, max, ..Share::default() })
 }
 
 fn max_fails(rng: &mut Rng) -> Option<u64> {
