@@ -125,7 +125,7 @@ fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<J
     let mut session = Session::connect(&cluster.server_dir())?;
     let args = vec![b"/bin/true".to_vec()];
     let submit = Submit {
-        target: Target::New(JobSpec { name: "graph".to_owned(), max_fails: None }),
+        target: Target::New(JobSpec { name: "graph".to_owned(), max_fails: None, ..JobSpec::default() }),
         ids: TaskIds::Next(count),
         entries: Entries::default(),
         dependencies: Arc::new(dependencies),

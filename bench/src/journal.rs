@@ -143,7 +143,7 @@ fn submits(cluster: &Cluster, jobs: u32, tasks: u32) -> Result<(), Trouble> {
     });
     for _ in 0..jobs {
         let submit = Submit {
-            target: Target::New(JobSpec { name: "many".to_owned(), max_fails: None }),
+            target: Target::New(JobSpec { name: "many".to_owned(), ..JobSpec::default() }),
             ids: TaskIds::Next(tasks),
             entries: Entries::default(),
             dependencies: Arc::default(),

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cluster;
+mod distinct;
 mod graph;
 mod idle;
 mod journal;
@@ -14,6 +15,7 @@ mod latency;
 mod measure;
 mod null;
 mod peers;
+mod planning;
 mod row;
 mod spawn;
 mod startup;
@@ -50,7 +52,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 18] = [
+const ALL: [Benchmark; 20] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -68,6 +70,8 @@ const ALL: [Benchmark; 18] = [
     ("layers", "10 000 tasks of the null executor, each waiting for three", graph::layers),
     ("arrays", "a million tasks after a million others, element by element", graph::arrays),
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
+    ("planning", "a round of planning for many classes and workers", planning::run),
+    ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

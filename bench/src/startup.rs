@@ -31,7 +31,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let mut session = Session::connect(&cluster.server_dir())?;
     for _ in 0..jobs {
         let submit = Submit {
-            target: Target::New(JobSpec { name: "waiting".to_owned(), max_fails: None }),
+            target: Target::New(JobSpec { name: "waiting".to_owned(), ..JobSpec::default() }),
             ids: TaskIds::Next(1),
             entries: Entries::default(),
             dependencies: Arc::default(),

@@ -99,7 +99,7 @@ fn submit() -> ClientRequest {
     ClientRequest::Submit {
         key: 7,
         submit: Box::new(Submit {
-            target: Target::New(JobSpec { name: "score".into(), max_fails: None }),
+            target: Target::New(JobSpec { name: "score".into(), max_fails: None, ..JobSpec::default() }),
             ids: TaskIds::Given(IdSet::range(0, 3)),
             entries: Entries::new(entries).unwrap_or_default(),
             dependencies: Arc::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
-use hq_model::job::{Target, TaskIds};
+use hq_model::job::{Share, Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
@@ -39,11 +39,12 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);
-            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails }), speculates)
+            let share = share(rng);
+            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails, share }), speculates)
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
-            spec: JobSpec { name: "open".into(), max_fails: None },
+            spec: JobSpec { name: "open".into(), ..JobSpec::default() },
         },
         11 | 12 => {
             let target = match any(rng) {
@@ -66,6 +67,12 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
         _ => ClientRequest::ListJobs { states: Vec::new() },
     }
+}
+
+fn share(rng: &mut Rng) -> Option<Share> {
+    let min = rng.between(0, 3);
+    let max = if rng.chance(500) { Some(min + rng.between(1, 4)) } else { None };
+    rng.chance(200).then_some(Share { min, max, ..Share::default() })
 }
 
 fn max_fails(rng: &mut Rng) -> Option<u64> {

@@ -105,7 +105,7 @@ fn submit(rng: &mut Rng) -> ClientRequest {
         ..TaskSpec::default()
     };
     let submit = Submit {
-        target: Target::New(JobSpec { name: "literature".into(), max_fails: None }),
+        target: Target::New(JobSpec { name: "literature".into(), max_fails: None, ..JobSpec::default() }),
         ids: TaskIds::Next(TASKS),
         entries: Entries::default(),
         dependencies: Arc::default(),

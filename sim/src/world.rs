@@ -10,6 +10,7 @@ use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as T
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{JobId, TaskRef, Timestamp, Usage};
+use hq_sched::Plan;
 
 use crate::batch::{BatchEvent, BatchSystem};
 use crate::canary::Canary;
@@ -78,6 +79,7 @@ pub(crate) enum Event {
     WorkerTick { node: usize, life: u64, at: Timestamp },
     ServerTick { life: u64, at: Timestamp },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
+    Planned { life: u64, number: u64, plan: Box<Plan> },
     Write { life: u64 },
     Sync { life: u64 },
     Connect { node: usize, life: u64 },
@@ -313,6 +315,11 @@ impl World {
             }
             Event::ProcessEnds { node, life, task, number, outcome } => {
                 self.process_ends(node, life, task, number, outcome)?;
+            }
+            Event::Planned { life, number, plan } => {
+                if life == self.server_life {
+                    self.server_step(ServerInput::Planned { number, plan })?;
+                }
             }
             Event::Write { life } => self.journal_writes(life)?,
             Event::Sync { life } => self.journal_syncs(life)?,

@@ -13,7 +13,7 @@ use crate::tidy::Findings;
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
 const RULES: [(&str, &[&str], &[&str]); 15] = [
     ("hq-model", &[], IMPURE),
-    ("hq-core", &["hq-model"], IMPURE),
+    ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
     ("hq-journal", &[], &["tokio", "clap", "serde", "prost"]),
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
@@ -32,7 +32,7 @@ const RULES: [(&str, &[&str], &[&str]); 15] = [
         &[],
     ),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
-    ("hq-bench", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client"], &[]),
+    ("hq-bench", &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-client"], &[]),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal"], &[]),
     ("xtask", &[], &["tokio"]),
 ];

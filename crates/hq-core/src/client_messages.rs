@@ -405,6 +405,8 @@ pub struct JobDetail {
     pub summary: JobSummary,
     /// Limit on failures.
     pub max_fails: Option<u64>,
+    /// How many of its tasks run at once, where it is said.
+    pub share: Option<hq_model::job::Share>,
     /// When it was made.
     pub submitted: Timestamp,
     /// When its last task ended, if all have and it is closed.

@@ -26,6 +26,10 @@ pub const BACKLOG_CLASSES_MAX: usize = 256;
 /// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
 /// they wait for it.
 pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+/// Request classes that are planned together when they compete; the next in order wait for the next plan.
+pub const PLANNED_CLASSES_MAX: usize = 1024;
+/// How long placement waits for a plan; then it goes on without.
+pub const PLAN_TIME_MAX: Duration = Duration::from_secs(1);
 /// Workers about which `hq task explain` speaks one by one.
 pub const EXPLAINED_WORKERS_MAX: usize = 1000;
 /// Most tasks in one page of a task list.

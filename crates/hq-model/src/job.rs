@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::request::WEIGHT_NEUTRAL;
 use crate::task::WordError;
 use crate::{ByteString, Dependencies, Entries, IdSet, JobId, TaskSpec};
 
@@ -14,6 +15,55 @@ pub struct JobSpec {
     pub name: String,
     /// The rest of the job is aborted when more than this many tasks have failed.
     pub max_fails: Option<u64>,
+    /// How many of its tasks run at once, where it is said.
+    pub share: Option<Share>,
+}
+
+/// The part of the cluster that a job gets, in tasks that run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// So many go before tasks of other jobs of their priority.
+    pub min: u64,
+    /// Never more than these; at least 1 and not below `min`.
+    pub max: Option<u64>,
+    /// Its part of what is left over the minima of all, in 1/10000; at least 1.
+    pub weight: u32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { min: 0, max: None, weight: WEIGHT_NEUTRAL }
+    }
+}
+
+/// Reads `MIN..MAX`, `MIN..` or `..MAX`, with a neutral weight.
+impl FromStr for Share {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || WordError::new(text, "a share: write MIN..MAX, MIN.. or ..MAX, as in 10..50");
+        let (min, max) = text.trim().split_once("..").ok_or_else(bad)?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+        let min = if min.is_empty() { 0 } else { number(min)? };
+        let max = if max.is_empty() { None } else { Some(number(max)?) };
+        if max.is_some_and(|max| max < min.max(1)) {
+            return Err(WordError::new(text, "a share: its maximum is at least 1 and not below its minimum"));
+        }
+        Ok(Share { min, max, weight: WEIGHT_NEUTRAL })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..", self.min)?;
+        if let Some(max) = self.max {
+            write!(f, "{max}")?;
+        }
+        if self.weight != WEIGHT_NEUTRAL {
+            write!(f, " (weight {})", f64::from(self.weight) / f64::from(WEIGHT_NEUTRAL))?;
+        }
+        Ok(())
+    }
 }
 
 /// Where a submit goes.
@@ -167,5 +217,23 @@ impl FromStr for JobState {
                 "a job state: use opened, waiting, running, finished, failed, aborted or canceled",
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_and_shown() {
+        for text in ["10..50", "10..", "0..50"] {
+            assert_eq!(text.parse::<Share>().map(|share| share.to_string()), Ok(text.into()));
+        }
+        assert_eq!("..50".parse::<Share>(), Ok(Share { max: Some(50), ..Share::default() }));
+        for text in ["", "10", "50..10", "0..0", "a..b", "-1..5", "1...5"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+        let heavy = Share { min: 1, max: None, weight: 25_000 };
+        assert_eq!(heavy.to_string(), "1.. (weight 2.5)");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hq_core::record::RequestKey;
-use hq_model::job::{Counters, Target, TaskIds};
+use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, JobState, Submit, TaskId, TaskRef, TaskSpec, TaskState, Usage};
 
@@ -35,12 +35,36 @@ impl Wire for JobSpec {
     type Form = form::JobSpec;
 
     fn to_wire(&self) -> form::JobSpec {
-        form::JobSpec { name: self.name.clone(), max_fails: self.max_fails }
+        let share = self.share.as_ref().map(Wire::to_wire);
+        form::JobSpec { name: self.name.clone(), max_fails: self.max_fails, share }
     }
 
     fn from_wire(spec: form::JobSpec) -> Result<JobSpec, ProtoError> {
         rule("name of a job", !spec.name.contains(['\n', '\t']), "must hold no newline or tab")?;
-        Ok(JobSpec { name: name("name of a job", spec.name)?, max_fails: spec.max_fails })
+        Ok(JobSpec {
+            name: name("name of a job", spec.name)?,
+            max_fails: spec.max_fails,
+            share: spec.share.map(Share::from_wire).transpose()?,
+        })
+    }
+}
+
+impl Wire for Share {
+    type Form = form::Share;
+
+    fn to_wire(&self) -> form::Share {
+        form::Share { min: self.min, max: self.max, weight: self.weight }
+    }
+
+    fn from_wire(share: form::Share) -> Result<Share, ProtoError> {
+        let max = share.max.unwrap_or(u64::MAX);
+        rule(
+            "share of a job",
+            max >= share.min.max(1),
+            "must have a maximum above 0 and not below its minimum",
+        )?;
+        in_range("weight of a share", u64::from(share.weight), 1, u64::from(u32::MAX))?;
+        Ok(Share { min: share.min, max: share.max, weight: share.weight })
     }
 }
 

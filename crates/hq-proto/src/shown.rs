@@ -89,6 +89,7 @@ impl Wire for JobDetail {
         form::JobDetail {
             summary: Some(self.summary.to_wire()),
             max_fails: self.max_fails,
+            share: self.share.as_ref().map(Wire::to_wire),
             submitted_us: self.submitted.0,
             ended_us: self.ended.map(|time| time.0),
             submits: list_to_wire(&self.submits),
@@ -101,6 +102,7 @@ impl Wire for JobDetail {
         Ok(JobDetail {
             summary: required("summary of a job", detail.summary)?,
             max_fails: detail.max_fails,
+            share: detail.share.map(hq_model::job::Share::from_wire).transpose()?,
             submitted: Timestamp(detail.submitted_us),
             ended: detail.ended_us.map(Timestamp),
             submits: list_from_wire(detail.submits)?,

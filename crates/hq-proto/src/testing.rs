@@ -11,7 +11,7 @@ use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
-use hq_model::job::{Counters, Target, TaskIds};
+use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
@@ -201,7 +201,20 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
 
 /// Any job's name and limits.
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
-    (text(), of(any::<u64>())).prop_map(|(name, max_fails)| JobSpec { name, max_fails })
+    (text(), of(any::<u64>()), of(share())).prop_map(|(name, max_fails, share)| JobSpec {
+        name,
+        max_fails,
+        share,
+    })
+}
+
+/// Any job's share.
+pub fn share() -> impl Strategy<Value = Share> {
+    (0..1u64 << 40, of(1..1u64 << 40), 1..=u32::MAX).prop_map(|(min, more, weight)| Share {
+        min,
+        max: more.map(|more| min + more),
+        weight,
+    })
 }
 
 /// Entries for so many tasks, or none.

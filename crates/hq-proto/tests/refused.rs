@@ -58,7 +58,7 @@ fn said(submit: Submit) -> String {
 #[test]
 fn impossible_submits() {
     let named = |name: &str| Submit {
-        target: Target::New(JobSpec { name: name.to_owned(), max_fails: None }),
+        target: Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
         ..submit(TaskIds::Next(1), &[], spec())
     };
     let several = |change: &dyn Fn(&mut Vec<Request>)| {

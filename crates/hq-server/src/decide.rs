@@ -19,6 +19,7 @@ use crate::events::Reply;
 use crate::inbox::{Entry, Event, Inbox, Room};
 use crate::limits::{self, STALL_MIN};
 use crate::outbox::{Message, Outbox};
+use crate::planner::Planner;
 use crate::weight;
 
 /// Shortest sleep, so that a time that has just come is not waited for in circles.
@@ -44,6 +45,7 @@ pub(crate) struct Router {
     batch: Arc<Batch>,
     steps: Vec<Step>,
     steps_bytes: usize,
+    planner: Planner,
 }
 
 impl Decider {
@@ -55,9 +57,10 @@ impl Decider {
         inbox: Arc<Inbox>,
         commits: Option<Arc<Commits>>,
         batch: Arc<Batch>,
+        planner: Planner,
         before_end: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        Decider { machine, clock, inbox, router: Router::new(commits, batch), before_end }
+        Decider { machine, clock, inbox, router: Router::new(commits, batch, planner), before_end }
     }
 
     /// Starts the machine under this name and works until it wants to end, or something is broken.
@@ -134,8 +137,9 @@ impl Decider {
 
 impl Router {
     /// A router without connections.
-    pub(crate) fn new(commits: Option<Arc<Commits>>, batch: Arc<Batch>) -> Router {
-        Router { connections: HashMap::new(), commits, records: 0, batch, steps: Vec::new(), steps_bytes: 0 }
+    pub(crate) fn new(commits: Option<Arc<Commits>>, batch: Arc<Batch>, planner: Planner) -> Router {
+        let connections = HashMap::new();
+        Router { connections, commits, records: 0, batch, planner, steps: Vec::new(), steps_bytes: 0 }
     }
 
     /// A connection is there.
@@ -170,6 +174,7 @@ impl Router {
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
                 Effect::Batch { order, gate } => self.batch(order, gate),
+                Effect::Plan { number, snapshot } => self.planner.plan(number, snapshot),
                 Effect::Exit => {}
             }
         }

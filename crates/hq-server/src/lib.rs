@@ -32,6 +32,7 @@ mod inbox;
 pub mod limits;
 mod options;
 mod outbox;
+mod planner;
 mod process;
 mod saving;
 mod sendable;

@@ -33,6 +33,7 @@ use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
+use crate::planner::Planner;
 use crate::saving::{Saving, Told};
 use crate::signals::Signals;
 
@@ -251,7 +252,9 @@ fn serve(
         config_dir: options.config_dir.clone(),
     };
     let batch = Arc::new(Batch::new(place, inbox.clone()));
-    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, before_end);
+    let (planner, planning) = Planner::new(inbox.clone());
+    spawn("hq-planner", planning)?;
+    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, planner, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
     let access = access.without_server_keys(None);

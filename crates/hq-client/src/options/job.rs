@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use hq_model::job::Share;
 use hq_model::{IdSet, JobSpec};
 
 use super::values;
@@ -25,11 +26,31 @@ pub struct JobOptions {
     /// Example: `--max-fails 0` gives up at the first failure.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
+
+    /// How many tasks of the job run at once: at least MIN where there is room, never more than MAX
+    ///
+    /// Either may be left out. Jobs of one priority that have shares get their minima first, and equal parts of the
+    /// rest up to their maxima; without room for all minima, each gets a part in proportion to its own.
+    ///
+    /// Examples: `--share 10..50`, `--share ..8`.
+    #[arg(long, value_name = "MIN..MAX", value_parser = values::share)]
+    pub share: Option<Share>,
+
+    /// The part of what is left over all minima that the job gets [default: 1]
+    ///
+    /// A job of weight 2 gets twice as much of it as one of weight 1.
+    #[arg(long, value_name = "NUMBER", value_parser = values::weight)]
+    pub share_weight: Option<u32>,
 }
 
 impl JobOptions {
     pub(super) fn over(self, script: JobOptions) -> JobOptions {
-        JobOptions { name: self.name.or(script.name), max_fails: self.max_fails.or(script.max_fails) }
+        JobOptions {
+            name: self.name.or(script.name),
+            max_fails: self.max_fails.or(script.max_fails),
+            share: self.share.or(script.share),
+            share_weight: self.share_weight.or(script.share_weight),
+        }
     }
 
     /// The job described, with a name for one that has none.
@@ -37,7 +58,16 @@ impl JobOptions {
         JobSpec {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             max_fails: self.max_fails,
+            share: share(self.share, self.share_weight),
         }
+    }
+}
+
+/// A weight alone is a share without bounds.
+pub(super) fn share(bounds: Option<Share>, weight: Option<u32>) -> Option<Share> {
+    match (bounds, weight) {
+        (bounds, None) => bounds,
+        (bounds, Some(weight)) => Some(Share { weight, ..bounds.unwrap_or_default() }),
     }
 }
 

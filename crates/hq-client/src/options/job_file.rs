@@ -38,6 +38,8 @@ pub struct PreparedFile {
 struct File {
     name: Option<String>,
     max_fails: Option<u64>,
+    share: Option<String>,
+    share_weight: Option<Word>,
     stream: Option<String>,
     // Some files have it; it never meant anything.
     #[serde(rename = "data_layer")]
@@ -146,8 +148,10 @@ pub fn prepare_file(
     let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
     let file: File =
         toml::from_str(content).map_err(|error| in_file(error.to_string().trim_end().to_owned()))?;
-    if job.is_some() && (file.name.is_some() || file.max_fails.is_some()) {
-        return Err(in_file("name and max_fails belong to a new job; leave them out with --job".into()));
+    let shares = file.share.is_some() || file.share_weight.is_some();
+    if job.is_some() && (file.name.is_some() || file.max_fails.is_some() || shares) {
+        let what = "name, max_fails, share and share_weight belong to a new job";
+        return Err(in_file(format!("{what}; leave them out with --job")));
     }
     if file.stream.is_some() {
         return Err(in_file("stream: outputs are not collected in streams in this release".into()));
@@ -166,15 +170,14 @@ pub fn prepare_file(
     let name = job_name(first.map(OsString::from).as_ref());
     let name = file.name.unwrap_or(name);
     values::name(&name).map_err(in_file)?;
-    let target =
-        job.map_or(Target::New(JobSpec { name: name.clone(), max_fails: file.max_fails }), Target::Open);
+    let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
+    let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
+    let new = JobSpec { name, max_fails: file.max_fails, share: super::job::share(bounds, weight) };
+    let target = job.map_or(Target::New(new.clone()), Target::Open);
     let mut ids = Ids::new(&tables, path)?;
     let mut graph = Graph::default();
-    let mut found = PreparedFile {
-        job: JobSpec { name, max_fails: file.max_fails },
-        submits: Vec::with_capacity(tables.len()),
-        warnings: Vec::new(),
-    };
+    let mut found =
+        PreparedFile { job: new, submits: Vec::with_capacity(tables.len()), warnings: Vec::new() };
     for (table, mut task) in tables {
         let wrong =
             |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };

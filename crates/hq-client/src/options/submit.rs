@@ -84,7 +84,7 @@ pub struct SubmitOptions {
     /// Add the tasks to this open job
     ///
     /// See `hq job open`. Tasks without ids are numbered on from the largest one there is.
-    #[arg(long, value_name = "ID", help_heading = "Job", conflicts_with_all = ["name", "max_fails"])]
+    #[arg(long, value_name = "ID", help_heading = "Job", conflicts_with_all = ["name", "max_fails", "share", "share_weight"])]
     pub job: Option<JobId>,
     /// Command.
     #[command(flatten)]

@@ -112,13 +112,15 @@ fn options_end_where_the_command_begins() {
 fn every_option_reaches_its_field() {
     let place = Place::new().file("in", "input");
     let submit = place.submit(
-        "--name n --max-fails 3 --array 1-10:3 --cpus '4 scatter' --resource mem=2GiB --resource gpus=0.5 \
+        "--name n --max-fails 3 --share 2..8 --share-weight 2 --array 1-10:3 --cpus '4 scatter' --resource mem=2GiB --resource gpus=0.5 \
          --time-request 1:30:00 --weight 1.5 --priority -5 --pin omp --cwd sub --env A=1 --env B --stdin=in \
          --task-dir --stdout none --stderr e:rm-if-finished --time-limit 2m --signal USR1@30s --kill-grace 1s \
          --retry 2 --retry-delay 10s --retry-on 3,7-8,signal --crash-limit unlimited cmd",
     );
     let spec = &submit.spec;
     assert_eq!(name(&submit), "n");
+    let Target::New(job) = &submit.target else { panic!("a new job") };
+    assert_eq!(job.share.map(|share| share.to_string()), Some("2..8 (weight 2)".into()));
     assert_eq!(submit.ids, TaskIds::Given([1, 4, 7, 10].map(hq_model::TaskId).into_iter().collect()));
     let request = &spec.requests[0];
     let shown: Vec<String> = request.resources.iter().map(|r| format!("{}={}", r.name, r.amount)).collect();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hq_model::job::Share;
 use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
@@ -62,6 +63,11 @@ pub fn weight(text: &str) -> Result<u32, String> {
         return Err(format!("a weight lies between 0.0001 and {}", u32::MAX / WEIGHT_NEUTRAL));
     }
     Ok(units as u32)
+}
+
+/// The value of `--share`.
+pub fn share(text: &str) -> Result<Share, String> {
+    text.parse::<Share>().map_err(|e| e.to_string())
 }
 
 /// The value of `--crash-limit`.

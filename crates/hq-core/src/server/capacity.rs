@@ -80,6 +80,11 @@ impl Capacity {
         scarcest.unwrap_or_default()
     }
 
+    /// What is not promised, pool by pool.
+    pub fn free(&self) -> impl Iterator<Item = Amount> + '_ {
+        self.pools.iter().map(|pool| Amount(pool.total.0.saturating_sub(pool.promised)))
+    }
+
     /// Promises `count` tasks.
     pub fn promise(&mut self, needs: &Needs, count: u64) {
         for &(pool, units) in &needs.0 {

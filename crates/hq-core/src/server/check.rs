@@ -20,6 +20,7 @@ impl Server {
         self.ready_tasks_are_queued()?;
         self.blocked_tasks_wait_for_something()?;
         self.leases_are_held()?;
+        self.shares_are_kept()?;
         self.promises_match_what_is_held()
     }
 
@@ -39,6 +40,17 @@ impl Server {
             let counters = job.counters(self.running_count(*id));
             if counters.total() != job.ids.len() {
                 return Err(format!("job {id}: counters {counters:?} for {} tasks", job.ids.len()));
+            }
+        }
+        Ok(())
+    }
+
+    fn shares_are_kept(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            let Some(max) = job.spec.share.and_then(|share| share.max) else { continue };
+            let out: u64 = job.leased.values().map(IdSet::len).sum();
+            if out > max {
+                return Err(format!("job {id}: {out} tasks are handed out, its share allows {max}"));
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Placement as long as it is simple: ready tasks go to workers with room, in the order of their
-//! classes; then workers get a backlog, so that they never idle for a round trip; and where a worker
+//! Placement: ready tasks go to workers with room, in the order of their classes, or as the planner says where classes
+//! of one priority compete; then workers get a backlog, so that they never idle for a round trip; and where a worker
 //! runs dry while another has a backlog, some of that is asked back.
 //!
 //! Cost: classes that changed times workers with room, plus workers that changed times classes. Never tasks.
@@ -8,9 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{Entries, IdSet, Timestamp, WorkerId};
+use hq_sched::Plan;
 
 use super::live::{Choice, choices};
 use super::machine::Server;
+use super::planning::Judged;
 use super::queue::ClassId;
 use super::{Effect, Gate};
 use crate::limits::BACKLOG_CLASSES_MAX;
@@ -21,27 +23,88 @@ impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let changed_workers = std::mem::take(&mut self.changed_workers);
-        let changed_classes = std::mem::take(&mut self.changed_classes);
-        if self.live.is_empty() || changed_workers.is_empty() && changed_classes.is_empty() {
+        let mut changed_classes = std::mem::take(&mut self.changed_classes);
+        let judged = self.planning.judged();
+        let is_quiet = changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none();
+        if self.live.is_empty() || is_quiet {
             return;
         }
+        self.count_shares();
+        changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
         let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
         let picky: BTreeSet<WorkerId> =
             self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
-        self.hand_out(now, &changed_workers, &all, &changed_classes, &mut batches);
+        let contended =
+            self.hand_out(now, &changed_workers, &all, &changed_classes, Say::Planner(judged), &mut batches);
+        if let Some(priority) = contended {
+            self.ask_for_plan(now, priority, effects);
+        }
+        self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
         let returned = self.take_back_too_little(&picky, &mut batches);
         if !returned.is_empty() {
             let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
             let others: BTreeSet<WorkerId> = others.copied().collect();
-            self.hand_out(now, &BTreeSet::new(), &others, &returned, &mut batches);
+            self.hand_out(now, &BTreeSet::new(), &others, &returned, Say::Order, &mut batches);
+            self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
         self.send(now, batches, effects);
-        self.balance(&changed_workers, effects);
+        if self.planning.floor().is_some() {
+            // They are looked at again when the plan is there.
+            self.changed_workers.extend(changed_workers);
+            self.changed_classes.extend(changed_classes);
+        } else {
+            self.balance(&changed_workers, effects);
+        }
     }
 
-    // Changed classes are tried on all workers, the others on those that changed.
+    // What fits now. Changed classes are tried on all workers, the others on those that changed. Says of which priority
+    // several classes compete for too little: then none of that priority and of lower ones was handed out.
     fn hand_out(
+        &mut self,
+        now: Timestamp,
+        changed_workers: &BTreeSet<WorkerId>,
+        all: &BTreeSet<WorkerId>,
+        changed_classes: &BTreeSet<ClassId>,
+        say: Say,
+        batches: &mut Batches,
+    ) -> Option<i32> {
+        let mut open = [self.with_room(changed_workers), self.with_room(all)];
+        let mut last = None;
+        let mut level: Option<Level> = None;
+        loop {
+            let next = self.queue.next(last).filter(|next| self.is_due(next.1));
+            let next = next.filter(|_| open.iter().any(|workers| !workers.is_empty()));
+            let priority = next.map(|(_, class)| self.queue.key(class).priority);
+            if let Some(ended) = level.take_if(|level| Some(level.priority) != priority) {
+                if say.asks_for(ended.priority) && self.is_contended(&ended) {
+                    self.take_back(ended.batches);
+                    return Some(ended.priority);
+                }
+                join(batches, ended.batches);
+            }
+            let Some((place, class)) = next else { break };
+            last = Some(place);
+            let level = level.get_or_insert_with(|| Level::new(place.0.0));
+            if let Some(plan) = say.plan_for(level) {
+                self.follow(now, plan, &mut level.batches);
+                open = open.map(|workers| self.with_room(&workers));
+            }
+            let workers = &open[usize::from(changed_classes.contains(&class))];
+            let before = self.queue.count(class);
+            for rank in 0..self.queue.key(class).requests.len() {
+                self.fill(now, workers, class, Round::Room { rank }, &mut level.batches);
+            }
+            if self.queue.count(class) < before {
+                level.placed.push(class);
+                open = open.map(|workers| self.with_room(&workers));
+            }
+        }
+        None
+    }
+
+    // Some more than fits, so that workers never idle for a round trip.
+    fn hand_out_backlogs(
         &mut self,
         now: Timestamp,
         changed_workers: &BTreeSet<WorkerId>,
@@ -49,27 +112,64 @@ impl Server {
         changed_classes: &BTreeSet<ClassId>,
         batches: &mut Batches,
     ) {
-        // First what fits now, everywhere; then backlogs.
-        let mut open = [self.with_room(changed_workers), self.with_room(all)];
-        let mut last = None;
-        while let Some((place, class)) = self.queue.next(last) {
-            last = Some(place);
-            if open.iter().all(BTreeSet::is_empty) {
+        let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
+        // What waits on workers would take the room of jobs with shares.
+        let shared = self.shared_classes().first().map(|class| self.queue.key(*class).priority);
+        for class in classes {
+            if !self.is_due(class) || shared.is_some_and(|shared| self.queue.key(class).priority <= shared) {
                 break;
             }
-            let workers = &open[usize::from(changed_classes.contains(&class))];
-            let before = self.queue.count(class);
-            for rank in 0..self.queue.key(class).requests.len() {
-                self.fill(now, workers, class, Round::Room { rank }, batches);
+            if self.shared_by(class).is_some() {
+                continue;
             }
-            if self.queue.count(class) < before {
-                open = open.map(|workers| self.with_room(&workers));
-            }
-        }
-        let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
-        for class in classes {
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
             self.fill(now, workers, class, Round::Backlog, batches);
+        }
+    }
+
+    // Not one of those that wait for a plan.
+    fn is_due(&self, class: ClassId) -> bool {
+        self.planning.floor().is_none_or(|floor| self.queue.key(class).priority > floor)
+    }
+
+    // Of several classes some tasks were placed and some were not.
+    fn is_contended(&self, level: &Level) -> bool {
+        let Some(placed) = level.placed.first() else { return false };
+        let left = self.queue.of_priority(level.priority).filter(|class| self.share_room(*class) > 0);
+        let mut left = left.peekable();
+        left.peek().is_some() && (level.placed.len() > 1 || left.any(|class| class != *placed))
+    }
+
+    fn take_back(&mut self, batches: Batches) {
+        let mut returned = Vec::new();
+        for (worker, templates) in batches {
+            let Some(live) = self.live.get_mut(&worker) else { continue };
+            for (template, ids) in templates {
+                live.drop_held(template, &ids);
+                if let Some(&class) = self.classes.get(&template) {
+                    self.queue.add(class, template, &ids);
+                    returned.push((class, ids.len()));
+                }
+            }
+        }
+        returned.into_iter().for_each(|(class, count)| self.give_share_back(class, count));
+    }
+
+    // The lines of a plan, as far as they still fit.
+    fn follow(&mut self, now: Timestamp, plan: &Plan, batches: &mut Batches) {
+        for line in &plan.lines {
+            let class = ClassId(line.class.0);
+            let round = Round::Room { rank: line.variant as usize };
+            let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes_tasks()) else {
+                continue;
+            };
+            let left = live.life_left(now);
+            let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
+            if choice
+                .is_some_and(|choice| left.is_none_or(|left| !left.is_zero() && left >= choice.time_request))
+            {
+                self.fill_worker(line.worker, class, round, line.count, batches);
+            }
         }
     }
 
@@ -82,20 +182,18 @@ impl Server {
     ) -> BTreeSet<ClassId> {
         let mut returned = BTreeSet::new();
         for id in picky {
-            let Some(live) = self.live.get_mut(id).filter(|live| live.is_used_too_little()) else { continue };
-            for (template, ids) in batches.remove(id).unwrap_or_default() {
-                live.drop_held(template, &ids);
-                if let Some(class) = self.classes.get(&template) {
-                    self.queue.add(*class, template, &ids);
-                    returned.insert(*class);
-                }
+            if !self.live.get(id).is_some_and(|live| live.is_used_too_little()) {
+                continue;
             }
+            let taken = batches.remove(id).unwrap_or_default();
+            returned.extend(taken.keys().filter_map(|template| self.classes.get(template)));
+            self.take_back(Batches::from([(*id, taken)]));
         }
         returned
     }
 
     // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.
-    fn with_room(&self, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
+    pub(super) fn with_room(&self, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
         let all_need_cpus = self.queue.all_need_cpus();
         let is_open = |worker: &&WorkerId| {
             self.live.get(worker).is_some_and(|live| !(all_need_cpus && live.capacity.is_out_of_cpus()))
@@ -149,9 +247,11 @@ impl Server {
         worker: WorkerId,
         class: ClassId,
         round: Round,
-        mut share: u64,
+        share: u64,
         batches: &mut Batches,
     ) {
+        let mut share = share.min(self.share_room(class));
+        let job = self.shared_by(class);
         let Some(live) = self.live.get_mut(&worker) else { return };
         let choices = live.choices(class, &self.queue.key(class).requests);
         let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return };
@@ -177,6 +277,9 @@ impl Server {
                 }
             }
             share -= ids.len();
+            if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
+                shared.out += ids.len();
+            }
             live.hold(template, Some(&needs), &ids);
             batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
         }
@@ -307,6 +410,53 @@ impl Round {
         match self {
             Round::Room { rank } => choices.iter().find(|choice| choice.rank == rank),
             Round::Backlog => choices.first(),
+        }
+    }
+}
+
+// Who decides where tasks go that compete.
+enum Say {
+    // The planner. It may have decided for one priority, or have failed to; then the order decides there.
+    Planner(Option<Judged>),
+    // The order in which classes are placed.
+    Order,
+}
+
+impl Say {
+    fn asks_for(&self, priority: i32) -> bool {
+        match self {
+            Say::Planner(judged) => judged.as_ref().is_none_or(|judged| judged.priority != priority),
+            Say::Order => false,
+        }
+    }
+
+    // Once, when a priority is begun.
+    fn plan_for(&self, level: &mut Level) -> Option<&Plan> {
+        let Say::Planner(Some(judged)) = self else { return None };
+        let is_new = !std::mem::replace(&mut level.is_begun, true);
+        judged.plan.as_deref().filter(|_| is_new && judged.priority == level.priority)
+    }
+}
+
+// The classes of one priority.
+struct Level {
+    priority: i32,
+    is_begun: bool,
+    placed: Vec<ClassId>,
+    batches: Batches,
+}
+
+impl Level {
+    fn new(priority: i32) -> Level {
+        Level { priority, is_begun: false, placed: Vec::new(), batches: Batches::new() }
+    }
+}
+
+fn join(batches: &mut Batches, more: Batches) {
+    for (worker, templates) in more {
+        let batch = batches.entry(worker).or_default();
+        for (template, ids) in templates {
+            batch.entry(template).or_default().union_with(&ids);
         }
     }
 }

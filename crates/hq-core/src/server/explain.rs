@@ -90,6 +90,11 @@ impl Server {
                 requests.join(", or one with ")
             )));
         }
+        if self.share_room(*class) == 0 {
+            let max = self.share_of(template.job).max.unwrap_or_default();
+            reasons
+                .push(everywhere(format!("its job has {max} tasks handed out, as many as its share allows")));
+        }
         match self.ahead(*class, template, task) {
             0 => {}
             1 => reasons.push(everywhere("1 ready task goes before it, by priority, weight or age".into())),

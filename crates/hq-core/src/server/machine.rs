@@ -7,8 +7,10 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timest
 
 use super::allocations::AllocLive;
 use super::live::LiveWorker;
+use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
+use super::shares::SharedJob;
 use super::speculation::Speculation;
 use super::state::State;
 use super::waits::Waits;
@@ -70,6 +72,9 @@ pub struct Server {
     /// Workers and classes for which placement may have changed since it was last decided.
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
+    pub(super) planning: Planning,
+    /// Jobs with shares that may have ready tasks.
+    pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
@@ -112,6 +117,8 @@ impl Server {
             worker_waits: Vec::new(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
+            planning: Planning::default(),
+            shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
             ended: Ended::default(),
@@ -193,6 +200,7 @@ impl Server {
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
             Input::Tick => {}
+            Input::Planned { number, plan } => self.planned(number, plan),
             Input::Stop => {
                 // Workers are not told: they keep their tasks and look for the next server.
                 effects.push(Effect::Exit);
@@ -216,6 +224,7 @@ impl Server {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
         self.resolve_dependencies(now, effects);
+        self.planning.give_up(now);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
             self.dispatch(now, effects);
@@ -240,7 +249,8 @@ impl Server {
         let (watches, retirement) = (self.watches.next_wakeup(), self.next_retirement());
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
-        let wakeups = [lost, delay, stop, watches, retirement, look, allocate];
+        let plan = self.planning.next_wakeup();
+        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan];
         wakeups.into_iter().flatten().min()
     }
 
@@ -294,8 +304,14 @@ impl Server {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
-            let class =
-                *self.classes.entry(template).or_insert_with(|| queue.class(task.priority, &task.requests));
+            let share = job.spec.share.is_some().then_some(id);
+            let class = *self
+                .classes
+                .entry(template)
+                .or_insert_with(|| queue.class(task.priority, &task.requests, share));
+            if share.is_some() {
+                self.shared.entry(id).or_default();
+            }
             queue.add(class, template, &ids);
             self.changed_classes.insert(class);
         }

@@ -11,10 +11,12 @@ mod explain;
 pub mod job;
 mod live;
 mod machine;
+mod planning;
 pub mod queue;
 mod reports;
 mod requests;
 mod retention;
+mod shares;
 mod snapshot;
 mod speculation;
 pub mod state;
@@ -30,6 +32,7 @@ pub use machine::{Server, ServerOptions};
 pub use retention::Keep;
 
 use hq_model::{Timestamp, WorkerId};
+use hq_sched::{Plan, Snapshot};
 
 use crate::alloc::{BatchOrder, BatchReport};
 use crate::client_messages::{ClientRequest, ClientResponse};
@@ -71,6 +74,13 @@ pub enum Input {
     },
     /// Nothing happened, but a time that [`Server::next_wakeup`] named has come.
     Tick,
+    /// The plan that was asked for by [`Effect::Plan`] with this number.
+    Planned {
+        /// Which.
+        number: u64,
+        /// What to start where.
+        plan: Box<Plan>,
+    },
     /// The process was asked to end.
     Stop,
     /// The journal cannot be written: nothing more is changed until it can.
@@ -141,6 +151,13 @@ pub enum Effect {
         order: BatchOrder,
         /// What has to be done before.
         gate: Gate,
+    },
+    /// Plan, beside everything else, and answer with [`Input::Planned`]. At most one is under way.
+    Plan {
+        /// Names it in the answer.
+        number: u64,
+        /// What to plan.
+        snapshot: Box<Snapshot>,
     },
     /// End the process, cleanly.
     Exit,

@@ -23,6 +23,8 @@ pub struct ClassKey {
     pub priority: i32,
     /// Variants.
     pub requests: Vec<Request>,
+    /// The job whose share they have.
+    pub share: Option<JobId>,
 }
 
 /// The ready tasks of all jobs.
@@ -49,9 +51,9 @@ struct Class {
 }
 
 impl Queue {
-    /// The class of these requests and priority.
-    pub fn class(&mut self, priority: i32, requests: &[Request]) -> ClassId {
-        let key = ClassKey { priority, requests: requests.to_vec() };
+    /// The class of these requests and priority; jobs with a share have classes of their own.
+    pub fn class(&mut self, priority: i32, requests: &[Request], share: Option<JobId>) -> ClassId {
+        let key = ClassKey { priority, requests: requests.to_vec(), share };
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
@@ -83,6 +85,13 @@ impl Queue {
     pub fn next(&self, after: Option<Place>) -> Option<(Place, ClassId)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.order.range((from, Bound::Unbounded)).next().map(|place| (*place, place.3))
+    }
+
+    /// Classes of a priority with ready tasks, in the order in which they are placed.
+    pub fn of_priority(&self, priority: i32) -> impl Iterator<Item = ClassId> + '_ {
+        let oldest = TemplateId { job: JobId(0), submit: 0 };
+        let first: Place = (Reverse(priority), Reverse(u32::MAX), oldest, ClassId(0));
+        self.order.range(first..).take_while(move |place| place.0.0 == priority).map(|place| place.3)
     }
 
     /// True when no ready task can run without CPUs.

@@ -91,6 +91,7 @@ impl Server {
         JobDetail {
             summary: self.summary(id, job),
             max_fails: job.spec.max_fails,
+            share: job.spec.share,
             submitted: job.submitted,
             ended: job.has_ended().then_some(job.last_end),
             submits: job.submits.iter().map(submit).collect(),

@@ -128,7 +128,11 @@ impl Server {
             (Some(class), _) => *class,
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
                 let task = &job.submits[template.submit as usize].task;
-                let class = self.queue.class(task.priority, &task.requests);
+                let share = job.spec.share.is_some().then_some(template.job);
+                let class = self.queue.class(task.priority, &task.requests, share);
+                if share.is_some() {
+                    self.shared.entry(template.job).or_default();
+                }
                 self.classes.insert(template, class);
                 class
             }

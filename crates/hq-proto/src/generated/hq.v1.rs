@@ -119,6 +119,19 @@ pub struct JobSpec {
     pub name: ::prost::alloc::string::String,
     #[prost(uint64, optional, tag = "2")]
     pub max_fails: ::core::option::Option<u64>,
+    #[prost(message, optional, tag = "50")]
+    pub share: ::core::option::Option<Share>,
+}
+/// Tasks that run at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Share {
+    #[prost(uint64, tag = "1")]
+    pub min: u64,
+    #[prost(uint64, optional, tag = "2")]
+    pub max: ::core::option::Option<u64>,
+    /// In 1/10000.
+    #[prost(uint32, tag = "3")]
+    pub weight: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Submit {
@@ -1727,6 +1740,8 @@ pub struct JobDetail {
     pub usage: ::core::option::Option<Usage>,
     #[prost(uint32, repeated, tag = "7")]
     pub workers: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, optional, tag = "50")]
+    pub share: ::core::option::Option<Share>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitInfo {

@@ -154,17 +154,17 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
             SubmitInfo { ids, spec: Arc::new(spec), submit_dir, submitted }
         });
     let times = (timestamp(), of(timestamp()));
-    (job_summary(), of(any::<u64>()), times, vec(submit, 0..3), usage(), vec(worker(), 0..4)).prop_map(
-        |(summary, max_fails, (submitted, ended), submits, usage, workers)| JobDetail {
-            summary,
-            max_fails,
-            submitted,
-            ended,
-            submits,
-            usage,
-            workers,
-        },
+    (
+        job_summary(),
+        (of(any::<u64>()), of(super::share())),
+        times,
+        vec(submit, 0..3),
+        usage(),
+        vec(worker(), 0..4),
     )
+        .prop_map(|(summary, (max_fails, share), (submitted, ended), submits, usage, workers)| {
+            JobDetail { summary, max_fails, share, submitted, ended, submits, usage, workers }
+        })
 }
 
 fn task_info() -> impl Strategy<Value = TaskInfo> {

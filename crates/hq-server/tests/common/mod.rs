@@ -119,7 +119,7 @@ impl Client {
 /// A job of its own with tasks 1 to `count`.
 pub(crate) fn submit_of(count: u32, entries: Entries, spec: TaskSpec) -> Submit {
     Submit {
-        target: Target::New(JobSpec { name: "job".to_owned(), max_fails: None }),
+        target: Target::New(JobSpec { name: "job".to_owned(), ..JobSpec::default() }),
         ids: TaskIds::Given(IdSet::range(1, count)),
         entries,
         dependencies: Arc::default(),

@@ -253,7 +253,7 @@ mod tests {
             Record::Submitted {
                 job: JobId(1),
                 key: 5,
-                spec: Some(JobSpec { name: "score".into(), max_fails: None }),
+                spec: Some(JobSpec { name: "score".into(), ..JobSpec::default() }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
                 dependencies: Default::default(),

@@ -243,6 +243,7 @@ fn details(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, Cell)> {
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
         ("Retries", each(&|s| retries(&s.spec.retry)).into()),
     ]);
+    rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
     rows
 }

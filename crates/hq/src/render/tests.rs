@@ -124,6 +124,7 @@ fn detail() -> JobDetail {
     JobDetail {
         summary: summary(1, "score", Counters { finished: 2, failed: 1, ..Counters::default() }),
         max_fails: Some(3),
+        share: None,
         submitted: at(0),
         ended: Some(at(75)),
         submits: vec![SubmitInfo {

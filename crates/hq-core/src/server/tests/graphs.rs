@@ -25,7 +25,7 @@ impl World {
         after: Vec<After>,
         edges: Edges,
     ) -> Result<JobId, RequestError> {
-        let target = Target::New(JobSpec { name: "graph".into(), max_fails: None });
+        let target = Target::New(JobSpec { name: "graph".into(), max_fails: None, ..JobSpec::default() });
         self.add_graph(target, count, after, edges)
     }
 
@@ -107,7 +107,10 @@ fn arrays_follow_arrays_as_wholes_and_by_element() {
 fn a_whole_job_has_to_be_closed() {
     let mut world = World::new();
     world.worker(1, 8);
-    world.ask(ClientRequest::OpenJob { key: 9, spec: JobSpec { name: "open".into(), max_fails: None } });
+    world.ask(ClientRequest::OpenJob {
+        key: 9,
+        spec: JobSpec { name: "open".into(), max_fails: None, ..JobSpec::default() },
+    });
     world.add_graph(Target::Open(JobId(1)), 2, Vec::new(), Edges::default()).expect("accepted");
     world.graph(1, vec![after("1")], Edges::default()).expect("accepted");
     world.finishes(1, 0, 1);

@@ -166,7 +166,7 @@ fn happens(world: &mut World, deed: Deed) {
         }
         Deed::Open => {
             world.key += 1;
-            let spec = JobSpec { name: "open".into(), max_fails: None };
+            let spec = JobSpec { name: "open".into(), ..JobSpec::default() };
             world.ask(ClientRequest::OpenJob { key: world.key, spec });
         }
         Deed::SubmitToLast(count) => {

@@ -74,7 +74,7 @@ fn gpus_are_those_of_any_vendor() {
 fn requests_that_cannot_be_are_refused() {
     let mut world = World::new();
     let submit = |requests: Vec<Request>| Submit {
-        target: Target::New(JobSpec { name: "true".into(), max_fails: None }),
+        target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
         dependencies: Arc::default(),
@@ -179,4 +179,65 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
     world.worker(2, 2);
     world.submit(2, |_| {});
     assert_eq!((world.sent(1), world.sent(2)), ("".into(), "1:0-1/0".into()));
+}
+
+// An older job with one task of six CPUs, a younger one with two of five.
+fn compete(world: &mut World) {
+    world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 6)])]);
+    world.submit(2, |spec| spec.requests = vec![request(&[("cpus", 5)])]);
+}
+
+#[test]
+fn where_classes_compete_the_planner_decides() {
+    let mut world = World::new();
+    compete(&mut world);
+    world.worker(1, 10);
+    assert!(world.sent(1).starts_with("1:0/0 2:0-1/0"), "no CPU stays idle; the other task comes next");
+    let held = &world.server.live[&hq_model::WorkerId(1)];
+    assert!(held.capacity.has_backlog());
+}
+
+#[test]
+fn nothing_that_competes_starts_before_the_plan_and_what_goes_first_does() {
+    let mut world = World::new();
+    world.plans_later = true;
+    compete(&mut world);
+    world.worker(1, 10);
+    assert_eq!(world.sent(1), "", "it waits for the plan");
+    world.submit(1, |spec| spec.priority = 1);
+    assert_eq!(world.sent(1), "3:0/0", "a higher priority does not wait");
+    world.plans_later = false;
+    world.planned();
+    assert!(world.sent(1).contains("2:0"), "one of the planned tasks still fits, the others are its backlog");
+}
+
+#[test]
+fn without_a_plan_the_order_decides_after_a_while() {
+    let mut world = World::new();
+    world.plans_later = true;
+    compete(&mut world);
+    world.worker(1, 10);
+    assert_eq!(world.sent(1), "");
+    world.wait(Duration::from_millis(900));
+    assert_eq!(world.sent(1), "");
+    world.wait(Duration::from_millis(200));
+    assert!(world.sent(1).starts_with("1:0/0"), "the older job has its CPUs");
+    world.planned();
+    assert_eq!(world.sent(1), "", "a late plan says nothing");
+}
+
+#[test]
+fn a_plan_for_workers_and_tasks_that_are_gone_is_harmless() {
+    let mut world = World::new();
+    world.plans_later = true;
+    compete(&mut world);
+    world.worker(1, 10);
+    world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    world.step(Input::WorkerGone { connection: ConnectionId(1) });
+    world.planned();
+    assert_eq!(world.sent(1), "");
+    world.plans_later = false;
+    world.worker(2, 10);
+    let job = world.submit(1, |_| {});
+    assert_eq!(world.sent(2), format!("{job}:0/0"));
 }

@@ -1,0 +1,66 @@
+//! Shares of jobs: how many of their tasks are handed out, and how many more may be.
+//!
+//! Maxima hold for whatever is handed out. Who gets how much where jobs compete is the planner's business. Tasks of
+//! such jobs are handed out only when they fit: what waits on a worker could not be shared out any more.
+
+use hq_model::job::Share;
+use hq_model::{IdSet, JobId};
+
+use super::machine::Server;
+use super::queue::ClassId;
+
+/// A job with a share.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct SharedJob {
+    /// Tasks handed out, those of the present round included.
+    pub(super) out: u64,
+    /// What rounding took from it before, for the planner.
+    pub(super) carried: u64,
+}
+
+impl Server {
+    /// Counts before a round; classes that may get more are looked at again.
+    pub(super) fn count_shares(&mut self) {
+        let jobs = &self.state.jobs;
+        self.shared.retain(|id, shared| {
+            let Some(job) = jobs.get(id).filter(|job| !job.tasks_ended()) else { return false };
+            shared.out = job.leased.values().map(IdSet::len).sum();
+            true
+        });
+    }
+
+    /// Classes of jobs with shares that have ready tasks and may start some.
+    pub(super) fn shared_classes(&self) -> Vec<ClassId> {
+        if self.shared.is_empty() {
+            return Vec::new();
+        }
+        self.queue
+            .in_order()
+            .filter(|class| self.shared_by(*class).is_some() && self.share_room(*class) > 0)
+            .collect()
+    }
+
+    /// The job whose share a class has.
+    pub(super) fn shared_by(&self, class: ClassId) -> Option<JobId> {
+        self.queue.key(class).share
+    }
+
+    /// Tasks of a class that its share allows beyond those that are handed out.
+    pub(super) fn share_room(&self, class: ClassId) -> u64 {
+        let Some(job) = self.shared_by(class) else { return u64::MAX };
+        let most = self.share_of(job).max.unwrap_or(u64::MAX);
+        most.saturating_sub(self.shared.get(&job).map_or(0, |shared| shared.out))
+    }
+
+    /// The share of a job.
+    pub(super) fn share_of(&self, job: JobId) -> Share {
+        self.state.jobs.get(&job).and_then(|job| job.spec.share).unwrap_or_default()
+    }
+
+    /// Tasks handed out in this round are ready again.
+    pub(super) fn give_share_back(&mut self, class: ClassId, count: u64) {
+        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
+            shared.out = shared.out.saturating_sub(count);
+        }
+    }
+}

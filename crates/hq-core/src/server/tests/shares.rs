@@ -1,0 +1,130 @@
+//! Shares of jobs, in virtual time: who runs how much, against the fluid model.
+
+use std::collections::BTreeMap;
+
+use hq_model::job::Share;
+
+use super::*;
+
+fn share(min: u64, max: Option<u64>, weight: u32) -> Share {
+    Share { min, max, weight: weight * 10_000 }
+}
+
+impl World {
+    fn submit_shared(&mut self, count: u32, share: Share, change: impl FnOnce(&mut TaskSpec)) -> JobId {
+        self.key += 1;
+        let mut spec =
+            TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
+        change(&mut spec);
+        let spec_of_job = JobSpec { name: "shared".into(), share: Some(share), ..JobSpec::default() };
+        let submit = Submit {
+            target: Target::New(spec_of_job),
+            ids: TaskIds::Next(count),
+            entries: Entries::default(),
+            spec: Arc::new(spec),
+            submit_dir: b"/".to_vec(),
+        };
+        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
+            ClientResponse::Submitted { job, .. } => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn out(&self, job: JobId) -> u64 {
+        self.server.state().jobs[&job].leased.values().map(IdSet::len).sum()
+    }
+}
+
+#[test]
+fn no_more_than_the_maximum_is_handed_out() {
+    let mut world = World::new();
+    let job = world.submit_shared(10, share(0, Some(3), 1), |_| {});
+    world.worker(1, 4);
+    world.worker(2, 4);
+    assert_eq!(world.out(job), 3, "and none as backlog");
+    let other = world.submit(4, |_| {});
+    assert_eq!((world.out(job), world.out(other)), (3, 4));
+    assert_eq!(world.sent(1), "1:0-2/0 2:0/0");
+    world.reports(1, |report| report.finished.push(finished(job, 0, 1, 0)));
+    assert_eq!(world.out(job), 3, "two more");
+}
+
+#[test]
+fn a_share_that_is_full_is_explained() {
+    let mut world = World::new();
+    let job = world.submit_shared(3, share(0, Some(1), 1), |_| {});
+    world.worker(1, 4);
+    let request = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(2) };
+    let ClientResponse::Explained { reasons, .. } = world.ask(request) else { panic!("an explanation") };
+    assert_eq!(reasons[0].text, "its job has 1 tasks handed out, as many as its share allows");
+    assert_eq!(world.out(job), 1);
+}
+
+#[test]
+fn a_minimum_goes_before_jobs_without_a_share() {
+    let mut world = World::new();
+    let plain = world.submit(100, |_| {});
+    let job = world.submit_shared(100, share(4, None, 1), |_| {});
+    world.worker(1, 10);
+    assert_eq!(world.out(job), 4 + (10 - 4 - world.out(plain).min(6)), "{} of the other", world.out(plain));
+    assert!(world.out(plain) + world.out(job) >= 10);
+}
+
+// Tasks of each job that run at once, on average over a minute of tasks of 5 to 15 seconds.
+fn mean_running(slots: u32, shares: &[Share]) -> Vec<f64> {
+    const WORKERS: u64 = 8;
+    const WARM_UP_US: u64 = 15_000_000;
+    const END_US: u64 = 75_000_000;
+    let mut world = World::new();
+    world.is_unchecked = true;
+    let jobs: Vec<JobId> = shares.iter().map(|share| world.submit_shared(5_000, *share, |_| {})).collect();
+    for worker in 1..=WORKERS {
+        world.worker(worker, slots / WORKERS as u32);
+    }
+    let start = world.now.0;
+    let mut ends: BTreeMap<(u64, u64), (u64, JobId, TaskId)> = BTreeMap::new();
+    let mut running: BTreeMap<JobId, u64> = BTreeMap::new();
+    let mut sums = vec![0.0; jobs.len()];
+    let (mut state, mut last) = (7u64, start);
+    loop {
+        for (worker, message) in std::mem::take(&mut world.to_workers) {
+            let ToWorker::Run(batches) = message else { continue };
+            let tasks = batches.iter().flat_map(|b| b.ids.iter().map(|task| (b.template.job, task)));
+            for (job, task) in tasks {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = world.now.0 + 5_000_000 + (state >> 33) % 10_000_000;
+                ends.insert((at, state), (worker, job, task));
+                *running.entry(job).or_default() += 1;
+            }
+        }
+        let ((at, _), (worker, job, task)) = ends.pop_first().expect("something runs");
+        let from = last.max(start + WARM_UP_US);
+        last = at;
+        for (sum, job) in sums.iter_mut().zip(&jobs) {
+            *sum += running.get(job).copied().unwrap_or(0) as f64 * at.saturating_sub(from) as f64;
+        }
+        if at > start + END_US {
+            return sums.iter().map(|sum| sum / (END_US - WARM_UP_US) as f64).collect();
+        }
+        world.now = Timestamp(at.max(world.now.0));
+        *running.entry(job).or_default() -= 1;
+        world.reports(worker, |report| report.finished.push(finished(job, task.0, task.0, 0)));
+    }
+}
+
+#[test]
+fn four_jobs_run_as_the_fluid_model_says() {
+    let minima = [share(80, None, 1), share(80, None, 1), share(40, None, 1), share(40, None, 1)];
+    let bounded = [share(80, Some(85), 1), share(80, None, 1), share(40, None, 1), share(40, None, 3)];
+    for (slots, shares, fluid) in [
+        (240, minima, [80.0, 80.0, 40.0, 40.0]),
+        (280, minima, [90.0, 90.0, 50.0, 50.0]),
+        (120, minima, [40.0, 40.0, 20.0, 20.0]),
+        (296, bounded, [85.0, 90.2, 50.2, 70.6]),
+    ] {
+        let means = mean_running(slots, &shares);
+        for (mean, fluid) in means.iter().zip(&fluid) {
+            assert!((mean - fluid).abs() <= fluid * 0.02, "{slots} slots: {means:.1?}, fluid {fluid}");
+        }
+    }
+}

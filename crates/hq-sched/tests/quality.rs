@@ -1,0 +1,174 @@
+//! How good plans are: against bounds on the optimum that an exact solver proved (`oracle/optimum.py`), and against
+//! trying everything on tiny instances.
+
+use hq_model::{
+    Amount, AmountRequest, Policy, PoolKind, Request, ResourcePool, ResourceRequest, WorkerId,
+    WorkerResources,
+};
+use hq_sched::{Class, ClassId, GroupFree, Options, PoolFree, Snapshot, Worker, plan};
+
+fn pools(words: &[&str]) -> (WorkerResources, Vec<PoolFree>) {
+    let mut resources = WorkerResources::default();
+    let mut free = Vec::new();
+    for word in words {
+        let (name, text) = word.split_once('=').expect("NAME=DEF");
+        let (kind, here) = match text.strip_prefix('~') {
+            Some(sum) => {
+                let sum = Amount::whole(sum.parse().expect("a sum"));
+                (PoolKind::Sum(sum), PoolFree::Sum(sum))
+            }
+            None => {
+                let sizes: Vec<u32> = text.split('+').map(|n| n.parse().expect("a size")).collect();
+                let labels =
+                    |(group, size): (usize, &u32)| (0..*size).map(|i| format!("{group}.{i}")).collect();
+                let whole = |size: &u32| GroupFree { whole: *size, partial: Vec::new() };
+                let kind = PoolKind::Groups(sizes.iter().enumerate().map(labels).collect());
+                (kind, PoolFree::Groups(sizes.iter().map(whole).collect()))
+            }
+        };
+        resources.pools.push(ResourcePool { name: name.into(), kind });
+        free.push(here);
+    }
+    (resources, free)
+}
+
+fn request(text: &str) -> Request {
+    let mut words = text.split_whitespace();
+    let weight = words.next().and_then(|w| w.parse().ok()).expect("a weight");
+    let resource = |word: &str| {
+        let (name, amount) = word.split_once('=').expect("NAME=AMOUNT");
+        let policy = if amount.ends_with('!') { Policy::CompactStrict } else { Policy::Compact };
+        let amount = amount.trim_end_matches('!').parse().expect("an amount");
+        ResourceRequest { name: name.into(), amount: AmountRequest::Some(amount, policy) }
+    };
+    Request { weight, resources: words.map(resource).collect(), ..Request::default() }
+}
+
+fn class(id: usize, ready: u64, variants: Vec<Request>) -> Class {
+    Class {
+        id: ClassId(id as u32),
+        ready,
+        priority: 0,
+        path_us: 0,
+        age: id as u64,
+        variants,
+        share: None,
+        key: None,
+        expected_us: None,
+        waiting_us: 0,
+    }
+}
+
+fn read(text: &str) -> (Snapshot, u64) {
+    let mut snapshot = Snapshot::default();
+    let mut bound = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0] {
+            "shape" => snapshot.shapes.push(pools(&words[1..]).0),
+            "workers" => {
+                let free = pools(&words[4..]).1;
+                let shape = words[3].parse().expect("a shape");
+                for _ in 0..words[1].parse().expect("a count") {
+                    let id = WorkerId(snapshot.workers.len() as u32 + 1);
+                    let free = free.clone();
+                    snapshot.workers.push(Worker {
+                        id,
+                        shape,
+                        free,
+                        life_us: None,
+                        group: 0,
+                        ends: vec![],
+                        keys: vec![],
+                    });
+                }
+            }
+            "class" => {
+                let (head, variants) = line.split_once(':').expect("class N: VARIANTS");
+                let ready = head["class ".len()..].parse().expect("a count");
+                let id = snapshot.classes.len();
+                snapshot.classes.push(class(id, ready, variants.split('|').map(request).collect()));
+            }
+            "bound" => bound = words[1].parse().expect("a value"),
+            other => panic!("a line starts with `{other}`"),
+        }
+    }
+    (snapshot, bound)
+}
+
+fn value(snapshot: &Snapshot) -> u64 {
+    let plan = plan(snapshot, &Options::default());
+    let weight = |line: &hq_sched::Line| {
+        u64::from(snapshot.classes[line.class.0 as usize].variants[line.variant as usize].weight) * line.count
+    };
+    plan.lines.iter().map(weight).sum()
+}
+
+#[test]
+fn plans_reach_98_percent_of_the_proven_bound_on_average_and_95_at_worst() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/instances");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("instances").map(|f| f.expect("a file").path()).collect();
+    files.sort();
+    assert!(files.len() >= 20, "the instances are committed");
+    let mut ratios = Vec::new();
+    for file in files {
+        let (snapshot, bound) = read(&std::fs::read_to_string(&file).expect("an instance"));
+        let reached = value(&snapshot);
+        assert!(reached <= bound + 1, "{}: {reached} over the bound {bound}", file.display());
+        let ratio = (reached * 1_000_000).checked_div(bound).unwrap_or(1_000_000);
+        ratios.push((ratio, file.file_name().expect("a name").to_owned()));
+    }
+    ratios.sort();
+    let average = ratios.iter().map(|r| r.0).sum::<u64>() / ratios.len() as u64;
+    let worst = &ratios[..ratios.len().min(8)];
+    assert!(average >= 980_000 && worst[0].0 >= 950_000, "average {average} ppm, worst {worst:?}");
+}
+
+// All ways to place up to three classes on up to two workers with CPUs and memory.
+fn everything(free: &mut [(u64, u64)], classes: &[(u64, u64, u64, u64)]) -> u64 {
+    let Some(((ready, weight, cpus, mem), rest)) = classes.split_first().map(|(c, r)| (*c, r)) else {
+        return 0;
+    };
+    let mut best = everything(free, rest);
+    if ready > 0 {
+        for at in 0..free.len() {
+            if free[at].0 >= cpus && free[at].1 >= mem {
+                free[at] = (free[at].0 - cpus, free[at].1 - mem);
+                let mut again = classes.to_vec();
+                again[0].0 -= 1;
+                best = best.max(weight + everything(free, &again));
+                free[at] = (free[at].0 + cpus, free[at].1 + mem);
+            }
+        }
+    }
+    best
+}
+
+#[test]
+fn tiny_instances_come_close_to_trying_everything() {
+    let mut state = 1u64;
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut reached, mut optimum) = (0, 0);
+    for _ in 0..150 {
+        let mut free: Vec<(u64, u64)> = (0..1 + draw(2)).map(|_| (2 + draw(5), 3 + draw(6))).collect();
+        let classes: Vec<(u64, u64, u64, u64)> =
+            (0..1 + draw(3)).map(|_| (1 + draw(3), 5_000 + draw(20_000), 1 + draw(4), 1 + draw(4))).collect();
+        let mut text = String::new();
+        for (at, (cpus, mem)) in free.iter().enumerate() {
+            text += &format!("shape cpus={cpus} mem=~{mem}\nworkers 1 of {at} cpus={cpus} mem=~{mem}\n");
+        }
+        for (ready, weight, cpus, mem) in &classes {
+            text += &format!("class {ready}: {weight} cpus={cpus} mem={mem}\n");
+        }
+        let best = everything(&mut free, &classes);
+        let here = value(&read(&text).0);
+        assert!(here <= best && here * 100 >= best * 80, "{here} of {best}:\n{text}");
+        reached += here;
+        optimum += best;
+    }
+    assert!(reached * 1000 >= optimum * 985, "{reached} of {optimum}");
+}

@@ -1,0 +1,44 @@
+//! The planning thread: it plans what the deciding thread asks for, and puts the plan into the inbox.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+
+use hq_core::server::Input;
+use hq_sched::{Options, Snapshot};
+use tracing::error;
+
+use crate::inbox::{Event, Inbox, Room};
+
+/// The way to the planning thread, which ends when this is dropped.
+pub(crate) struct Planner(Sender<(u64, Box<Snapshot>)>);
+
+impl Planner {
+    /// A planner, and what its thread runs.
+    pub(crate) fn new(inbox: Arc<Inbox>) -> (Planner, impl FnOnce() + Send) {
+        let (sender, asked) = mpsc::channel::<(u64, Box<Snapshot>)>();
+        let run = move || {
+            for (number, snapshot) in asked {
+                // A plan that says nothing does no harm.
+                let planned =
+                    catch_unwind(AssertUnwindSafe(|| hq_sched::plan(&snapshot, &Options::default())));
+                let plan = planned.unwrap_or_else(|_| {
+                    error!(
+                        classes = snapshot.classes.len(),
+                        workers = snapshot.workers.len(),
+                        "planning broke"
+                    );
+                    hq_sched::Plan::default()
+                });
+                inbox.push(Event::Input(Input::Planned { number, plan: Box::new(plan) }), Room::none());
+            }
+        };
+        (Planner(sender), run)
+    }
+
+    /// Has this planned. At most one is under way: the machine asks for no more.
+    pub(crate) fn plan(&self, number: u64, snapshot: Box<Snapshot>) {
+        // Without the thread, the machine goes on when it has waited long enough.
+        let _ = self.0.send((number, snapshot));
+    }
+}
