@@ -58,10 +58,14 @@ fn work_without_workers_brings_an_allocation_that_vanishes_when_idle() {
 fn several_nodes_have_a_worker_each() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);
-    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 \
+    server.pipe("meeting");
+    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 --cpus 2 \
          -- -l select=2:ncpus=2:mpiprocs=2 -l place=scatter");
-    server.ok("submit --wait --nodes 2 -- sh -c 'wc -l <$HQ_NODE_FILE >count'");
-    assert_eq!(server.read("count").trim(), "2");
+    // Each task fills a worker, and both must run at once to end.
+    let meet = "test %{TASK_ID} = 1 && echo here >meeting || read word <meeting";
+    let task = format!("sh -c '{meet}; echo $PBS_JOBID >%{{TASK_ID}}'");
+    server.ok(&format!("submit --wait --array 1-2 --cpus 2 -- {task}"));
+    assert_eq!(server.read("1"), server.read("2"), "one allocation");
     reaches(&server, &["finished"]);
 }
 

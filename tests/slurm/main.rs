@@ -143,7 +143,9 @@ fn an_allocation_of_several_nodes_has_a_worker_on_each() {
     );
     // Each task fills a worker, and both must run at once to end.
     let meet = "test %{TASK_ID} = 1 && echo here >meeting || read word <meeting";
-    server.ok(&format!("submit --wait --array 1-2 --cpus 4 -- sh -c '{meet}; echo $SLURM_JOB_ID $ON >%{{TASK_ID}}'"));
+    server.ok(&format!(
+        "submit --wait --array 1-2 --cpus 4 -- sh -c '{meet}; echo $SLURM_JOB_ID $ON >%{{TASK_ID}}'"
+    ));
     let (one, other) = (server.read("1"), server.read("2"));
     let (one, other) = (one.trim().split_once(' ').expect("two"), other.trim().split_once(' ').expect("two"));
     assert_eq!(one.0, other.0, "one allocation");
