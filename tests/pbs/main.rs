@@ -6,7 +6,6 @@ mod place;
 #[allow(dead_code, reason = "shared with the tests of hq-batch")]
 mod stand_in;
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use place::Cluster;
@@ -83,15 +82,17 @@ fn what_pbs_refuses_is_an_error_at_once() {
 fn an_allocation_deleted_by_somebody_else_is_replaced() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);
-    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.pipe("never");
     server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s -- -q workq");
-    server.ok("submit --crash-limit 1 -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
-    assert_eq!(server.line_from(&started), "0");
+    server.ok("submit -- sh -c 'test $HQ_INSTANCE_ID != 0 || read word <>never'");
     reaches(&server, &["running"]);
     let id = allocations(&server)[0]["id"].as_str().expect("an id").to_owned();
     pbs.run("qdel", &[&id]);
-    assert_eq!(server.line_from(&started), "1");
-    fs::write(go, "go\n").expect("the task reads");
-    server.ok("job wait 1");
+    let begun = Instant::now();
+    while !server.ok("task list 1").contains("FINISHED") {
+        assert!(begun.elapsed() < PATIENCE, "{}{}", server.ok("task list 1"), server.ok("alloc info 1"));
+        std::thread::sleep(PAUSE);
+    }
+    assert_eq!(allocations(&server).len(), 2, "another allocation served it");
     assert_eq!(server.json("alloc list")[0]["state"], "active");
 }
