@@ -6,7 +6,6 @@ mod place;
 #[allow(dead_code, reason = "shared with the tests of hq-batch")]
 mod stand_in;
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use place::Cluster;
@@ -58,10 +57,14 @@ fn work_without_workers_brings_an_allocation_that_vanishes_when_idle() {
 fn several_nodes_have_a_worker_each() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);
-    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 \
+    server.pipe("meeting");
+    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 --cpus 2 \
          -- -l select=2:ncpus=2:mpiprocs=2 -l place=scatter");
-    server.ok("submit --wait --nodes 2 -- sh -c 'wc -l <$HQ_NODE_FILE >count'");
-    assert_eq!(server.read("count").trim(), "2");
+    // Each task fills a worker, and both must run at once to end.
+    let meet = "test %{TASK_ID} = 1 && echo here >meeting || read word <meeting";
+    let task = format!("sh -c '{meet}; echo $PBS_JOBID >%{{TASK_ID}}'");
+    server.ok(&format!("submit --wait --array 1-2 --cpus 2 -- {task}"));
+    assert_eq!(server.read("1"), server.read("2"), "one allocation");
     reaches(&server, &["finished"]);
 }
 
@@ -79,15 +82,17 @@ fn what_pbs_refuses_is_an_error_at_once() {
 fn an_allocation_deleted_by_somebody_else_is_replaced() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);
-    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.pipe("never");
     server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s -- -q workq");
-    server.ok("submit --crash-limit 1 -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
-    assert_eq!(server.line_from(&started), "0");
+    server.ok("submit -- sh -c 'test $HQ_INSTANCE_ID != 0 || read word <>never'");
     reaches(&server, &["running"]);
     let id = allocations(&server)[0]["id"].as_str().expect("an id").to_owned();
     pbs.run("qdel", &[&id]);
-    assert_eq!(server.line_from(&started), "1");
-    fs::write(go, "go\n").expect("the task reads");
-    server.ok("job wait 1");
+    let begun = Instant::now();
+    while !server.ok("task list 1").contains("FINISHED") {
+        assert!(begun.elapsed() < PATIENCE, "{}{}", server.ok("task list 1"), server.ok("alloc info 1"));
+        std::thread::sleep(PAUSE);
+    }
+    assert_eq!(allocations(&server).len(), 2, "another allocation served it");
     assert_eq!(server.json("alloc list")[0]["state"], "active");
 }

@@ -117,14 +117,15 @@ fn what_slurm_refuses_is_an_error_at_once() {
 fn an_allocation_cancelled_by_somebody_else_is_replaced() {
     let Some(slurm) = &*SHARED else { return };
     let server = server(slurm);
-    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.pipe("never");
     server.ok("alloc add slurm --name cancelled --time-limit 5m --idle-timeout 1s -- --partition=cpu");
-    server.ok("submit --crash-limit 1 -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
-    assert_eq!(server.line_from(&started), "0");
+    server.ok("submit -- sh -c 'test $HQ_INSTANCE_ID != 0 || { echo >started; read word <>never; }'");
+    until("the task runs", || server.path("started").exists().then_some(()).ok_or("it does not".into()));
     slurm.command("scancel", &["--name", "cancelled-1"]);
-    assert_eq!(server.line_from(&started), "1");
-    fs::write(go, "go\n").expect("the task reads");
-    server.ok("job wait 1");
+    until("the task ends in another allocation", || {
+        let tasks = server.ok("task list 1");
+        tasks.contains("FINISHED").then_some(()).ok_or(format!("{tasks}{}", server.ok("alloc info 1")))
+    });
     until("the first one is known to have ended", || {
         let seen = statuses(&server, 1);
         (seen.len() == 2 && seen[0] != "running").then_some(()).ok_or(format!("{seen:?}"))
