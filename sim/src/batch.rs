@@ -231,7 +231,14 @@ impl World {
         let after = batch.rng.between(1_000, wait);
         self.at(after, Event::Batch(BatchEvent::Start(id)));
         let Some(batch) = &self.batch else { return Ok(id) };
-        self.observers.allocations.submitted(batch, allocation, &self.nodes)?;
+        self.observers.allocations.submitted(batch, allocation, &self.nodes).map_err(|error| {
+            let known = self.server.as_ref().and_then(|s| s.state().alloc.queues.get(&allocation.queue));
+            format!(
+                "{error}; jobs: {:?}; the server knows: {:?}",
+                batch.jobs,
+                known.map(|queue| &queue.allocations)
+            )
+        })?;
         Ok(id)
     }
 
@@ -268,20 +275,25 @@ impl World {
     // A job is over when all its workers are.
     fn look_at_job(&mut self, id: u64) {
         let Some(batch) = &mut self.batch else { return };
-        let Some(job) = batch.jobs.get_mut(&id).filter(|job| job.state == BatchState::Running) else { return };
+        let Some(job) = batch.jobs.get_mut(&id).filter(|job| job.state == BatchState::Running) else {
+            return;
+        };
         if job.nodes.iter().any(|node| self.nodes[*node].worker.is_some()) {
             self.at(LOOK_US, Event::Batch(BatchEvent::Look(id)));
             return;
         }
         let in_order = job.nodes.iter().all(|node| self.nodes[*node].has_left);
-        job.state = if in_order { BatchState::Finished } else { BatchState::Failed("exit status 137".into()) };
+        job.state =
+            if in_order { BatchState::Finished } else { BatchState::Failed("exit status 137".into()) };
     }
 
     // Workers get a word of warning, sometimes.
     fn end_job(&mut self, id: u64, state: BatchState) -> Result<(), String> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         let warned = batch.rng.chance(500);
-        let Some(job) = batch.jobs.get_mut(&id).filter(|job| !BatchSystem::is_ended(job)) else { return Ok(()) };
+        let Some(job) = batch.jobs.get_mut(&id).filter(|job| !BatchSystem::is_ended(job)) else {
+            return Ok(());
+        };
         let grace = job.nodes.iter().any(|node| self.nodes[*node].worker.is_some()) && warned;
         let nodes = job.nodes.clone();
         if grace && state != BatchState::NodeFailed {

@@ -59,12 +59,16 @@ impl Allocations {
     pub fn check(&self, batch: &BatchSystem, state: &State) -> Result<(), String> {
         for (id, job) in &batch.jobs {
             let lives = matches!(job.state, BatchState::Queued | BatchState::Running);
-            let known = state.alloc.allocation(job.allocation).is_some_and(hq_core::alloc::Allocation::is_active);
+            let known =
+                state.alloc.allocation(job.allocation).is_some_and(hq_core::alloc::Allocation::is_active);
             // One whose workers have just left is over for the server a moment before it is.
             let is_leaving = job.state == BatchState::Running
                 && state.alloc.allocation(job.allocation).is_some_and(|one| one.last_left.is_some());
             if lives && !known && !is_leaving {
-                return Err(format!("batch job {id} of allocation {} lives and is forgotten", job.allocation));
+                return Err(format!(
+                    "batch job {id} of allocation {} lives and is forgotten",
+                    job.allocation
+                ));
             }
         }
         Ok(())
