@@ -89,7 +89,8 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, Trouble> {
     Ok(Worker { sender, receiver })
 }
 
-fn config(number: u32) -> Result<WorkerConfig, Trouble> {
+/// What a simulated worker says of itself.
+pub(crate) fn config(number: u32) -> Result<WorkerConfig, Trouble> {
     let cpus = resources::parse_pool("cpus", "8")?;
     Ok(WorkerConfig {
         resources: WorkerResources { pools: vec![cpus], ..WorkerResources::default() },

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cluster;
+mod graph;
 mod idle;
 mod journal;
 mod latency;
@@ -16,6 +17,7 @@ mod peers;
 mod row;
 mod spawn;
 mod startup;
+mod storm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +50,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 13] = [
+const ALL: [Benchmark; 18] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -58,9 +60,14 @@ const ALL: [Benchmark; 13] = [
     ("idle", "a server with 1 000 idle workers", idle::run),
     ("steady", "`submit --wait` 5 000 times from 8 clients", latency::steady),
     ("restart", "a killed server with a million finished tasks", journal::restart),
+    ("storm", "a killed server with 1 000 workers and 8 000 running tasks", storm::run),
     ("journal-size", "bytes of the journal for a program", journal::size),
     ("journal-cost", "the null array with a journal against none", journal::cost),
     ("group-commit", "submits from 16 clients against the syncs of the disk", journal::group_commit),
+    ("chain", "1 000 dependent programs against as many spawns one after the other", graph::chain),
+    ("layers", "10 000 tasks of the null executor, each waiting for three", graph::layers),
+    ("arrays", "a million tasks after a million others, element by element", graph::arrays),
+    ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -4,7 +4,7 @@ use crate::cluster::Bench;
 use crate::measure::{median_of, memory_mb};
 use crate::row::{Row, Trouble};
 
-const NULL: [&str; 4] = ["--executor", "null", "--cpus", "2"];
+pub(crate) const NULL: [&str; 4] = ["--executor", "null", "--cpus", "2"];
 const PLAIN: [&str; 2] =
     ["--disable-client-authentication-and-encryption", "--disable-worker-authentication-and-encryption"];
 /// Rounds of what is measured in turns.

@@ -8,7 +8,7 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, Retry};
+use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
 use hq_model::{
     Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskSpec,
 };
@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 /// The next wish of a client.
-pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
+pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
     let any = |rng: &mut Rng| {
         let job = jobs.get(rng.between(0, jobs.len().max(1) as u64 - 1) as usize).copied();
         Selector::Ids(IdSet::single(TaskId(job.unwrap_or(JobId(1)).0)))
@@ -39,7 +39,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);
-            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails }))
+            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails }), speculates)
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
@@ -50,7 +50,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId]) -> ClientRequest {
                 Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),
                 _ => Target::Open(JobId(1)),
             };
-            submit(rng, jobs, target)
+            submit(rng, jobs, target, speculates)
         }
         13 => ClientRequest::CloseJobs { jobs: Selector::All },
         14 => ClientRequest::Cancel { jobs: any(rng), tasks: None, reason: Some("sim".into()) },
@@ -99,7 +99,7 @@ fn dependencies(rng: &mut Rng, jobs: &[JobId], target: &Target, count: u32) -> A
     Arc::new(found)
 }
 
-fn submit(rng: &mut Rng, jobs: &[JobId], target: Target) -> ClientRequest {
+fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> ClientRequest {
     let mut resources = Vec::new();
     let cpus = ["1", "1", "1", "2", "0.5", "all"][rng.between(0, 5) as usize];
     if let Ok(amount) = parse_amount("cpus", cpus) {
@@ -111,7 +111,7 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target) -> ClientRequest {
         resources.push(ResourceRequest { name: "mem".into(), amount });
     }
     let request = Request { resources, ..Request::default() };
-    let spec = TaskSpec {
+    let mut spec = TaskSpec {
         args: vec![b"work".to_vec()],
         requests: vec![request],
         priority: rng.between(0, 4) as i32 - 2,
@@ -138,8 +138,13 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target) -> ClientRequest {
     } else {
         TaskIds::Next(count)
     };
+    let key = rng.draw();
+    // Takes nothing from the chances: runs without it stay what they were.
+    if speculates && key.is_multiple_of(2) {
+        spec.speculate = SpeculateFactor::from_thousandths(1000 + (key % 3000) as u32);
+    }
     ClientRequest::Submit {
-        key: u128::from(rng.draw()),
+        key: u128::from(key),
         submit: Box::new(Submit {
             target,
             ids,

@@ -37,6 +37,10 @@ pub struct Faults {
     pub failing_per_mille: u64,
     /// Tasks that ignore SIGTERM, in per mille.
     pub stubborn_per_mille: u64,
+    /// How long tasks run, µs: from, to. Else anything up to half a minute.
+    pub runs_us: Option<(u64, u64)>,
+    /// Tasks that take long are started a second time: in each third seed.
+    pub speculates: bool,
 }
 
 impl Faults {
@@ -71,6 +75,8 @@ impl Faults {
             disk_max: [50, 5_000, 300_000][rng.between(0, 2) as usize],
             failing_per_mille: [0, 50, 500][rng.between(0, 2) as usize],
             stubborn_per_mille: [0, 100][rng.between(0, 1) as usize],
+            runs_us: None,
+            speculates: false,
         }
     }
 }

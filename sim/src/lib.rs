@@ -7,6 +7,8 @@
 pub mod batch;
 pub mod canary;
 pub mod clients;
+mod commits;
+pub mod experiment;
 pub mod faults;
 pub mod journal;
 pub mod network;

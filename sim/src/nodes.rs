@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::worker::{Effect, Worker};
-use hq_model::worker::{Manager, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{AllocationRef, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::rng::Rng;
@@ -24,8 +24,8 @@ pub struct Node {
     pub processes: BTreeMap<TaskRef, Process>,
     /// A wakeup is under way for this time.
     pub wakeup: Option<Timestamp>,
-    /// A new worker is started when this one ends.
-    pub restarts: bool,
+    /// Every worker here has so many CPUs and stays; else it is drawn.
+    pub cpus: Option<u32>,
     /// The allocation it belongs to, with its id in the batch system and its wall time.
     pub origin: Option<(AllocationRef, String, Duration)>,
     /// Its worker left in order.
@@ -51,10 +51,15 @@ impl Node {
             frozen_until: Timestamp(0),
             processes: BTreeMap::new(),
             wakeup: None,
-            restarts: true,
+            cpus: None,
             origin: None,
             has_left: false,
         }
+    }
+
+    /// A node whose workers all have so many CPUs, and stay.
+    pub fn with_cpus(cpus: u32) -> Node {
+        Node { cpus: Some(cpus), ..Node::new() }
     }
 
     /// Starts a worker process.
@@ -69,6 +74,12 @@ impl Node {
             config.allocation = Some((Manager::Slurm, id.clone()));
             config.time_limit = Some(*limit);
             config.idle_timeout = Some(Duration::from_secs(rng.between(1, 60)));
+        }
+        if let Some(cpus) = self.cpus {
+            let pools = hq_model::resources::parse_pool("cpus", &cpus.to_string()).into_iter().collect();
+            config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
+            (config.idle_timeout, config.time_limit) = (None, None);
+            (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
         }
         self.worker = Some(Worker::new(config, now));
     }
@@ -125,11 +136,7 @@ fn config(rng: &mut Rng) -> WorkerConfig {
         reconnect_timeout: seconds(600),
         allocation: None,
         origin: None,
-        executor: if rng.chance(100) {
-            hq_model::worker::Executor::Null
-        } else {
-            hq_model::worker::Executor::Process
-        },
+        executor: if rng.chance(100) { Executor::Null } else { Executor::Process },
         pid: 1,
     }
 }

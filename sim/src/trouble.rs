@@ -1,8 +1,9 @@
 //! What goes wrong in a run, and how everything is made whole at its end.
 
 use hq_core::client_messages::ClientRequest;
+use hq_core::record::FailureKind;
 use hq_core::server::{ConnectionId, Input as ServerInput, Server};
-use hq_core::worker::Input as WorkerInput;
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome};
 use hq_model::Timestamp;
 use hq_model::selector::Selector;
 
@@ -16,12 +17,7 @@ impl World {
             Fault::ServerKill => self.kill_server(),
             Fault::WorkerKill => {
                 let node = self.any_node();
-                if let Some(connection) = self.nodes[node].connection {
-                    self.at(500, Event::PeerGone { connection });
-                }
-                self.nodes[node].die();
-                let after = self.rng.between(1_000_000, 60_000_000);
-                self.at(after, Event::StartWorker { node });
+                self.kill_worker(node);
             }
             Fault::Freeze => {
                 let node = self.any_node();
@@ -52,6 +48,28 @@ impl World {
             Fault::DiskFull => {
                 self.disk_full_until = Timestamp(self.now.0 + self.rng.between(100_000, 30_000_000));
             }
+            Fault::KillTask => {
+                let busy = (0..self.nodes.len()).filter(|node| !self.nodes[*node].processes.is_empty());
+                let busy: Vec<usize> = busy.collect();
+                let node = busy[self.rng.between(0, busy.len() as u64 - 1) as usize];
+                if let Some((task, process)) = self.nodes[node].processes.first_key_value() {
+                    let (task, number, life) = (*task, process.number, self.nodes[node].life);
+                    let outcome = TaskOutcome::Failed(FailureKind::Signal(9), "killed".into());
+                    self.at(0, Event::ProcessEnds { node, life, task, number, outcome });
+                }
+            }
+            Fault::KillBusyWorker => {
+                // With as many as it can run, and nothing said that the server has not on disk.
+                let busy = self.nodes.iter().position(|node| {
+                    let worker = node.worker.as_ref().filter(|worker| worker.has_said_all());
+                    worker.is_some_and(|_| node.cpus == Some(node.processes.len() as u32))
+                });
+                let Some(node) = busy else {
+                    self.at(10_000, Event::Fault(fault));
+                    return Ok(());
+                };
+                self.kill_worker(node);
+            }
             Fault::StopWorker => {
                 let node = self.any_node();
                 if self.nodes[node].worker.is_some() {
@@ -75,6 +93,15 @@ impl World {
             self.server_step(ServerInput::JournalWorks)?;
         }
         Ok(false)
+    }
+
+    fn kill_worker(&mut self, node: usize) {
+        if let Some(connection) = self.nodes[node].connection {
+            self.at(500, Event::PeerGone { connection });
+        }
+        self.nodes[node].die();
+        let after = self.rng.between(1_000_000, 60_000_000);
+        self.at(after, Event::StartWorker { node });
     }
 
     fn any_node(&mut self) -> usize {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::record::FailureKind;
-use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput, Server, ServerOptions};
+use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
 use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as TaskOutcome};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
@@ -37,6 +37,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Tasks started.
     pub starts: usize,
+    /// Tasks started a second time beside the first.
+    pub speculated: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
     pub fingerprint: u64,
 }
@@ -97,6 +99,8 @@ pub(crate) enum Fault {
     Mute,
     StopWorker,
     DiskFull,
+    KillTask,
+    KillBusyWorker,
 }
 
 pub(crate) struct World {
@@ -121,6 +125,8 @@ pub(crate) struct World {
     pub(crate) processes: u64,
     pub(crate) healed: bool,
     pub(crate) steps: u64,
+    /// The server's own bookkeeping is recounted in one of so many steps.
+    pub(crate) checked_one_in: u64,
     pub(crate) fingerprint: u64,
     pub(crate) story: Vec<String>,
 }
@@ -135,15 +141,10 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
         Ok(()) => Ok(Outcome {
             steps: world.steps,
             starts: world.observers.attempts.count(),
+            speculated: world.observers.once.speculated,
             fingerprint: world.fingerprint,
         }),
-        Err(what) => Err(Failure {
-            seed: options.seed,
-            at_us: world.now.0 - START.0,
-            step: world.steps,
-            what,
-            story: world.story,
-        }),
+        Err(what) => Err(world.failure(what)),
     }
 }
 
@@ -151,38 +152,16 @@ impl World {
     fn new(options: Options) -> World {
         let mut rng = Rng::new(options.seed);
         let mut faults = Faults::draw(&mut rng);
+        faults.speculates = options.seed % 3 == 2;
         if matches!(options.canary, Some(Canary::RunsBeforeWrite | Canary::AnswersBeforeSync)) {
             faults.hurry_commits();
         }
         let nodes = rng.between(1, 5);
         let clients = rng.between(1, 4);
-        let mut world = World {
-            options,
-            now: START,
-            events: BinaryHeap::new(),
-            bodies: BTreeMap::new(),
-            sequence: 0,
-            server: None,
-            server_life: 0,
-            server_tick: None,
-            journal: Journal::default(),
-            journal_busy: false,
-            disk_full_until: Timestamp(0),
-            network: Network::new(faults.delay_max),
-            nodes: (0..nodes).map(|_| Node::new()).collect(),
-            clients: (0..clients)
-                .map(|_| Client { wishes: rng.between(2, 12), ..Client::default() })
-                .collect(),
-            faults,
-            batch: BatchSystem::draw(options.seed),
-            observers: Observers::default(),
-            processes: 0,
-            healed: false,
-            steps: 0,
-            fingerprint: options.seed,
-            story: Vec::new(),
-            rng,
-        };
+        let nodes = (0..nodes).map(|_| Node::new()).collect();
+        let clients =
+            (0..clients).map(|_| Client { wishes: rng.between(2, 12), ..Client::default() }).collect();
+        let mut world = World::bare(options, rng, faults, nodes, clients);
         world.at(0, Event::StartServer);
         for node in 0..world.nodes.len() {
             let after = world.rng.between(0, 20_000_000);
@@ -208,22 +187,64 @@ impl World {
             }
         }
         world.at(TROUBLE_US, Event::Heal);
+        world.batch = BatchSystem::draw(options.seed);
         world.begin_batch();
         world
+    }
+
+    // Nodes and clients, and nothing that happens to them.
+    pub(crate) fn bare(
+        options: Options,
+        rng: Rng,
+        faults: Faults,
+        nodes: Vec<Node>,
+        clients: Vec<Client>,
+    ) -> World {
+        World {
+            options,
+            now: START,
+            events: BinaryHeap::new(),
+            bodies: BTreeMap::new(),
+            sequence: 0,
+            server: None,
+            server_life: 0,
+            server_tick: None,
+            journal: Journal::default(),
+            journal_busy: false,
+            disk_full_until: Timestamp(0),
+            network: Network::new(faults.delay_max),
+            nodes,
+            clients,
+            faults,
+            batch: None,
+            observers: Observers::default(),
+            processes: 0,
+            healed: false,
+            steps: 0,
+            checked_one_in: 1,
+            fingerprint: options.seed,
+            story: Vec::new(),
+            rng,
+        }
     }
 
     pub(crate) fn at(&mut self, after_us: u64, event: Event) {
         self.at_time(Timestamp(self.now.0 + after_us), event);
     }
 
-    fn at_time(&mut self, at: Timestamp, event: Event) {
+    pub(crate) fn at_time(&mut self, at: Timestamp, event: Event) {
         self.sequence += 1;
         let key = self.sequence as usize;
         self.bodies.insert(key, event);
         self.events.push(Reverse((at.max(self.now), self.sequence, key)));
     }
 
-    fn play(&mut self) -> Result<(), String> {
+    pub(crate) fn failure(self, what: String) -> Failure {
+        let at_us = self.now.0 - START.0;
+        Failure { seed: self.options.seed, at_us, step: self.steps, what, story: self.story }
+    }
+
+    pub(crate) fn play(&mut self) -> Result<(), String> {
         while let Some(Reverse((at, _, key))) = self.events.pop() {
             let Some(event) = self.bodies.remove(&key) else { continue };
             self.now = at;
@@ -330,11 +351,12 @@ impl World {
         }
         self.observers.acknowledged.check(server.state())?;
         self.observers.ends.check(server.state())?;
+        self.observers.once.restarted(server.state());
         let mut effects = Vec::new();
         server.start(self.now, "sim123".into(), &mut effects);
         server.settle(self.now, &mut effects);
         server.check()?;
-        self.observers.persisted(&effects);
+        self.observers.persisted(&effects)?;
         self.server = Some(server);
         self.server_life += 1;
         self.server_tick = None;
@@ -349,8 +371,10 @@ impl World {
         let mut effects = Vec::new();
         server.handle(self.now, input, &mut effects);
         server.settle(self.now, &mut effects);
-        server.check()?;
-        self.observers.persisted(&effects);
+        if self.steps.is_multiple_of(self.checked_one_in) {
+            server.check()?;
+        }
+        self.observers.persisted(&effects)?;
         self.journal.take(effects);
         if self.options.canary == Some(Canary::LosesRecords) && self.rng.chance(20) {
             self.journal.lose_last();
@@ -362,7 +386,7 @@ impl World {
         Ok(())
     }
 
-    fn after_server_step(&mut self) {
+    pub(crate) fn after_server_step(&mut self) {
         self.release();
         if !self.journal_busy && self.journal.is_behind() {
             self.journal_busy = true;
@@ -382,84 +406,6 @@ impl World {
             self.server_tick = Some(at);
             self.at_time(at, Event::ServerTick { life: self.server_life, at });
         }
-    }
-
-    fn journal_writes(&mut self, life: u64) -> Result<(), String> {
-        if life == self.server_life && self.server.is_some() {
-            if self.disk_is_full(life)? {
-                return Ok(());
-            }
-            self.journal.write();
-            self.release();
-            let after = self.rng.between(5, self.faults.disk_max.max(5));
-            self.at(after, Event::Sync { life });
-        }
-        Ok(())
-    }
-
-    fn journal_syncs(&mut self, life: u64) -> Result<(), String> {
-        if life != self.server_life || self.server.is_none() {
-            return Ok(());
-        }
-        self.journal.sync();
-        self.release();
-        self.journal_busy = false;
-        if let (false, Some(server)) = (self.journal.is_behind(), &self.server) {
-            self.observers.ends.check(server.state())?;
-        }
-        self.after_server_step();
-        Ok(())
-    }
-
-    fn release(&mut self) {
-        let early_answers = self.options.canary == Some(Canary::AnswersBeforeSync);
-        let early_runs = self.options.canary == Some(Canary::RunsBeforeWrite);
-        while let Some(effect) = self.journal.release(early_runs, early_answers) {
-            match effect {
-                ServerEffect::Answer { connection, request, body, .. } => {
-                    let connection = connection.0;
-                    if let Some(at) = self.network.arrival(connection, false, self.now, &mut self.rng) {
-                        self.at_time(at, Event::ToClient { connection, request, body });
-                    }
-                }
-                ServerEffect::ToWorker { connection, message, .. } => {
-                    let connection = connection.0;
-                    let life = self.network.get(connection).map(|c| c.peer).map(|node| self.nodes[node].life);
-                    if let (Some(life), Some(at)) =
-                        (life, self.network.arrival(connection, false, self.now, &mut self.rng))
-                    {
-                        self.at_time(at, Event::ToWorker { connection, life, message });
-                    }
-                }
-                ServerEffect::Batch { order, .. } => self.order(order),
-                ServerEffect::Close { connection } => self.close_from_server(connection.0),
-                ServerEffect::Persist { .. }
-                | ServerEffect::WorkerJoined { .. }
-                | ServerEffect::Journal { .. }
-                | ServerEffect::Exit => {}
-            }
-        }
-    }
-
-    fn close_from_server(&mut self, id: u64) {
-        let Some(at) = self.network.arrival(id, false, self.now, &mut self.rng) else { return };
-        if let Some(connection) = self.network.get(id) {
-            let node = connection.peer;
-            if connection.is_worker && self.nodes[node].connection == Some(id) {
-                let life = self.nodes[node].life;
-                self.at_time(at, Event::WorkerLostServer { node, life });
-            }
-        }
-        self.network.close(id);
-    }
-
-    fn server_sees_loss(&mut self, id: u64) -> Result<(), String> {
-        let Some(connection) = self.network.close(id) else { return Ok(()) };
-        let gone = ConnectionId(id);
-        self.server_step(match connection.is_worker {
-            true => ServerInput::WorkerGone { connection: gone },
-            false => ServerInput::ClientGone { connection: gone },
-        })
     }
 
     // --- workers ---
@@ -579,8 +525,11 @@ impl World {
         } else {
             TaskOutcome::Finished
         };
-        let longest = [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize];
-        let after = self.rng.between(100, longest);
+        let (shortest, longest) = match self.faults.runs_us {
+            Some(range) => range,
+            None => (100, [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize]),
+        };
+        let after = self.rng.between(shortest, longest);
         let life = self.nodes[node].life;
         self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
     }
@@ -638,7 +587,7 @@ impl World {
                 return;
             }
             self.clients[client].wishes -= 1;
-            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs);
+            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs, self.faults.speculates);
             if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
                 // Asked for is enough: the answer may be lost.
                 ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));

@@ -16,6 +16,8 @@ pub(crate) struct Cluster {
     workers: Vec<Child>,
     server: Child,
     root: TempDir,
+    // How both are started.
+    lines: [&'static str; 2],
 }
 
 /// A submit that may have been acknowledged.
@@ -59,14 +61,19 @@ impl Submit {
 
 impl Cluster {
     pub(crate) fn start() -> Cluster {
+        Cluster::start_with(SERVER, WORKER)
+    }
+
+    /// With these lines for the server and its workers.
+    pub(crate) fn start_with(server_line: &'static str, worker_line: &'static str) -> Cluster {
         let root = tempfile::Builder::new().prefix("hq-chaos-").tempdir().expect("a directory");
         let script = "echo \"$HQ_TASK_ID $HQ_INSTANCE_ID\" >> \"$1\"\n";
         fs::write(root.path().join("task.sh"), script).expect("a file");
-        let server = spawn(&root, SERVER, "server.log");
-        let mut cluster = Cluster { workers: Vec::new(), server, root };
+        let server = spawn(&root, server_line, "server.log");
+        let mut cluster = Cluster { workers: Vec::new(), server, root, lines: [server_line, worker_line] };
         cluster.ok(&["server", "wait", "--timeout", "60s"]);
         for _ in 0..2 {
-            cluster.workers.push(spawn(&cluster.root, WORKER, "worker.log"));
+            cluster.workers.push(spawn(&cluster.root, worker_line, "worker.log"));
         }
         cluster.ok(&["worker", "wait", "2"]);
         cluster
@@ -86,6 +93,28 @@ impl Cluster {
         Submit { child: Some(command.spawn().expect("hq can be run")), job: None }
     }
 
+    /// A command of the program in the cluster's directory.
+    pub(crate) fn command(&self) -> Command {
+        command(&self.root)
+    }
+
+    /// Where clients write what they have to say.
+    pub(crate) fn client_log(&self) -> File {
+        log(&self.root, "client.log")
+    }
+
+    /// Process id of the server.
+    pub(crate) fn server_pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// Size of the journal.
+    pub(crate) fn journal_mb(&self) -> f64 {
+        let files = fs::read_dir(self.root.path().join("server/journal")).into_iter().flatten().flatten();
+        // A compaction may remove one meanwhile.
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len() as f64 / 1e6).sum()
+    }
+
     /// Begins some command.
     pub(crate) fn hq(&self, args: &[&str]) -> Running {
         let mut command = command(&self.root);
@@ -103,14 +132,14 @@ impl Cluster {
     /// Kills the server and starts it again.
     pub(crate) fn kill_server(&mut self) {
         end(&mut self.server);
-        self.server = spawn(&self.root, SERVER, "server.log");
+        self.server = spawn(&self.root, self.lines[0], "server.log");
         self.ok(&["server", "wait", "--timeout", "60s"]);
     }
 
     /// Kills a worker and starts another one.
     pub(crate) fn kill_worker(&mut self, index: usize) {
         end(&mut self.workers[index]);
-        self.workers[index] = spawn(&self.root, WORKER, "worker.log");
+        self.workers[index] = spawn(&self.root, self.lines[1], "worker.log");
     }
 
     /// Has a worker stand still until the server has given it up.

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stderr)]
 
 mod cluster;
+mod soak;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

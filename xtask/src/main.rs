@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|bench|gen|tidy|docs`.
+//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|soak|bench|gen|tidy|docs`.
 //!
 //! Everything a person or a machine does to this repository beyond `cargo build` is here, so that it
 //! runs the same way everywhere and needs no further tool.
@@ -65,6 +65,15 @@ enum Chore {
         #[arg(long)]
         seed: Option<String>,
     },
+    /// Run two million null tasks with faults, and watch the server's memory
+    Soak {
+        /// For so long
+        #[arg(long, default_value_t = 60)]
+        minutes: u32,
+        /// What chance is made of: any text; by default the commit
+        #[arg(long)]
+        seed: Option<String>,
+    },
     /// Measure speed and memory against peers and the limits of this machine
     Bench {
         /// Arguments of the benchmarks: names, `--json FILE`, `--list`
@@ -99,6 +108,7 @@ fn main() -> ExitCode {
         Chore::Sim { arguments } => sim::run(&place, &arguments),
         Chore::Bench { arguments } => bench::run(&place, &arguments),
         Chore::Chaos { rounds, seed } => chaos::run(&place, rounds, seed),
+        Chore::Soak { minutes, seed } => chaos::soak(&place, minutes, seed),
         Chore::Gen { check } => generated::run(&place, check),
         Chore::Tidy => tidy::run(&place),
         Chore::Docs(options) => docs::run(&place, &options),

@@ -23,9 +23,14 @@ struct Need {
     left_out: &'static str,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
-    Need { package: "python3", brings: "python3", left_out: "the example `bowtie2`" },
+    Need {
+        package: "python3",
+        brings: "python3",
+        left_out: "the example `bowtie2` and the tests against batch systems",
+    },
+    Need { package: "slurm-wlm", brings: "slurmctld", left_out: "the tests against Slurm" },
     Need { package: "bowtie2", brings: "bowtie2", left_out: "the example `bowtie2`" },
     Need {
         package: "bowtie2-examples",

@@ -18,8 +18,7 @@ pub(crate) fn prepare(
     description: &Description,
     request: &AllocationRequest,
 ) -> Result<Submission, BatchError> {
-    let path =
-        |file: &str| script::plain_path(&request.directory.join(file)).unwrap_or_else(|| file.to_owned());
+    let path = |file: &str| script::output_path(&request.directory, file);
     let values = [
         ("name", script::job_name(&request.name)),
         ("nodes", request.workers.to_string()),
@@ -38,8 +37,8 @@ pub(crate) fn prepare(
         Some(line) => Ok(Some(line.clone())),
         None => Err(BatchError::NotDescribed { manager: description.name.clone(), what, key }),
     };
-    let hold = optional(request.hold, &description.header.hold, "hold a job", "hold")?;
-    let after = optional(request.after.is_some(), &description.header.after, "chain a job", "after")?;
+    let hold = optional(request.hold, &description.header.hold, "hold a job", "header.hold")?;
+    let after = optional(request.after.is_some(), &description.header.after, "chain a job", "header.after")?;
     let mut header: Vec<Vec<u8>> = description
         .header
         .lines

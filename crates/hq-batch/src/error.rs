@@ -97,7 +97,7 @@ pub enum BatchError {
         reason: String,
     },
     /// A chained or held allocation was asked of a manager whose description does not say how.
-    #[error("the description of the batch system `{manager}` does not say how to {what} (`header.{key}`)")]
+    #[error("the description of the batch system `{manager}` does not say how to {what} (`{key}`)")]
     NotDescribed {
         /// The manager's name.
         manager: String,

@@ -98,6 +98,8 @@ impl Manager {
     pub fn submit(&self, request: &AllocationRequest) -> Result<String, BatchError> {
         let submission = self.prepare(request)?;
         make_private(&request.directory)?;
+        // What an earlier try left would be taken for the answer of this one.
+        let _ = fs::remove_file(request.directory.join(JOB_ID));
         let path = request.directory.join(SCRIPT);
         write(&path, &submission.script)?;
         let mut args = submission.args;

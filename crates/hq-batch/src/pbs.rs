@@ -37,8 +37,7 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
     }
     option(format!("-N {}", script::job_name(&request.name)));
     for (name, file) in [("-o", "stdout"), ("-e", "stderr")] {
-        // A name alone is taken from where `qsub` runs: a comma or colon in a path would mean something.
-        let path = script::plain_path(&request.directory.join(file)).unwrap_or_else(|| file.to_owned());
+        let path = script::output_path(&request.directory, file);
         option(format!("{name} {path}"));
     }
     if !has("walltime") {

@@ -47,21 +47,30 @@ pub(crate) fn script(header: &[Vec<u8>], request: &AllocationRequest, launch: &L
         out.push(b'\n');
     }
     out.push(b'\n');
+    // Managers give a meaning to some characters in paths: then the script finds its files itself.
+    if plain_path(&request.directory).is_none() {
+        for (redirection, file) in [(b"exec >".as_slice(), "stdout"), (b"exec 2>", "stderr")] {
+            out.extend_from_slice(redirection);
+            quote::shell(request.directory.join(file).as_os_str(), &mut out);
+            out.push(b'\n');
+        }
+    }
     // The exit status is left where the server finds it: not every manager remembers it. The shell outlives the
     // signals that end the worker, to do so.
     out.extend_from_slice(b"trap : TERM INT\nleft=");
     quote::shell(exit_file(&request.directory).as_os_str(), &mut out);
     out.extend_from_slice(b"\nrm -f \"$left\"\n");
+    // PBS hands the script to the shell as its standard input, which nothing else may read.
     match launch {
         Launch::Here => {
             out.extend_from_slice(b"(\n");
             out.extend_from_slice(&on_node(request));
-            out.extend_from_slice(b")\n");
+            out.extend_from_slice(b") </dev/null\n");
         }
         Launch::Prefix(prefix) => {
             out.extend_from_slice(b"on_node=");
             quote::shell(OsStr::from_bytes(&on_node(request)), &mut out);
-            out.extend_from_slice(format!("\n{prefix} bash -c \"$on_node\"\n").as_bytes());
+            out.extend_from_slice(format!("\n{prefix} bash -c \"$on_node\" </dev/null\n").as_bytes());
         }
         Launch::Pbsdsh => {
             out.extend_from_slice(b"on_node=");
@@ -74,8 +83,10 @@ pub(crate) fn script(header: &[Vec<u8>], request: &AllocationRequest, launch: &L
 }
 
 /// Starts once on every node of `$PBS_NODEFILE`, which names a node as often as it has MPI processes, and waits for
-/// all, also when signals cut a wait short.
+/// all, also when signals cut a wait short. A login shell's path may lack PBS.
 const PBSDSH: &str = r#"
+pbsdsh=$(command -v pbsdsh) ||
+    pbsdsh=$(. "${PBS_CONF_FILE:-/etc/pbs.conf}" 2>/dev/null; echo "${PBS_EXEC:-/opt/pbs}/bin/pbsdsh")
 nodes=()
 while read -r node; do
     case " ${seen-} " in *" $node "*) nodes+=("") ;; *) nodes+=("$node"); seen="${seen-} $node" ;; esac
@@ -83,7 +94,7 @@ done <"$PBS_NODEFILE"
 started=()
 for index in "${!nodes[@]}"; do
     [ -n "${nodes[index]}" ] || continue
-    pbsdsh -n "$index" -- bash -l -c "$on_node" &
+    "$pbsdsh" -n "$index" -- bash -l -c "$on_node" &
     started+=($!)
 done
 worst=0
@@ -105,7 +116,7 @@ fn on_node(request: &AllocationRequest) -> Vec<u8> {
     // A signal for the whole job reaches the worker by itself; this shell stays until it has ended.
     line(b"trap : TERM INT");
     if let Some(stop) = &request.stop_command {
-        line(b"stop() {\nstatus=$?\ntrap - EXIT");
+        line(b"stop() {\nstatus=$?\ntrap - EXIT\nset +e");
         line(stop.as_bytes());
         line(b"exit \"$status\"\n}\ntrap stop EXIT");
     }
@@ -115,8 +126,6 @@ fn on_node(request: &AllocationRequest) -> Vec<u8> {
         worker.push(b' ');
     }
     quote::shell_words(request.worker_args.iter().map(OsString::as_os_str), &mut worker);
-    // The script may itself be what standard input holds.
-    worker.extend_from_slice(b" </dev/null");
     match &request.start_command {
         Some(start) => {
             line(b"{");
@@ -173,8 +182,14 @@ pub(crate) fn user_header(
     }
 }
 
-/// The value of a path for an option, if it is made of bytes that no manager gives a meaning to.
-pub(crate) fn plain_path(path: &Path) -> Option<String> {
+/// Where the manager shall write one of the job's outputs. Nowhere, if the path cannot be told to it; the script then
+/// writes it.
+pub(crate) fn output_path(directory: &Path, file: &str) -> String {
+    plain_path(&directory.join(file)).unwrap_or_else(|| "/dev/null".to_owned())
+}
+
+/// A path as text, if it is made of characters that no manager gives a meaning to.
+fn plain_path(path: &Path) -> Option<String> {
     let text = path.to_str()?;
     text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@=".contains(c)).then(|| text.to_owned())
 }

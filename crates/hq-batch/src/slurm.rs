@@ -26,8 +26,7 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
     option(format!("--nodes={}", request.workers));
     option(format!("--job-name={}", script::job_name(&request.name)));
     for (name, file) in [("output", "stdout"), ("error", "stderr")] {
-        // Slurm replaces `%` and drops backslashes in paths. A name alone is taken from where `sbatch` runs.
-        let path = script::plain_path(&request.directory.join(file)).unwrap_or_else(|| file.to_owned());
+        let path = script::output_path(&request.directory, file);
         option(format!("--{name}={path}"));
     }
     option(format!("--time={}", script::clock(request.time_limit)));
@@ -65,12 +64,14 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
     let mut reports = BTreeMap::new();
     for (cluster, ids) in by_cluster(ids) {
         let numbers: Vec<&str> = ids.iter().map(|id| output::split_cluster(id).0).collect();
-        let mut args =
-            script::words(&["--noheader", "--states=all", "--format=%i|%T|%r", "--jobs", &numbers.join(",")]);
-        args.extend(clusters(cluster));
-        let answer = runner.run(OsStr::new("squeue"), &args, None)?;
-        let mut known =
-            if is_unknown(&answer) { BTreeMap::new() } else { output::squeue(&answer.demand()?)? };
+        let mut answer = queue(runner, &["--jobs", &numbers.join(",")], cluster)?;
+        let mut is_none_known = is_unknown(&answer);
+        if is_none_known && numbers.len() > 1 {
+            // One bad id may spoil the answer for the others; the user's jobs are all of them.
+            answer = queue(runner, &[&user()], cluster)?;
+            is_none_known = false;
+        }
+        let mut known = if is_none_known { BTreeMap::new() } else { output::squeue(&answer.demand()?)? };
         let forgotten: Vec<&str> =
             numbers.iter().copied().filter(|number| !known.contains_key(*number)).collect();
         if !forgotten.is_empty() {
@@ -83,6 +84,17 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
         }
     }
     Ok(reports)
+}
+
+fn queue(runner: &Runner, which: &[&str], cluster: Option<&str>) -> Result<Output, BatchError> {
+    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r"]);
+    args.extend(script::words(which));
+    args.extend(clusters(cluster));
+    runner.run(OsStr::new("squeue"), &args, None)
+}
+
+fn user() -> String {
+    format!("--user={}", rustix::process::geteuid().as_raw())
 }
 
 /// What the accounting says. Many sites have none; then ended jobs stay unknown.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_model::dependency::After;
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
@@ -452,6 +453,8 @@ pub struct TaskInfo {
     pub usage: Option<Usage>,
     /// Why it failed, was canceled or aborted.
     pub error: Option<String>,
+    /// What it was to wait for, whether that has ended or not.
+    pub dependencies: Vec<After>,
 }
 
 /// Why a task does not run.

@@ -103,3 +103,9 @@ pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
 pub const DEPENDENCIES_MAX: usize = 1000;
 /// Tasks named in an error or an explanation; the others are counted.
 pub const NAMED_TASKS_MAX: usize = 10;
+/// Finished siblings from which on a task may be told to take long, and be started a second time.
+pub const SPECULATE_SIBLINGS_MIN: u64 = 5;
+/// A task that runs for less than this is never started a second time.
+pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
+/// The tasks of a submit are looked through for those that take long at most this often.
+pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -93,6 +93,26 @@ pub enum Record {
         /// Why.
         cause: RestartCause,
     },
+    /// A second attempt of a running task was handed to another worker; the first one goes on.
+    Speculated {
+        /// The other worker.
+        worker: WorkerId,
+        /// The job.
+        job: JobId,
+        /// The task.
+        task: TaskId,
+        /// Instance of the second attempt: above all before.
+        instance: Instance,
+    },
+    /// One of two attempts of a task ended without a result; the task goes on as the other one.
+    AttemptDropped {
+        /// The job.
+        job: JobId,
+        /// The task.
+        task: TaskId,
+        /// Instance of the attempt that ended.
+        instance: Instance,
+    },
     /// Tasks ended with success on one worker.
     Finished {
         /// The worker.
@@ -217,6 +237,17 @@ pub struct JobProgress {
     pub usage: Usage,
     /// Workers that ended tasks of it, ascending.
     pub workers: Vec<WorkerId>,
+    /// Second attempts, ascending by task.
+    pub seconds: Vec<(TaskId, SecondAttempt)>,
+}
+
+/// The second attempt of a task whose first one goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecondAttempt {
+    /// Where it was handed to; `None` when it has ended without a result.
+    pub worker: Option<WorkerId>,
+    /// Its instance.
+    pub instance: Instance,
 }
 
 /// Why tasks run again.

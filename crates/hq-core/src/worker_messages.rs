@@ -162,6 +162,8 @@ pub struct Report {
     pub returned: Vec<(JobId, IdSet)>,
     /// Ended by the worker while they ran, through no fault of theirs (it stops); to be run again.
     pub interrupted: Vec<(JobId, IdSet)>,
+    /// The worker takes nothing new.
+    pub is_leaving: bool,
 }
 
 /// A task that has started.

@@ -38,6 +38,8 @@ pub struct TaskSpec {
     pub crash_limit: CrashLimit,
     /// What to do about failures.
     pub retry: Retry,
+    /// When a task takes so long that it is started a second time elsewhere; never by default.
+    pub speculate: Option<SpeculateFactor>,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
 }
@@ -115,6 +117,45 @@ pub struct RetryOn {
     pub signal: bool,
     /// The task reached its time limit.
     pub timeout: bool,
+}
+
+/// A task that runs for longer than this many times the median of its finished siblings is started a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpeculateFactor(u32);
+
+impl SpeculateFactor {
+    /// In thousandths, from 1000: less would start every other task twice.
+    pub fn from_thousandths(thousandths: u32) -> Option<SpeculateFactor> {
+        (thousandths >= 1000).then_some(SpeculateFactor(thousandths))
+    }
+
+    /// In thousandths.
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+
+    /// So many times a duration in µs.
+    pub fn times_us(self, duration_us: u64) -> u64 {
+        duration_us.saturating_mul(u64::from(self.0)) / 1000
+    }
+}
+
+/// Reads a number from 1, with up to three decimals.
+impl FromStr for SpeculateFactor {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let thousandths = text.trim().parse::<f64>().map_or(0.0, |factor| (factor * 1000.0).round());
+        let in_range = (1000.0..=f64::from(u32::MAX)).contains(&thousandths);
+        let factor = if in_range { SpeculateFactor::from_thousandths(thousandths as u32) } else { None };
+        factor.ok_or_else(|| WordError::new(text, "a factor from 1, for example 3 or 1.5"))
+    }
+}
+
+impl fmt::Display for SpeculateFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f64::from(self.0) / 1000.0).fmt(f)
+    }
 }
 
 /// A text that is none of the words allowed.
@@ -199,6 +240,18 @@ mod tests {
         assert_eq!(on, RetryOn { codes: vec![1, 3, 4, 5], signal: true, timeout: false });
         for text in ["0", "256", "5-3", "boom", ""] {
             assert!(text.parse::<RetryOn>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn speculate_factors() {
+        for (text, thousandths) in [("3", 3000), ("1.5", 1500), ("1", 1000), ("2.0004", 2000)] {
+            let factor: SpeculateFactor = text.parse().expect(text);
+            assert_eq!(factor.thousandths(), thousandths, "{text}");
+        }
+        assert_eq!("1.50".parse::<SpeculateFactor>().map(|factor| factor.to_string()), Ok("1.5".into()));
+        for text in ["0.9", "-3", "", "x", "inf", "NaN", "1e9"] {
+            assert!(text.parse::<SpeculateFactor>().is_err(), "{text}");
         }
     }
 

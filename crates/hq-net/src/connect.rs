@@ -13,7 +13,7 @@ use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::handshake::{Misunderstanding, greet};
 use crate::keys::Keys;
 use crate::limits::HANDSHAKE_TIME_MAX;
-use crate::socket;
+use crate::socket::{self, Quiet};
 use crate::tls::{WrongKey, client_config, server_name};
 
 /// Why there is no connection.
@@ -193,7 +193,8 @@ impl Attempt<'_> {
         keys: &Keys,
     ) -> Result<(FrameSender, FrameReceiver), ConnectError> {
         let connector = TlsConnector::from(client_config(&keys.secret, keys.server));
-        let stream = connector.connect(server_name(), stream).await.map_err(|e| self.explain_io(&e))?;
+        let stream =
+            connector.connect(server_name(), Quiet(stream)).await.map_err(|e| self.explain_io(&e))?;
         Ok(over_tls(stream.into()))
     }
 
@@ -215,7 +216,13 @@ impl Attempt<'_> {
     fn explain_io(&self, error: &io::Error) -> ConnectError {
         let (host, port) = self.place();
         let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-            return self.no_sense(error.to_string());
+            return match error.kind() {
+                // Killed while it shook hands.
+                kind @ (io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                    self.unreachable(kind.into())
+                }
+                _ => self.no_sense(error.to_string()),
+            };
         };
         match tls {
             rustls::Error::InvalidCertificate(reason) => {

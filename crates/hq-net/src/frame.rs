@@ -71,7 +71,10 @@ struct Partial {
 }
 
 /// Frames over an encrypted connection.
-pub(crate) fn over_tls(stream: TlsStream<TcpStream>) -> (FrameSender, FrameReceiver) {
+pub(crate) fn over_tls<S>(stream: TlsStream<S>) -> (FrameSender, FrameReceiver)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let (read, write) = tokio::io::split(stream);
     frames(Box::new(read), Box::new(write))
 }

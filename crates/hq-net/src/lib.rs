@@ -5,6 +5,7 @@
 //! between two peers that have proved their keys and speak a common version of the protocol.
 
 pub mod access;
+mod backoff;
 mod connect;
 mod frame;
 mod half_open;
@@ -17,6 +18,7 @@ mod socket;
 mod tls;
 
 pub use access::{AccessError, AccessFile, Endpoint};
+pub use backoff::Backoff;
 pub use connect::{ConnectError, connect};
 pub use frame::{FrameReceiver, FrameSender, NetError, frames_over};
 pub use handshake::Peer;

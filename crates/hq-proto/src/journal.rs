@@ -3,9 +3,10 @@
 //! The frequent ones (handed out, finished) take a few bytes whatever the number of tasks; times
 //! inside are relative to the record's own.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use hq_core::record::{JobProgress, Record, RestartCause};
+use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::worker::WorkerConfig;
 use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, WorkerId};
@@ -23,8 +24,8 @@ use crate::wire::{Wire, decode, name, required, unknown_field};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
-/// The field number after the last kind that this release knows.
-const KINDS_END: u32 = 22;
+/// The field numbers of the kinds that this release knows.
+const KINDS: [RangeInclusive<u32>; 2] = [1..=21, 70..=71];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -39,7 +40,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<(Timestamp, Record), ProtoError> {
     let record: form::Record = decode("record", bytes)?;
     let at = Timestamp(record.at_us);
     let Some(kind) = record.kind else {
-        return Err(match unknown_field(bytes, |number| number < KINDS_END) {
+        return Err(match unknown_field(bytes, |number| KINDS.iter().any(|kinds| kinds.contains(&number))) {
             Some(number) => ProtoError::UnknownRecord { number, critical: number < SKIPPABLE_FROM },
             None => ProtoError::Missing { field: "kind of a record" },
         });
@@ -83,6 +84,15 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             instance: instance.0,
             cause: Some(cause_to_wire(cause)),
         }),
+        Record::Speculated { worker, job, task, instance } => Kind::Speculated(form::Speculated {
+            worker: worker.0,
+            job: job.0,
+            task: task.0,
+            instance: instance.0,
+        }),
+        Record::AttemptDropped { job, task, instance } => {
+            Kind::AttemptDropped(form::AttemptDropped { job: job.0, task: task.0, instance: instance.0 })
+        }
         Record::Finished { worker, span } => {
             Kind::Finished(form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)) })
         }
@@ -148,6 +158,17 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             ids: idset::from_wire("ids of restarted tasks", &restarted.ids)?,
             instance: Instance(restarted.instance),
             cause: cause_from_wire(present("cause of a restart", restarted.cause)?),
+        },
+        Kind::Speculated(second) => Record::Speculated {
+            worker: WorkerId(second.worker),
+            job: JobId(second.job),
+            task: TaskId(second.task),
+            instance: Instance(second.instance),
+        },
+        Kind::AttemptDropped(dropped) => Record::AttemptDropped {
+            job: JobId(dropped.job),
+            task: TaskId(dropped.task),
+            instance: Instance(dropped.instance),
         },
         Kind::Finished(finished) => Record::Finished {
             worker: WorkerId(finished.worker),
@@ -237,6 +258,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         delayed_until_us: progress.delayed.iter().map(|(_, until)| relative(*until, at)).collect(),
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
+        seconds: progress.seconds.iter().map(second_to_wire).collect(),
     }
 }
 
@@ -262,6 +284,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         delayed: kept.delayed.iter().map(|task| TaskId(*task)).zip(until).collect(),
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
+        seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
     })
 }
 
@@ -270,6 +293,16 @@ fn counts(field: &'static str, numbers: &[u32]) -> Result<Vec<(TaskId, u32)>, Pr
     let (pairs, rest) = numbers.as_chunks::<2>();
     rule(field, rest.is_empty(), "must hold two numbers for each task")?;
     Ok(pairs.iter().map(|&[task, count]| (TaskId(task), count)).collect())
+}
+
+fn second_to_wire((task, second): &(TaskId, SecondAttempt)) -> form::SecondAttempt {
+    let worker = second.worker.map(|worker| worker.0);
+    form::SecondAttempt { task: task.0, instance: second.instance.0, worker }
+}
+
+fn second_from_wire(second: form::SecondAttempt) -> (TaskId, SecondAttempt) {
+    let (instance, worker) = (Instance(second.instance), second.worker.map(WorkerId));
+    (TaskId(second.task), SecondAttempt { worker, instance })
 }
 
 fn cause_to_wire(cause: &RestartCause) -> Cause {

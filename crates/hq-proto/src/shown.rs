@@ -147,6 +147,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         ended_us: task.ended.map(|time| time.0),
         usage: task.usage.as_ref().map(Wire::to_wire),
         error: task.error.clone(),
+        dependencies: list_to_wire(&task.dependencies),
     }
 }
 
@@ -163,6 +164,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         ended: task.ended_us.map(Timestamp),
         usage: task.usage.map(Usage::from_wire).transpose()?,
         error: task.error,
+        dependencies: list_from_wire(task.dependencies)?,
     };
     Ok((JobId(task.job), info))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_model::request::check_variants;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{ByteString, Entries, Request, TaskSpec};
 
 use crate::ProtoError;
@@ -36,6 +36,7 @@ impl Wire for TaskSpec {
             crash_limit: Some(self.crash_limit.to_wire()),
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
+            speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
         }
     }
 
@@ -59,9 +60,15 @@ impl Wire for TaskSpec {
             warning: spec.warning.map(Warning::from_wire).transpose()?,
             crash_limit: required("crash limit", spec.crash_limit)?,
             retry: required("retry", spec.retry)?,
+            speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
         })
     }
+}
+
+fn speculate_from_wire(thousandths: u32) -> Result<SpeculateFactor, ProtoError> {
+    let factor = SpeculateFactor::from_thousandths(thousandths);
+    factor.ok_or(ProtoError::Rule { field: "factor of speculation", rule: "must be at least 1" })
 }
 
 fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {

@@ -14,7 +14,7 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState,
@@ -172,11 +172,12 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let pin = select(vec![Pin::None, Pin::Taskset, Pin::Omp]);
     let warning = (1..=64_u8, duration()).prop_map(|(signal, before)| Warning { signal, before });
     let times = (of(duration()), duration(), of(warning));
-    let rest = (requests(), pin, any::<i32>(), crash_limit(), retry(), any::<bool>());
+    let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
+    let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), any::<bool>());
     (strings, times, rest).prop_map(|(strings, times, rest)| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
         let (time_limit, kill_grace, warning) = times;
-        let (requests, pin, priority, crash_limit, retry, task_dir) = rest;
+        let (requests, pin, priority, crash_limit, (retry, speculate), task_dir) = rest;
         TaskSpec {
             args,
             env,
@@ -192,6 +193,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             warning,
             crash_limit,
             retry,
+            speculate,
             task_dir,
         }
     })

@@ -122,6 +122,7 @@ mod tests {
             ended: None,
             usage: None,
             error: None,
+            dependencies: Vec::new(),
         };
         let tasks = (0..MANY).map(|i| (JobId(1), task(i))).collect();
         let summary = |i| JobSummary {

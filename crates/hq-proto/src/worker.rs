@@ -219,6 +219,7 @@ impl Wire for Report {
             canceled: jobs_to_wire(&self.canceled),
             returned: jobs_to_wire(&self.returned),
             interrupted: jobs_to_wire(&self.interrupted),
+            is_leaving: self.is_leaving,
         }
     }
 
@@ -240,6 +241,7 @@ impl Wire for Report {
             canceled: jobs_from_wire(report.canceled)?,
             returned: jobs_from_wire(report.returned)?,
             interrupted: jobs_from_wire(report.interrupted)?,
+            is_leaving: report.is_leaving,
         })
     }
 }

@@ -120,6 +120,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("retry after a pause", time(core::PAUSE_RETRY)),
         ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
         ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
+        ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -1,9 +1,7 @@
 //! The worker's connection to its server: found, used, and found again.
 
-use std::time::Duration;
-
 use hq_net::queue::{QueueReceiver, QueueSender, bounded_bytes};
-use hq_net::{ConnectError, FrameReceiver, FrameSender, NetError, Role, connect};
+use hq_net::{Backoff, ConnectError, FrameReceiver, FrameSender, NetError, Role, connect};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
@@ -69,6 +67,7 @@ async fn write(mut sender: FrameSender, mut frames: QueueReceiver<Vec<u8>>) -> R
 /// The first connection: so many attempts, then the worker gives up.
 pub(crate) async fn first(source: ServerSource) -> Result<Connection, WorkerError> {
     let mut attempt = 1;
+    let mut backoff = Backoff::new(limits::CONNECT_PAUSE, limits::CONNECT_PAUSE);
     loop {
         // What is wrong with the access file at the start does not get better by waiting.
         let endpoint = source.endpoint()?;
@@ -80,20 +79,19 @@ pub(crate) async fn first(source: ServerSource) -> Result<Connection, WorkerErro
             Err(source) => return Err(WorkerError::Connect { attempts: attempt, source }),
         }
         attempt += 1;
-        sleep(jittered(limits::CONNECT_PAUSE)).await;
+        sleep(backoff.next_pause()).await;
     }
 }
 
 /// A further connection. Tries until it succeeds; when to give up is the machine's decision.
 pub(crate) async fn again(source: ServerSource) -> Connection {
-    let mut pause = limits::RECONNECT_PAUSE_MIN;
+    let mut backoff = Backoff::new(limits::RECONNECT_PAUSE_MIN, limits::RECONNECT_PAUSE_MAX);
     loop {
-        sleep(jittered(pause)).await;
+        sleep(backoff.next_pause()).await;
         match attempt(&source).await {
             Ok(connection) => return connection,
             Err(error) => info!(%error, "the server is not back yet"),
         }
-        pause = (pause * 2).min(limits::RECONNECT_PAUSE_MAX);
     }
 }
 
@@ -108,12 +106,4 @@ enum AttemptError {
     Access(#[from] hq_net::AccessError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-}
-
-/// Between three quarters and five quarters of a time.
-fn jittered(time: Duration) -> Duration {
-    let mut byte = [128];
-    // Without randomness all workers come at once, which is no reason not to come.
-    let _ = getrandom::fill(&mut byte);
-    time.mul_f64(0.75 + f64::from(byte[0]) / 512.0)
 }

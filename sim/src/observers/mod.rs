@@ -6,6 +6,7 @@ mod allocations;
 mod attempts;
 mod ends;
 mod fold;
+mod once;
 mod order;
 
 pub use acknowledged::Acknowledged;
@@ -13,6 +14,7 @@ pub use allocations::Allocations;
 pub use attempts::Attempts;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
+pub use once::Once;
 pub use order::Order;
 
 use hq_core::server::Effect;
@@ -29,6 +31,8 @@ pub struct Observers {
     pub attempts: Attempts,
     /// Ends of tasks.
     pub ends: Ends,
+    /// Ends, once for each task.
+    pub once: Once,
     /// The journal against the state.
     pub fold: Folds,
     /// Tasks and those they wait for.
@@ -37,9 +41,13 @@ pub struct Observers {
 
 impl Observers {
     /// A server wants these effects.
-    pub fn persisted(&mut self, effects: &[Effect]) {
+    ///
+    /// # Errors
+    /// When a task ends twice.
+    pub fn persisted(&mut self, effects: &[Effect]) -> Result<(), String> {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
+        self.once.check(effects)
     }
 
     /// A process for a task was started.

@@ -82,6 +82,7 @@ struct Task {
     #[serde(default)]
     each: bool,
     window: Option<u32>,
+    speculate: Option<Word>,
     #[serde(default)]
     request: Vec<RequestTable>,
 }
@@ -304,6 +305,7 @@ impl Task {
                 retry_delay: option("retry_delay", self.retry_delay, values::duration)?,
                 retry_on: option("retry_on", self.retry_on, values::retry_on)?,
                 crash_limit: option("crash_limit", self.crash_limit, values::crash_limit)?,
+                speculate: option("speculate", self.speculate, values::speculate)?,
             },
         };
         if task.failures.signal.is_some() && task.failures.time_limit.is_none() {
@@ -438,11 +440,63 @@ mod tests {
     }
 
     #[test]
+    fn tasks_come_after_those_they_wait_for() {
+        let file = read(
+            r#"
+            [[task]]
+            id = 3
+            command = ["rank"]
+            deps = ["left", 5]
+            [[task]]
+            id = 5
+            command = ["dock"]
+            deps = [1]
+            [[task]]
+            id = 4
+            name = "left"
+            command = ["dock"]
+            deps = [1]
+            [[task]]
+            id = 1
+            command = ["prepare"]
+            "#,
+        )
+        .expect("a graph");
+        let shown = |submit: &Submit| {
+            let TaskIds::Given(ids) = &submit.ids else { panic!("ids") };
+            let lists = ids.iter().zip(submit.dependencies.edges.iter());
+            let lists: Vec<String> = lists.map(|(id, list)| format!("{id} after {list:?}")).collect();
+            format!("{ids}: {}", lists.join(", "))
+        };
+        let submits: Vec<String> = file.submits.iter().map(shown).collect();
+        let task = |id| format!("[TaskId({id})]");
+        assert_eq!(
+            submits,
+            [
+                "1: ".to_owned(),
+                format!("4-5: 4 after {}, 5 after {}", task(1), task(1)),
+                "3: 3 after [TaskId(4), TaskId(5)]".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_place() {
         for (content, expected) in [
             ("", "job.toml: there are no tasks: write [[task]] tables, or one [array]"),
             ("[[task]]\ncommand=[]", "job.toml: task 1: command: the list is empty"),
-            ("[[task]]\ncommand=[\"a\"]\ndeps=[1]", "deps: dependencies between tasks are not there"),
+            (
+                "[[task]]\ncommand=[\"a\"]\ndeps=[1]",
+                "Task 0 is part of dependency cycle or has an invalid dependencies: there is no task 1",
+            ),
+            (
+                "[[task]]\ncommand=[\"a\"]\nname=\"x\"\ndeps=[\"y\"]\n[[task]]\ncommand=[\"b\"]\nname=\"y\"\ndeps=[\"x\"]",
+                "Task 0 is part of dependency cycle or has an invalid dependencies: 0 -> 1 -> 0",
+            ),
+            ("[[task]]\ncommand=[\"a\"]\ndeps=[\"x\"]", "no task of the file is named `x`"),
+            ("[[task]]\ncommand=[\"a\"]\nafter=[\"x\"]", "after: `x` is not JOB or JOB@TASKS"),
+            ("[[task]]\ncommand=[\"a\"]\neach=true", "each and window need after or after_any"),
+            ("[array]\ncommand=[\"a\"]\ndeps=[1]", "name and deps belong to [[task]]; an array has after"),
             ("[[task]]\ncommand=[\"a\"]\npin=\"x\"", "pin: `x` is neither none, taskset nor omp"),
             ("[[task]]\ncommand=[\"a\"]\ntimelimit=1", "unknown field `timelimit`"),
             (

@@ -249,8 +249,16 @@ pub(super) fn spec(
     }
     let OutputOptions { stdout, stderr, stream: _ } = outputs;
     let (priority, pin) = (resources.priority, resources.pin);
-    let FailureOptions { time_limit, signal, kill_grace, retry, retry_delay, retry_on, crash_limit } =
-        failures;
+    let FailureOptions {
+        time_limit,
+        signal,
+        kill_grace,
+        retry,
+        retry_delay,
+        retry_on,
+        crash_limit,
+        speculate,
+    } = failures;
     Ok(TaskSpec {
         args,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
@@ -270,6 +278,7 @@ pub(super) fn spec(
             delay: retry_delay.unwrap_or_default(),
             on: retry_on.unwrap_or_default(),
         },
+        speculate,
         task_dir: execution.task_dir,
     })
 }

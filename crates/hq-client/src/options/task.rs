@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use hq_model::task::{CrashLimit, Pin, RetryOn, Warning};
+use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ResourceRequest};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
@@ -202,6 +202,16 @@ pub struct FailureOptions {
     /// limit, does not count; but with `never-restart` a task does not run again even then.
     #[arg(long, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,
+
+    /// Start a task that takes long a second time, on another worker
+    ///
+    /// Long is: FACTOR times the median of the finished tasks of its submit, once five of them have finished, and more
+    /// than a second. The first attempt that finishes wins, and the other one is ended. Only for tasks that
+    /// may run twice at the same time; see %{INSTANCE_ID}.
+    ///
+    /// Example: `--speculate 3`.
+    #[arg(long, value_name = "FACTOR", value_parser = values::speculate)]
+    pub speculate: Option<SpeculateFactor>,
 }
 
 /// All options of a task.
@@ -284,6 +294,7 @@ impl FailureOptions {
             retry_delay: self.retry_delay.or(script.retry_delay),
             retry_on: self.retry_on.or(script.retry_on),
             crash_limit: self.crash_limit.or(script.crash_limit),
+            speculate: self.speculate.or(script.speculate),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
-use hq_model::task::{CrashLimit, RetryOn, Warning};
+use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
 
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
@@ -67,6 +67,11 @@ pub fn weight(text: &str) -> Result<u32, String> {
 /// The value of `--crash-limit`.
 pub fn crash_limit(text: &str) -> Result<CrashLimit, String> {
     text.parse::<CrashLimit>().map_err(|e| e.to_string())
+}
+
+/// The value of `--speculate`.
+pub fn speculate(text: &str) -> Result<SpeculateFactor, String> {
+    text.parse::<SpeculateFactor>().map_err(|e| e.to_string())
 }
 
 /// The value of `--retry-on`.

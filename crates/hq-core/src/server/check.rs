@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hq_model::dependency::{Condition, Mapping};
 use hq_model::{IdSet, TaskId};
 
+use super::job::{Job, SubmitState};
 use super::machine::Server;
 use crate::worker_messages::TemplateId;
 
@@ -56,6 +58,7 @@ impl Server {
                 }
             }
         }
+        self.second_attempts_are_in_order(&mut counts)?;
         for (id, live) in &self.live {
             let counted = counts.get(id).copied().unwrap_or(0);
             if live.running != counted {
@@ -97,15 +100,48 @@ impl Server {
             if job.submits.iter().all(|submit| submit.dependencies.is_empty()) {
                 continue;
             }
-            for task in job.alive().iter() {
-                let waits = !self.unresolved(*id, task).is_empty();
-                if waits != self.waits.blocked(*id).is_some_and(|blocked| blocked.contains(task)) {
-                    let what = if waits { "does not wait for" } else { "waits for no more than" };
-                    return Err(format!("task {id}@{task} {what} {:?}", self.unresolved(*id, task)));
-                }
+            let alive = job.alive();
+            let mut held_back = IdSet::new();
+            for submit in job.submits.iter().filter(|submit| submit.ids.intersects(&alive)) {
+                held_back.union_with(&self.held_back(job, submit));
+            }
+            held_back = held_back.intersection(&alive);
+            let blocked = self.waits.blocked(*id).cloned().unwrap_or_default();
+            if held_back != blocked {
+                return Err(format!("job {id}: {held_back:?} have to wait for others, {blocked:?} do"));
             }
         }
         Ok(())
+    }
+
+    // Those of a submit that wait for something, told from the durable state alone.
+    fn held_back(&self, job: &Job, submit: &SubmitState) -> IdSet {
+        let waits = |list: &[TaskId]| {
+            list.iter().any(|target| job.ids.contains(*target) && !job.finished.contains(*target))
+        };
+        let edges = submit.ids.iter().zip(submit.dependencies.edges.iter());
+        let mut found: IdSet = edges.filter(|(_, list)| waits(list)).map(|(task, _)| task).collect();
+        for after in &submit.dependencies.after {
+            let Some(job) = self.state.jobs.get(&after.job) else { continue };
+            let tasks = after.tasks.as_ref().unwrap_or(&job.ids);
+            let open = match after.condition {
+                Condition::Success => tasks.difference(&job.finished),
+                Condition::AnyEnd => tasks.intersection(&job.alive()),
+            };
+            match after.mapping {
+                Mapping::All if !open.is_empty() || after.tasks.is_none() && !job.has_ended() => {
+                    return submit.ids.clone();
+                }
+                Mapping::All => {}
+                Mapping::Window(size) => {
+                    for place in open.iter().filter_map(|task| tasks.rank(task)) {
+                        let size = u64::from(size);
+                        found.union_with(&submit.ids.slice(place.saturating_sub(size), place + size));
+                    }
+                }
+            }
+        }
+        found
     }
 
     fn is_delayed(&self, job: hq_model::JobId, task: TaskId) -> bool {
@@ -114,7 +150,10 @@ impl Server {
 
     fn leases_are_held(&self) -> Result<(), String> {
         for (id, job) in &self.state.jobs {
-            for (worker, leased) in &job.leased {
+            let seconds: BTreeMap<_, _> = (job.seconds.values().filter_map(|second| second.worker))
+                .map(|worker| (worker, job.seconds_on(worker)))
+                .collect();
+            for (worker, leased) in job.leased.iter().chain(&seconds) {
                 let Some(live) = self.live.get(worker) else {
                     return Err(format!("job {id}: tasks are leased to worker {worker}, which is gone"));
                 };

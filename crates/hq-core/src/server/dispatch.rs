@@ -315,7 +315,7 @@ impl Round {
 type Batches = BTreeMap<WorkerId, BTreeMap<TemplateId, IdSet>>;
 
 // The entries of some tasks of a submit, in order of ids.
-fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
+pub(super) fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
     if entries.is_empty() {
         return Entries::default();
     }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::job::Counters;
 use hq_model::{
-    ByteString, Dependencies, Entries, IdSet, Instance, JobSpec, TaskId, TaskSpec, TaskState, Timestamp,
-    Usage, WorkerId,
+    ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId,
 };
 
-use crate::record::Failure;
+use crate::record::{Failure, SecondAttempt};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,8 @@ pub struct Job {
     pub retries: BTreeMap<TaskId, u32>,
     /// Tasks that wait for their retry delay: a subset of `queued`.
     pub delayed: BTreeMap<TaskId, Timestamp>,
+    /// Second attempts of leased tasks.
+    pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -106,6 +109,7 @@ impl Job {
             crashes: BTreeMap::new(),
             retries: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            seconds: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -151,6 +155,29 @@ impl Job {
             }
         }
         parts.into_iter().collect()
+    }
+
+    /// What a task of this job, whose id is `own`, was to wait for.
+    pub fn dependencies_of(&self, own: JobId, task: TaskId) -> Vec<After> {
+        let submit = self.submit_of(task).map(|index| &self.submits[index as usize]);
+        let Some(submit) = submit.filter(|submit| !submit.dependencies.is_empty()) else {
+            return Vec::new();
+        };
+        let place = submit.ids.rank(task).unwrap_or(0);
+        let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
+        let (condition, mapping) = (Condition::Success, Mapping::All);
+        let edges =
+            (!targets.is_empty()).then_some(After { job: own, tasks: Some(targets), condition, mapping });
+        let whole = submit.dependencies.after.iter().map(|after| {
+            let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
+                Mapping::All => tasks.clone(),
+                Mapping::Window(size) => {
+                    tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
+                }
+            });
+            After { job: after.job, tasks, condition: after.condition, mapping: Mapping::All }
+        });
+        edges.into_iter().chain(whole).collect()
     }
 
     /// Tasks that have not ended.
@@ -242,6 +269,17 @@ impl Job {
         }
     }
 
+    /// As [`Job::take_alive`] for tasks that most likely are all leased to one worker: the others need not be
+    /// looked at then.
+    pub(super) fn take_alive_from(&mut self, worker: WorkerId, ids: &IdSet) {
+        let has_all = self.leased.get(&worker).is_some_and(|held| held.contains_all(ids));
+        if has_all && self.seconds.is_empty() {
+            self.take_leased(worker, ids);
+        } else {
+            self.take_alive(ids);
+        }
+    }
+
     /// Takes tasks out of `queued` and `leased`, whichever they are in.
     pub(super) fn take_alive(&mut self, ids: &IdSet) {
         self.queued.subtract(ids);
@@ -251,6 +289,9 @@ impl Job {
         self.leased.retain(|_, set| !set.is_empty());
         if !self.delayed.is_empty() {
             self.delayed.retain(|task, _| !ids.contains(*task));
+        }
+        if !self.seconds.is_empty() {
+            self.seconds.retain(|task, _| !ids.contains(*task));
         }
     }
 

@@ -9,6 +9,7 @@ use super::allocations::AllocLive;
 use super::live::LiveWorker;
 use super::queue::{ClassId, Queue};
 use super::retention::{Ended, Keep};
+use super::speculation::Speculation;
 use super::state::State;
 use super::waits::Waits;
 use super::watch::Watches;
@@ -76,6 +77,8 @@ pub struct Server {
     pub(super) ended: Ended,
     /// What allocations need beyond the records.
     pub(super) alloc: AllocLive,
+    /// Tasks that take long.
+    pub(super) speculation: Speculation,
 }
 
 /// A task that is reported as started.
@@ -113,6 +116,7 @@ impl Server {
             touched: BTreeSet::new(),
             ended: Ended::default(),
             alloc: AllocLive::default(),
+            speculation: Speculation::default(),
         }
     }
 
@@ -163,6 +167,7 @@ impl Server {
             self.make_ready(id, &ready);
         }
         self.find_ended();
+        self.learn_speculation_again();
         // Workers of the time before may come back with what they hold.
         for (id, worker) in &self.state.workers {
             if worker.ended.is_none() {
@@ -215,6 +220,7 @@ impl Server {
             self.note_change();
             self.dispatch(now, effects);
             self.allocate(now, effects);
+            self.speculate(now, effects);
         }
         self.note_ended();
         self.report_progress(now, effects);
@@ -231,8 +237,11 @@ impl Server {
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
-        let others = [self.watches.next_wakeup(), self.next_retirement(), allocate];
-        [lost, delay, stop].into_iter().chain(others).flatten().min()
+        let (watches, retirement) = (self.watches.next_wakeup(), self.next_retirement());
+        let begins = self.stopping.is_none() && !self.is_read_only();
+        let look = if begins { self.speculation.next_look() } else { None };
+        let wakeups = [lost, delay, stop, watches, retirement, look, allocate];
+        wakeups.into_iter().flatten().min()
     }
 
     /// Makes a change: applies it and has it written.
@@ -256,6 +265,8 @@ impl Server {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Speculated { job, .. }
+            | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => Some(*job),
@@ -307,6 +318,7 @@ impl Server {
 
     /// Forgets that tasks run.
     pub(super) fn end_running(&mut self, id: JobId, ids: &IdSet) {
+        self.end_seconds_running(id, ids);
         let Some(running) = self.running.get_mut(&id) else { return };
         for range in ids.ranges() {
             let bounds = TaskId(*range.start())..=TaskId(*range.end());

@@ -16,6 +16,7 @@ mod reports;
 mod requests;
 mod retention;
 mod snapshot;
+mod speculation;
 pub mod state;
 mod views;
 mod waits;

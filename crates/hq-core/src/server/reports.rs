@@ -24,6 +24,8 @@ impl Server {
     ) {
         let Some(live) = self.live.get_mut(&worker) else { return };
         let Some(connection) = live.connection else { return };
+        // It was told so by a server before this one, or decided it by itself.
+        live.is_draining |= report.is_leaving;
         let number = report.number;
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {
@@ -38,6 +40,8 @@ impl Server {
                 let ids = self.not_held_again(worker, job, ids);
                 let leased = self.leased_to(worker, job, &ids);
                 self.release(worker, job, &ids);
+                self.drop_seconds_on(now, worker, job, &ids, effects);
+                let leased = self.speculated_go_on_or_restart(now, job, leased, effects);
                 if !leased.is_empty() {
                     self.end_running(job, &leased);
                     self.record(now, Record::Returned { worker, job, ids: leased.clone() }, effects);
@@ -87,10 +91,12 @@ impl Server {
         let ids = self.not_held_again(worker, id, ids.clone());
         let leased = self.leased_to(worker, id, &ids);
         let valid = match self.state.jobs.get(&id) {
-            Some(job) => job.with_instance(&leased, instance),
+            Some(job) => job.attempts_on(worker, &ids, instance),
             None => IdSet::new(),
         };
-        let other = leased.difference(&valid);
+        let mut other = leased;
+        other.union_with(&self.seconds_on(worker, id, &ids));
+        other.subtract(&valid);
         self.release(worker, id, &ids.difference(&other));
         valid
     }
@@ -104,10 +110,12 @@ impl Server {
     ) {
         let id = span.job;
         self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
+        self.learn_siblings(&span);
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
         if valid.is_empty() {
             return;
         }
+        self.end_other_attempts(Some(worker), id, &valid, effects);
         self.end_running(id, &valid);
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
         self.record(now, Record::Finished { worker, span }, effects);
@@ -134,6 +142,10 @@ impl Server {
         self.learn_wall(worker, id, &ids, 1, failure.usage.wall_us);
         if self.attempt_ended(worker, id, &ids, failure.instance).is_empty() {
             return;
+        }
+        if self.has_second(id, failure.task) {
+            // The other attempt may still finish.
+            return self.drop_attempt(now, id, failure.task, failure.instance, effects);
         }
         let job = &self.state.jobs[&id];
         failure.worker = Some(worker);
@@ -179,6 +191,7 @@ impl Server {
     ) {
         let leased = self.leased_to(worker, job, ids);
         self.release(worker, job, ids);
+        self.drop_seconds_on(now, worker, job, ids, effects);
         if !leased.is_empty() {
             self.lose_running(now, worker, job, &leased, RestartCause::Left, effects);
         }
@@ -186,9 +199,8 @@ impl Server {
 
     fn task_started(&mut self, worker: WorkerId, id: JobId, task: TaskId, instance: Instance, at: Timestamp) {
         let Some(job) = self.state.jobs.get(&id) else { return };
-        let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task));
         let submit = job.submit_of(task);
-        if is_leased && job.instance_of(task) == instance {
+        if !job.attempts_on(worker, &IdSet::single(task), instance).is_empty() {
             self.task_runs(worker, id, task, instance, at);
             self.touched.insert(id);
         }

@@ -228,6 +228,7 @@ impl Server {
     pub(super) fn end_early(&mut self, _now: Timestamp, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
         self.make_unready(id, ids);
         self.end_running(id, ids);
+        self.end_other_attempts(None, id, ids, effects);
         let leased = &self.state.jobs[&id].leased;
         for (worker, held) in leased {
             let ids = held.intersection(ids);
@@ -317,6 +318,7 @@ impl Server {
     pub(super) fn forget_if_over(&mut self, id: JobId) {
         if self.state.jobs.get(&id).is_none_or(|job| job.has_ended()) {
             let of_job = templates_of(id);
+            self.speculation.forget(id);
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.

@@ -91,6 +91,7 @@ impl Job {
             delayed: self.delayed.iter().map(|(task, at)| (*task, *at)).collect(),
             usage: self.usage,
             workers: self.workers.iter().copied().collect(),
+            seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
         }
     }
 
@@ -119,5 +120,6 @@ impl Job {
         self.delayed = progress.delayed.iter().copied().collect();
         self.usage = progress.usage;
         self.workers = progress.workers.iter().copied().collect();
+        self.seconds = progress.seconds.iter().copied().collect();
     }
 }

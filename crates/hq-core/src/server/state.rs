@@ -11,7 +11,7 @@ use super::details::Details;
 use super::job::{Job, SubmitState};
 use crate::alloc::AllocState;
 use crate::limits::{FAILURE_DETAILS_MAX, REQUEST_KEYS_MAX};
-use crate::record::{Record, RequestKey, RestartCause};
+use crate::record::{Record, RequestKey, RestartCause, SecondAttempt};
 use crate::worker_messages::WorkerEnd;
 
 /// All that survives a restart.
@@ -133,7 +133,8 @@ impl State {
             }
             Record::Finished { worker, span } => {
                 if let Some(job) = self.jobs.get_mut(&span.job) {
-                    job.take_alive(&span.ids);
+                    job.settle_seconds(&span.ids, span.instance);
+                    job.take_alive_from(*worker, &span.ids);
                     job.finished.union_with(&span.ids);
                     job.usage.add(span.measures.total());
                     job.note_worker(*worker);
@@ -158,6 +159,8 @@ impl State {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Speculated { job, .. }
+            | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
             | Record::Aborted { job, .. } => {
                 if let Some(job) = self.jobs.get_mut(job) {
@@ -201,13 +204,21 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
         Record::JobClosed { .. } => job.is_open = false,
         Record::Leased { worker, ids, .. } => {
-            job.take_alive(ids);
+            if job.queued.contains_all(ids) && job.delayed.is_empty() {
+                job.queued.subtract(ids);
+            } else {
+                job.take_alive(ids);
+            }
             job.leased.entry(*worker).or_default().union_with(ids);
         }
         Record::Returned { worker, ids, .. } => {
             job.take_leased(*worker, ids);
             job.queued.union_with(ids);
         }
+        Record::Speculated { worker, task, instance, .. } => {
+            job.seconds.insert(*task, SecondAttempt { worker: Some(*worker), instance: *instance });
+        }
+        Record::AttemptDropped { task, instance, .. } => job.drop_attempt(*task, *instance),
         Record::Restarted { ids, instance, cause, .. } => {
             job.take_alive(ids);
             job.queued.union_with(ids);

@@ -5,6 +5,7 @@ mod allocations;
 mod graphs;
 mod history;
 mod placement;
+mod speculation;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -382,6 +383,20 @@ fn a_loss_that_is_not_a_crash_is_not_counted() {
     world.reports(2, |r| r.interrupted = vec![(job, IdSet::range(0, 0))]);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
     assert_eq!(world.states(job), "waiting: 1 waiting");
+}
+
+#[test]
+fn a_worker_that_says_it_leaves_gets_nothing_new() {
+    let mut world = World::new();
+    world.submit(3, |_| {});
+    world.worker(1, 1);
+    assert_eq!(world.sent(1), "1:0-1/0");
+    // A server before this one had told it to finish what runs.
+    world.reports(1, |report| {
+        report.returned.push((JobId(1), IdSet::range(1, 1)));
+        report.is_leaving = true;
+    });
+    assert_eq!(world.sent(1), "");
 }
 
 #[test]

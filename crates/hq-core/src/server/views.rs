@@ -173,6 +173,7 @@ impl Server {
                 ended: None,
                 usage: None,
                 error: None,
+                dependencies: job.dependencies_of(id, task),
             };
             match state {
                 TaskState::Finished => {

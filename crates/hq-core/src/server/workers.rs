@@ -106,11 +106,7 @@ impl Server {
         let mut all = held.queued.clone();
         all.union_with(&held.running);
         let valid = match self.state.jobs.get(&id).filter(|_| is_known) {
-            Some(job) => {
-                let leased =
-                    job.leased.get(&worker).map_or_else(IdSet::new, |leased| leased.intersection(&all));
-                job.with_instance(&leased, held.instance)
-            }
+            Some(job) => job.attempts_on(worker, &all, held.instance),
             None => IdSet::new(),
         };
         let stale = all.difference(&valid);
@@ -172,6 +168,10 @@ impl Server {
         since: Timestamp,
     ) {
         let run = Running { worker, instance, since };
+        self.may_speculate(job, task, since);
+        if self.seconds_on(worker, job, &IdSet::single(task)).contains(task) {
+            return self.second_runs(job, task, run);
+        }
         if self.running.entry(job).or_default().insert(task, run).is_none()
             && let Some(live) = self.live.get_mut(&worker)
         {
@@ -180,6 +180,7 @@ impl Server {
     }
 
     fn forget_running_on(&mut self, worker: WorkerId) {
+        self.speculation.running.retain(|_, run| run.worker != worker);
         for tasks in self.running.values_mut() {
             tasks.retain(|_, run| run.worker != worker);
         }
@@ -198,8 +199,11 @@ impl Server {
         live.reconcile_at = None;
         let mut missing = Vec::new();
         for (id, job) in &self.state.jobs {
-            let Some(leased) = job.leased.get(&worker) else { continue };
-            let mut lost = leased.clone();
+            let mut lost = job.seconds_on(worker);
+            lost.union_with(job.leased.get(&worker).unwrap_or(&IdSet::new()));
+            if lost.is_empty() {
+                continue;
+            }
             let of_job = super::requests::templates_of(*id);
             for (_, held) in live.held.range(of_job) {
                 lost.subtract(&held.ids);
@@ -208,7 +212,8 @@ impl Server {
                 missing.push((*id, lost));
             }
         }
-        for (job, ids) in missing {
+        for (job, mut ids) in missing {
+            ids.subtract(&self.drop_seconds_on(now, worker, job, &ids, effects));
             self.restart(now, job, &ids, RestartCause::Left, effects);
         }
     }
@@ -252,6 +257,12 @@ impl Server {
         self.record(now, Record::WorkerEnded { worker, end }, effects);
         self.note_worker_ended(now, worker);
         self.alloc.look();
+        let with_seconds = self.state.jobs.iter().filter(|(_, job)| !job.seconds.is_empty());
+        let with_seconds: Vec<(JobId, IdSet)> =
+            with_seconds.map(|(id, job)| (*id, job.seconds_on(worker))).collect();
+        for (job, ids) in with_seconds {
+            self.drop_seconds_on(now, worker, job, &ids, effects);
+        }
         let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
             .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
             .collect();
@@ -283,6 +294,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let mut again = IdSet::new();
+        let ids = &self.speculated_go_on(now, id, ids, effects);
         for (submit, ids) in self.state.jobs[&id].by_submit(ids) {
             let limit = self.state.jobs[&id].submits[submit as usize].task.crash_limit;
             for task in ids.iter() {
@@ -336,8 +348,9 @@ impl Server {
         cause: RestartCause,
         effects: &mut Vec<Effect>,
     ) {
+        let ids = &self.speculated_go_on(now, id, ids, effects);
         self.end_running(id, ids);
-        let parts = self.state.jobs[&id].by_instance(ids);
+        let parts = self.state.jobs[&id].by_last_instance(ids);
         for (instance, ids) in parts {
             let instance = Instance(instance.0 + 1);
             let record = Record::Restarted { job: id, ids: ids.clone(), instance, cause: cause.clone() };

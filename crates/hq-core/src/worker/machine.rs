@@ -146,6 +146,11 @@ impl Worker {
             && self.config.on_server_lost == OnServerLost::Reconnect
     }
 
+    /// True when the server has all that happened here on disk: for the simulator.
+    pub fn has_said_all(&self) -> bool {
+        !self.reporting.has_news() && self.reporting.last_unsaved() == 0
+    }
+
     /// Number of tasks that run.
     pub fn running_count(&self) -> usize {
         self.running.len()
@@ -617,7 +622,7 @@ impl Worker {
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since));
         let has_usage = self.config.executor != Executor::Null;
-        FromWorker::Report(self.reporting.make(has_usage, runs).clone())
+        FromWorker::Report(self.reporting.make(has_usage, self.leaving.is_some(), runs).clone())
     }
 
     fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {

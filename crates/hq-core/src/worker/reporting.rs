@@ -116,15 +116,16 @@ impl Reporting {
         }
     }
 
-    /// Makes a report of what happened, keeps it, and returns it. `runs` says since when a task
-    /// runs, if it still does.
+    /// Makes a report of what happened, keeps it, and returns it. `is_leaving` says that nothing new is taken,
+    /// `runs` since when a task runs, if it still does.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
+        is_leaving: bool,
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp)>,
     ) -> &Report {
         self.last_number += 1;
-        let mut report = Report { number: self.last_number, ..Report::default() };
+        let mut report = Report { number: self.last_number, is_leaving, ..Report::default() };
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at)) = runs(task) {
                 report.started.push(Started { job: task.job, task: task.task, instance, at });

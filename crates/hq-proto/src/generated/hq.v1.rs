@@ -213,6 +213,9 @@ pub struct TaskSpec {
     pub retry: ::core::option::Option<Retry>,
     #[prost(bool, tag = "15")]
     pub task_dir: bool,
+    /// From 1000.
+    #[prost(uint32, optional, tag = "70")]
+    pub speculate_thousandths: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -1758,7 +1761,7 @@ pub struct TaskPage {
     #[prost(message, optional, tag = "2")]
     pub next: ::core::option::Option<TaskRef>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskInfo {
     #[prost(uint32, tag = "1")]
     pub job: u32,
@@ -1782,6 +1785,8 @@ pub struct TaskInfo {
     pub usage: ::core::option::Option<Usage>,
     #[prost(string, optional, tag = "11")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "40")]
+    pub dependencies: ::prost::alloc::vec::Vec<After>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -2013,6 +2018,9 @@ pub struct Report {
     pub returned: ::prost::alloc::vec::Vec<TasksOfJob>,
     #[prost(message, repeated, tag = "8")]
     pub interrupted: ::prost::alloc::vec::Vec<TasksOfJob>,
+    /// The worker takes nothing new.
+    #[prost(bool, tag = "40")]
+    pub is_leaving: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Started {
@@ -2046,7 +2054,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2096,6 +2104,10 @@ pub mod record {
         Answered(super::Answered),
         #[prost(message, tag = "60")]
         Alloc(super::AllocRecord),
+        #[prost(message, tag = "70")]
+        Speculated(super::Speculated),
+        #[prost(message, tag = "71")]
+        AttemptDropped(super::AttemptDropped),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2272,6 +2284,38 @@ pub struct JobKept {
     pub usage: ::core::option::Option<Usage>,
     #[prost(uint32, repeated, tag = "16")]
     pub workers: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "70")]
+    pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SecondAttempt {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    /// Absent: it has ended without a result.
+    #[prost(uint32, optional, tag = "3")]
+    pub worker: ::core::option::Option<u32>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Speculated {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint32, tag = "2")]
+    pub job: u32,
+    #[prost(uint32, tag = "3")]
+    pub task: u32,
+    #[prost(uint32, tag = "4")]
+    pub instance: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttemptDropped {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksOfWorker {

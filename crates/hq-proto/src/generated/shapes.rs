@@ -456,6 +456,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "TaskInfo", size: size_of::<TaskInfo>(), fields: &[
         Field { number: 10, is_repeated: false, content: Content::Message(5) },
         Field { number: 11, is_repeated: false, content: Content::Bytes },
+        Field { number: 40, is_repeated: true, content: Content::Message(11) },
     ] },
     Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(94) },
@@ -550,8 +551,10 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 18, is_repeated: false, content: Content::Message(126) },
         Field { number: 19, is_repeated: false, content: Content::Message(114) },
         Field { number: 20, is_repeated: false, content: Content::Message(117) },
-        Field { number: 21, is_repeated: false, content: Content::Message(130) },
+        Field { number: 21, is_repeated: false, content: Content::Message(133) },
         Field { number: 60, is_repeated: false, content: Content::Message(37) },
+        Field { number: 70, is_repeated: false, content: Content::Message(128) },
+        Field { number: 71, is_repeated: false, content: Content::Message(129) },
     ] },
     Shape { name: "Leased", size: size_of::<Leased>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
@@ -604,18 +607,25 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "JobKept", size: size_of::<JobKept>(), fields: &[
         Field { number: 4, is_repeated: false, content: Content::Bytes },
-        Field { number: 5, is_repeated: true, content: Content::Message(127) },
+        Field { number: 5, is_repeated: true, content: Content::Message(130) },
         Field { number: 6, is_repeated: true, content: Content::Numbers },
         Field { number: 7, is_repeated: true, content: Content::Numbers },
         Field { number: 8, is_repeated: true, content: Content::Numbers },
-        Field { number: 9, is_repeated: true, content: Content::Message(128) },
-        Field { number: 10, is_repeated: true, content: Content::Message(129) },
+        Field { number: 9, is_repeated: true, content: Content::Message(131) },
+        Field { number: 10, is_repeated: true, content: Content::Message(132) },
         Field { number: 11, is_repeated: true, content: Content::Numbers },
         Field { number: 12, is_repeated: true, content: Content::Numbers },
         Field { number: 13, is_repeated: true, content: Content::Numbers },
         Field { number: 14, is_repeated: true, content: Content::Numbers },
         Field { number: 15, is_repeated: false, content: Content::Message(5) },
         Field { number: 16, is_repeated: true, content: Content::Numbers },
+        Field { number: 70, is_repeated: true, content: Content::Message(127) },
+    ] },
+    Shape { name: "SecondAttempt", size: size_of::<SecondAttempt>(), fields: &[
+    ] },
+    Shape { name: "Speculated", size: size_of::<Speculated>(), fields: &[
+    ] },
+    Shape { name: "AttemptDropped", size: size_of::<AttemptDropped>(), fields: &[
     ] },
     Shape { name: "TasksOfWorker", size: size_of::<TasksOfWorker>(), fields: &[
         Field { number: 2, is_repeated: true, content: Content::Numbers },

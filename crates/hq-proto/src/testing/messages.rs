@@ -4,7 +4,7 @@ use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobSummary, Reason, RequestError, ServerInfo, SubmitInfo,
     TaskInfo, WorkerFilter, WorkerInfo,
 };
-use hq_core::record::{JobProgress, Record, RestartCause};
+use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerHello,
 };
@@ -171,18 +171,22 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
-    (numbers, state, of(worker()), times, of(usage()), of(text())).prop_map(
-        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error)| TaskInfo {
-            task: TaskId(task),
-            submit,
-            state,
-            instance,
-            crashes,
-            worker,
-            started,
-            ended,
-            usage,
-            error,
+    let waits = dependencies().prop_map(|dependencies| dependencies.after);
+    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, dependencies)| {
+            TaskInfo {
+                task: TaskId(task),
+                submit,
+                state,
+                instance,
+                crashes,
+                worker,
+                started,
+                ended,
+                usage,
+                error,
+                dependencies,
+            }
         },
     )
 }
@@ -300,15 +304,10 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         tasks(),
+        any::<bool>(),
     )
-        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted)| Report {
-            number,
-            started,
-            finished,
-            failed,
-            canceled,
-            returned,
-            interrupted,
+        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted, is_leaving)| {
+            Report { number, started, finished, failed, canceled, returned, interrupted, is_leaving }
         })
 }
 
@@ -320,7 +319,10 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let delayed = vec((edgy_id().prop_map(TaskId), timestamp()), 0..3);
     let counted = (counts(), counts(), delayed);
     let rest = (any::<bool>(), timestamp(), of(text()), usage(), vec(worker(), 0..3));
-    (sets, parts, counted, rest).prop_map(|(sets, parts, counted, rest)| JobProgress {
+    let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
+        .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
+    let seconds = vec(second, 0..3);
+    (sets, parts, counted, rest, seconds).prop_map(|(sets, parts, counted, rest, seconds)| JobProgress {
         is_open: rest.0,
         last_end: rest.1,
         cancel_reason: rest.2,
@@ -335,6 +337,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         delayed: counted.2,
         usage: rest.3,
         workers: rest.4,
+        seconds,
     })
 }
 
@@ -376,6 +379,13 @@ pub fn record() -> impl Strategy<Value = Record> {
             ids,
             instance,
             cause
+        }),
+        (worker(), job(), edgy_id().prop_map(TaskId), instance())
+            .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
+        (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
+            job,
+            task,
+            instance
         }),
         (worker(), finished_span()).prop_map(|(worker, span)| Finished { worker, span }),
         (job(), failure()).prop_map(|(job, failure)| Failed { job, failure }),

@@ -128,6 +128,19 @@ impl<W: Write> Events<W> {
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
                 self.line(at, "task-restarted", event)
             }
+            Record::Speculated { worker, job, task, instance } => {
+                let event = json!({
+                    "job": job.0,
+                    "task": task.0,
+                    "instance": instance.0,
+                    "worker": worker.0,
+                });
+                self.line(at, "task-speculated", event)
+            }
+            Record::AttemptDropped { job, task, instance } => {
+                let event = json!({ "job": job.0, "task": task.0, "instance": instance.0 });
+                self.line(at, "attempt-dropped", event)
+            }
             Record::Finished { worker, span } | Record::DetailKept { worker, span } => {
                 self.finished(*worker, span.job, span.instance.0, &span.ids, &span.measures)
             }

@@ -107,6 +107,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
                 "timeout": spec.retry.on.timeout,
             },
         },
+        "speculate": spec.speculate.map(|factor| f64::from(factor.thousandths()) / 1000.0),
         "stdin_bytes": spec.stdin.len(),
     })
 }

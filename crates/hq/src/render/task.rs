@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::Write;
 
 use hq_core::client_messages::TaskInfo;
+use hq_model::dependency::Condition;
 use hq_model::{TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
@@ -194,7 +195,7 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         ("Pin", of_spec(&|s| text::pin(s.pin).into()).into()),
         ("Task dir", of_spec(&|s| if s.task_dir { "yes" } else { "no" }.into()).into()),
         ("Crash limit", of_spec(&|s| s.crash_limit.to_string()).into()),
-        ("Dependencies", "".into()),
+        ("Dependencies", dependencies(task).into()),
         ("Error", error(task)),
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
@@ -203,4 +204,13 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         rows.extend(usage(used, false));
     }
     rows
+}
+
+// As --after reads them.
+fn dependencies(task: &TaskInfo) -> String {
+    let words = task.dependencies.iter().map(|after| match after.condition {
+        Condition::Success => after.to_string(),
+        Condition::AnyEnd => format!("{after} (any end)"),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }

@@ -10,7 +10,7 @@ use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, Ta
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, Warning};
+use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request, ResourcePool,
@@ -104,6 +104,7 @@ fn spec() -> TaskSpec {
             delay: Duration::from_secs(10),
             on: RetryOn { codes: vec![75], signal: true, timeout: false },
         },
+        speculate: SpeculateFactor::from_thousandths(2500),
         task_dir: true,
     }
 }
@@ -150,6 +151,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         ended: over.then(|| at(12)),
         usage: over.then(usage),
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
+        dependencies: Vec::new(),
     }
 }
 

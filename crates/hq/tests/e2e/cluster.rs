@@ -16,6 +16,8 @@ const START_TIMEOUT: &str = "60s";
 /// A place to run `hq` in: a server directory and a working directory.
 pub(crate) struct Place {
     root: TempDir,
+    /// Variables of all commands.
+    variables: Vec<(&'static str, String)>,
 }
 
 /// What a command printed and how it ended.
@@ -30,7 +32,7 @@ impl Place {
     pub(crate) fn new() -> Place {
         let root = tempfile::Builder::new().prefix("hq-e2e-").tempdir().expect("a directory");
         fs::create_dir(root.path().join("work")).expect("a directory");
-        Place { root }
+        Place { root, variables: Vec::new() }
     }
 
     /// Where commands run.
@@ -76,6 +78,7 @@ impl Place {
             .env("HQ_SERVER_DIR", self.server_dir())
             .env("TMPDIR", self.root.path())
             .env_remove("RUST_LOG")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
     }
@@ -201,6 +204,16 @@ impl Cluster {
     pub(crate) fn server_with(options: &str) -> Cluster {
         let mut cluster = Cluster { workers: Vec::new(), server: None, place: Place::new() };
         cluster.start_server(options);
+        cluster
+    }
+
+    /// A server with these variables, without workers.
+    // Of the tests that share this file, those against batch systems need it.
+    #[allow(dead_code)]
+    pub(crate) fn server_in(variables: Vec<(&'static str, String)>) -> Cluster {
+        let place = Place { variables, ..Place::new() };
+        let mut cluster = Cluster { workers: Vec::new(), server: None, place };
+        cluster.start_server("");
         cluster
     }
 

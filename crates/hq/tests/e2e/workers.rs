@@ -76,6 +76,21 @@ fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
 }
 
 #[test]
+fn a_task_that_takes_long_is_started_on_another_worker_and_the_first_result_wins() {
+    let mut cluster = Cluster::new();
+    let pipe = cluster.pipe("running");
+    // On the first worker one task hangs until it is ended.
+    cluster.ok("submit --array 0-5 --speculate 2 -- sh -c 'test $HQ_TASK_ID$HQ_INSTANCE_ID != 50 || { echo hangs > running; exec sleep 1000; }'");
+    cluster.line_from(&pipe);
+    cluster.worker("--cpus 1");
+    cluster.ok("job wait 1");
+    let task = &cluster.json("task info 1 5")[0];
+    assert_eq!((&task["worker"], &task["instance"]), (&2.into(), &1.into()), "{task}");
+    assert!(cluster.ok("journal export").contains("\"task-speculated\""));
+    cluster.ok("submit --cpus 4 --wait -- true");
+}
+
+#[test]
 fn a_draining_worker_finishes_what_runs() {
     let mut cluster = Cluster::server();
     cluster.worker("--cpus 1");

@@ -1,0 +1,217 @@
+//! Allocations end to end: the real program and a real Slurm. Left out where Slurm is not installed.
+
+mod cluster;
+#[allow(dead_code, reason = "shared with the end-to-end tests")]
+#[path = "../../crates/hq/tests/e2e/cluster.rs"]
+mod place;
+
+use std::fs;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use cluster::Slurm;
+use place::Cluster;
+use serde_json::Value;
+
+/// How long Slurm, and the server that asks it rarely, may take for what they do by themselves.
+const PATIENCE: Duration = Duration::from_secs(150);
+/// How often they are asked meanwhile.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The Slurm that tests share which do not break its nodes.
+static SHARED: LazyLock<Option<Slurm>> = LazyLock::new(|| Slurm::start(&[]));
+
+fn server(slurm: &Slurm) -> Cluster {
+    Cluster::server_in(vec![("SLURM_CONF", slurm.conf())])
+}
+
+/// Asks until it is so; panics with the last answer when patience ends.
+fn until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
+    let begun = Instant::now();
+    while let Err(answer) = ask() {
+        assert!(begun.elapsed() < PATIENCE, "{what}: {answer}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The allocations of a queue, the first one first.
+fn allocations(server: &Cluster, queue: u32) -> Vec<Value> {
+    server.json(&format!("alloc info {queue}")).as_array().expect("an array").clone()
+}
+
+/// The states of a queue's allocations, the first one first.
+fn statuses(server: &Cluster, queue: u32) -> Vec<String> {
+    allocations(server, queue).iter().map(|one| one["status"].as_str().expect("text").to_owned()).collect()
+}
+
+/// Waits until the states of a queue's allocations are these.
+fn reaches(server: &Cluster, queue: u32, wanted: &[&str]) {
+    until(&format!("allocations of queue {queue} are {wanted:?}"), || {
+        let seen = statuses(server, queue);
+        (seen == wanted).then_some(()).ok_or_else(|| {
+            let why = server.ok(&format!("alloc explain {queue}"));
+            format!("{seen:?}\n{}\n{why}", server.ok(&format!("alloc info {queue}")))
+        })
+    });
+}
+
+/// The batch jobs of a name that Slurm knows, living or ended, as `id state`.
+fn jobs(slurm: &Slurm, name: &str) -> Vec<String> {
+    let text = slurm.command("squeue", &["--noheader", "--states=all", "--name", name, "--format=%i %T"]);
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn work_without_workers_brings_an_allocation_that_vanishes_when_idle() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    server.ok(
+        "alloc add slurm --name idle --time-limit 5m --idle-timeout 1s -- --partition=cpu --comment 'a #b'",
+    );
+    let trials = jobs(slurm, "hq-trial");
+    assert!(trials.iter().any(|job| job.ends_with("CANCELLED")), "it was tried: {trials:?}");
+    assert!(statuses(&server, 1).is_empty(), "nothing waits, so nothing is asked for");
+    server.ok("submit --wait -- sh -c 'echo $SLURMD_NODENAME >node; echo $SLURM_JOB_NAME >name'");
+    assert!(server.read("node").starts_with("node"));
+    assert_eq!(server.read("name"), "idle-1\n");
+    reaches(&server, 1, &["finished"]);
+    let id = allocations(&server, 1)[0]["id"].as_str().expect("an id").to_owned();
+    until("Slurm knows that it has ended", || {
+        let seen = jobs(slurm, "idle-1");
+        (seen == [format!("{id} COMPLETED")]).then_some(()).ok_or(format!("{seen:?}"))
+    });
+    server.ok(&format!("alloc log {id} stderr"));
+    server.ok("alloc remove 1");
+}
+
+#[test]
+fn each_partition_gets_what_only_it_can_serve() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    server.ok("alloc add slurm --name plain --time-limit 5m --idle-timeout 1s -- --partition=cpu");
+    server.ok("alloc add slurm --name gpu --time-limit 5m --idle-timeout 1s -- --partition=gpu --gres=gpu:1");
+    let script = "sh -c 'echo $SLURM_JOB_PARTITION ${#CUDA_VISIBLE_DEVICES} >%{JOB_ID}'";
+    server.ok(&format!("submit --wait --resource gpus/nvidia=1 -- {script}"));
+    assert_eq!(server.read("1"), "gpu 1\n");
+    assert!(statuses(&server, 1).is_empty(), "the CPU partition was not asked for GPUs");
+    server.ok(&format!("submit --wait -- {script}"));
+    reaches(&server, 2, &["finished"]);
+}
+
+#[test]
+fn what_slurm_refuses_is_an_error_at_once() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    let error = server.fails(1, "alloc add slurm --time-limit 5m -- --partition=nope");
+    assert!(error.contains("invalid partition specified: nope"), "{error}");
+    let error = server.fails(1, "alloc add slurm --time-limit 2h -- --partition=cpu");
+    assert!(error.contains("1h"), "the longest time is named: {error}");
+    let error = server.fails(1, "alloc add slurm --time-limit 5m -- --no-such-option");
+    assert!(error.contains("no-such-option"), "{error}");
+    let error = server.fails(1, "alloc add torque --time-limit 5m");
+    assert!(error.contains("torque"), "{error}");
+    assert_eq!(server.json("alloc list").as_array().map(Vec::len), Some(0), "no queue was made");
+}
+
+#[test]
+fn an_allocation_cancelled_by_somebody_else_is_replaced() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.ok("alloc add slurm --name cancelled --time-limit 5m --idle-timeout 1s -- --partition=cpu");
+    server.ok("submit --crash-limit 1 -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
+    assert_eq!(server.line_from(&started), "0");
+    slurm.command("scancel", &["--name", "cancelled-1"]);
+    assert_eq!(server.line_from(&started), "1");
+    fs::write(go, "go\n").expect("the task reads");
+    server.ok("job wait 1");
+    until("the first one is known to have ended", || {
+        let seen = statuses(&server, 1);
+        (seen.len() == 2 && seen[0] != "running").then_some(()).ok_or(format!("{seen:?}"))
+    });
+    assert_eq!(server.json("alloc list")[0]["state"], "active");
+}
+
+#[test]
+fn a_task_on_several_nodes_runs_in_one_allocation() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    server.ok(
+        "alloc add slurm --name wide --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 -- --partition=cpu",
+    );
+    server.ok(
+        "submit --wait --nodes 2 -- sh -c 'wc -l <$HQ_NODE_FILE >count; echo $SLURM_JOB_NUM_NODES >nodes'",
+    );
+    assert_eq!((server.read("count").trim(), server.read("nodes").trim()), ("2", "2"));
+    reaches(&server, 1, &["finished"]);
+}
+
+#[test]
+fn a_server_that_is_killed_finds_its_allocations_again() {
+    let Some(slurm) = &*SHARED else { return };
+    let mut server = server(slurm);
+    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.ok("alloc add slurm --name runs --time-limit 5m --idle-timeout 30s -- --partition=cpu");
+    server.ok(
+        "alloc add slurm --name waits --time-limit 5m --resource 'licence=sum(1)' -- --partition=cpu --begin=now+3600",
+    );
+    server.ok("submit -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
+    server.ok("submit --resource licence=1 -- true");
+    assert_eq!(server.line_from(&started), "0");
+    reaches(&server, 1, &["running"]);
+    reaches(&server, 2, &["queued"]);
+    let ids = |server: &Cluster| [1, 2].map(|queue| allocations(server, queue)[0]["id"].clone());
+    let before = ids(&server);
+    drop(server.server.take());
+    server.start_server("");
+    assert_eq!(ids(&server), before);
+    // The task goes on in the same allocation, and its worker comes back to say so.
+    fs::write(go, "go\n").expect("the task reads");
+    server.ok("job wait 1");
+    reaches(&server, 1, &["running"]);
+    reaches(&server, 2, &["queued"]);
+    for name in ["runs-1", "waits-1"] {
+        assert_eq!(jobs(slurm, name).len(), 1, "submitted once");
+    }
+    for name in ["runs-2", "waits-2"] {
+        assert!(jobs(slurm, name).is_empty(), "nothing more was asked for");
+    }
+    server.ok("server stop");
+    until("the server's end is theirs", || {
+        let seen = [jobs(slurm, "runs-1"), jobs(slurm, "waits-1")].concat();
+        let is_over = |job: &String| job.ends_with("CANCELLED") || job.ends_with("COMPLETED");
+        seen.iter().all(is_over).then_some(()).ok_or(format!("{seen:?}"))
+    });
+}
+
+#[test]
+fn work_that_outlasts_an_allocation_goes_on_in_the_next() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    server.ok("alloc add slurm --name short --time-limit 1m --idle-timeout 1s -- --partition=cpu");
+    let task = "sh -c 'echo $HQ_INSTANCE_ID >>seen; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'";
+    server.ok(&format!("submit --crash-limit 1 --wait -- {task}"));
+    assert_eq!(server.read("seen"), "0\n1\n", "started twice, and no crash");
+    reaches(&server, 1, &["finished", "finished"]);
+    assert_eq!(server.json("alloc list")[0]["state"], "active");
+}
+
+#[test]
+fn a_node_without_power_and_a_controller_that_is_away_are_survived() {
+    let Some(slurm) = Slurm::start(&["--nodes", "2", "--gpu-nodes", "0"]) else { return };
+    let server = server(&slurm);
+    let started = server.pipe("started");
+    server.ok("alloc add slurm --name power --time-limit 5m --idle-timeout 1s -- --partition=cpu");
+    server
+        .ok("submit -- sh -c 'echo $SLURMD_NODENAME >started; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
+    let node = server.line_from(&started);
+    // Nobody answers while a new allocation is wanted.
+    slurm.tell("crash", &["head"]);
+    slurm.tell("kill", &[&node]);
+    slurm.tell("start", &["head"]);
+    let next = server.line_from(&started);
+    assert_ne!(next, node, "the task runs elsewhere");
+    server.ok("job wait 1");
+    assert_eq!(server.json("alloc list")[0]["state"], "active");
+    slurm.tell("down", &[]);
+}
