@@ -231,7 +231,14 @@ impl World {
         let after = batch.rng.between(1_000, wait);
         self.at(after, Event::Batch(BatchEvent::Start(id)));
         let Some(batch) = &self.batch else { return Ok(id) };
-        self.observers.allocations.submitted(batch, allocation, &self.nodes)?;
+        self.observers.allocations.submitted(batch, allocation, &self.nodes).map_err(|error| {
+            let known = self.server.as_ref().and_then(|s| s.state().alloc.queues.get(&allocation.queue));
+            format!(
+                "{error}; jobs: {:?}; the server knows: {:?}",
+                batch.jobs,
+                known.map(|queue| &queue.allocations)
+            )
+        })?;
         Ok(id)
     }
 

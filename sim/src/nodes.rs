@@ -32,8 +32,6 @@ pub struct Node {
     pub wakeup: Option<Timestamp>,
     /// Every worker here has so many CPUs and stays; else it is drawn.
     pub cpus: Option<u32>,
-    /// A new worker is started when this one ends.
-    pub restarts: bool,
     /// The allocation it belongs to, with its id in the batch system and its wall time.
     pub origin: Option<(AllocationRef, String, Duration)>,
     /// Its worker left in order.
@@ -62,7 +60,6 @@ impl Node {
             handed: BTreeMap::new(),
             wakeup: None,
             cpus: None,
-            restarts: true,
             origin: None,
             has_left: false,
         }
@@ -81,17 +78,17 @@ impl Node {
         self.handed.clear();
         self.wakeup = None;
         let mut config = config(rng);
-        if let Some(cpus) = self.cpus {
-            let pools = hq_model::resources::parse_pool("cpus", &cpus.to_string()).into_iter().collect();
-            config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
-            (config.idle_timeout, config.time_limit) = (None, None);
-            (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
-        }
         if let Some((allocation, id, limit)) = &self.origin {
             config.origin = Some(*allocation);
             config.allocation = Some((Manager::Slurm, id.clone()));
             config.time_limit = Some(*limit);
             config.idle_timeout = Some(Duration::from_secs(rng.between(1, 60)));
+        }
+        if let Some(cpus) = self.cpus {
+            let pools = hq_model::resources::parse_pool("cpus", &cpus.to_string()).into_iter().collect();
+            config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
+            (config.idle_timeout, config.time_limit) = (None, None);
+            (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
         }
         self.worker = Some(Worker::new(config, now));
     }

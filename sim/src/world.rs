@@ -189,6 +189,7 @@ impl World {
             }
         }
         world.at(TROUBLE_US, Event::Heal);
+        world.batch = BatchSystem::draw(options.seed);
         world.begin_batch();
         world
     }
@@ -217,7 +218,7 @@ impl World {
             nodes,
             clients,
             faults,
-            batch: BatchSystem::draw(options.seed),
+            batch: None,
             observers: Observers::default(),
             processes: 0,
             healed: false,

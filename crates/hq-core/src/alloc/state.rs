@@ -174,8 +174,7 @@ impl QueueState {
             let follows = one.after.and_then(|before| self.allocations.get(&before));
             !(one.is_waiting() && follows.is_some_and(Allocation::is_active))
         };
-        let workers = |(_, one): (u32, &Allocation)| one.connected.len() as u32 + one.workers_to_come();
-        self.active().filter(counts).map(workers).sum()
+        self.active().filter(counts).map(|(_, one)| one.workers_left()).sum()
     }
 
     /// Node time of all allocations that have ended, and how many finished and failed.
