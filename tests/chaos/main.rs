@@ -122,6 +122,7 @@ fn play(victim: Victim, rounds: u64) {
         Ok(cluster) => cluster,
         Err(refused) => return eprintln!("left out, for this system does not permit it: {refused}"),
     };
+    let troubles = if victim == Victim::Link { LinkTrouble::all() } else { Vec::new() };
     let mut left: Vec<Round> = Vec::new();
     for round in 0..rounds {
         let submit = cluster.submit(round, TASKS);
@@ -141,7 +142,7 @@ fn play(victim: Victim, rounds: u64) {
             Victim::Worker => cluster.kill_worker(chance.below(2) as usize),
             Victim::Frozen => cluster.freeze_worker(chance.below(2) as usize),
             Victim::Link => {
-                let what = LinkTrouble::ALL[chance.below(3) as usize];
+                let what = troubles[chance.below(troubles.len() as u64) as usize];
                 let time = Duration::from_millis(300 + chance.below(3000));
                 cluster.trouble_link(chance.below(2) as usize, what, time);
             }

@@ -24,19 +24,32 @@ pub(crate) enum LinkTrouble {
 }
 
 impl LinkTrouble {
-    pub(crate) const ALL: [LinkTrouble; 3] = [LinkTrouble::Cut, LinkTrouble::Loss, LinkTrouble::Slow];
+    /// What there are programs for.
+    pub(crate) fn all() -> Vec<LinkTrouble> {
+        let mut all = vec![LinkTrouble::Cut, LinkTrouble::Slow];
+        match run("iptables --version") {
+            Ok(()) => all.push(LinkTrouble::Loss),
+            Err(error) => eprintln!("links that lose packets are left out: {error}"),
+        }
+        all
+    }
 }
 
 impl Net {
     /// Makes them.
     ///
     /// # Errors
-    /// The first command that the system refuses.
+    /// What the system says when it permits no namespaces.
     pub(crate) fn new() -> Result<Net, String> {
         let id = std::process::id();
         let net = Net { hosts: ["s", "a", "b"].map(|host| format!("hqc{id}{host}")) };
         let [server, workers @ ..] = &net.hosts;
         run(&format!("ip netns add {server}"))?;
+        net.wire(server, workers).unwrap_or_else(|error| panic!("{error}"));
+        Ok(net)
+    }
+
+    fn wire(&self, server: &str, workers: &[String]) -> Result<(), String> {
         run(&format!("ip -n {server} link set lo up"))?;
         run(&format!("ip -n {server} link add bridge type bridge"))?;
         run(&format!("ip -n {server} addr add {SERVER_ADDRESS}/24 dev bridge"))?;
@@ -44,12 +57,12 @@ impl Net {
         for (index, worker) in workers.iter().enumerate() {
             run(&format!("ip netns add {worker}"))?;
             run(&format!("ip -n {worker} link set lo up"))?;
-            run(&format!("ip -n {server} link add link{index} type veth peer name up netns {worker}"))?;
+            run(&format!("ip -n {server} link add link{index} type veth peer name uplink netns {worker}"))?;
             run(&format!("ip -n {server} link set link{index} master bridge up"))?;
-            run(&format!("ip -n {worker} addr add 10.77.0.{}/24 dev up", index + 2))?;
-            run(&format!("ip -n {worker} link set up up"))?;
+            run(&format!("ip -n {worker} addr add 10.77.0.{}/24 dev uplink", index + 2))?;
+            run(&format!("ip -n {worker} link set uplink up"))?;
         }
-        Ok(net)
+        Ok(())
     }
 
     /// The server's is 0, those of the workers follow.

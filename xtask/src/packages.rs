@@ -23,8 +23,10 @@ struct Need {
     left_out: &'static str,
 }
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 7] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
+    Need { package: "iproute2", brings: "ip", left_out: "the chaos between network namespaces" },
+    Need { package: "iptables", brings: "iptables", left_out: "the chaos with lost packets" },
     Need {
         package: "python3",
         brings: "python3",

@@ -105,7 +105,7 @@ impl Session {
         runtime.block_on(async {
             let mut repeats_left = if repeats { limits::REPEATS_MAX } else { 0 };
             loop {
-                let lost = match ask(connection, &request).await {
+                let lost = match ask(access, connection, &request).await {
                     Ok(ClientResponse::Error(error)) => return Err(error.into()),
                     Ok(response) => return Ok(response),
                     Err(lost) => lost,
@@ -150,10 +150,10 @@ impl Session {
             },
             _ => return Err(ClientError::Unexpected),
         };
-        let Session { runtime, connection, .. } = self;
+        let Session { runtime, access, connection, .. } = self;
         let early = runtime.block_on(async {
             let number = connection.send(&[&submit, &of(guess)]).await.ok()?;
-            let submitted = answer(connection, number - 1).await.ok()?;
+            let submitted = answer(access, connection, number - 1).await.ok()?;
             if matches!(submitted, ClientResponse::Error(_)) {
                 return Some((submitted, None));
             }
@@ -188,20 +188,35 @@ impl Session {
     }
 }
 
-async fn ask(connection: &mut Connection, request: &ClientRequest) -> Result<ClientResponse, String> {
+async fn ask(
+    access: &AccessFile,
+    connection: &mut Connection,
+    request: &ClientRequest,
+) -> Result<ClientResponse, String> {
     let number = connection.send(&[request]).await?;
-    answer(connection, number).await
+    answer(access, connection, number).await
+}
+
+// Over a connection of its own: answers on one keep their order.
+async fn journal_trouble(access: &AccessFile) -> Option<String> {
+    let mut connection = dial(access).await.ok()?;
+    let number = connection.send(&[&ClientRequest::ServerInfo]).await.ok()?;
+    match connection.answer(number).await.ok()? {
+        ClientResponse::ServerInfo(info) => info.journal_trouble.map(|(_, error)| error),
+        _ => None,
+    }
 }
 
 // The answer to that request. When it is long in coming because the server cannot write its journal, the user is told.
-async fn answer(connection: &mut Connection, number: u64) -> Result<ClientResponse, String> {
+async fn answer(
+    access: &AccessFile,
+    connection: &mut Connection,
+    number: u64,
+) -> Result<ClientResponse, String> {
     if let Ok(answer) = timeout(limits::ANSWER_TIME, connection.answer(number)).await {
         return answer;
     }
-    let asked = connection.send(&[&ClientRequest::ServerInfo]).await?;
-    if let ClientResponse::ServerInfo(info) = connection.answer(asked).await?
-        && let Some((_, error)) = info.journal_trouble
-    {
+    if let Some(error) = journal_trouble(access).await {
         warn!(
             error,
             "the server cannot write its journal now: it is read-only, and answers when it can write"
@@ -380,8 +395,8 @@ impl Watch<'_> {
     /// # Errors
     /// When the server refuses or is lost.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
-        let Session { runtime, connection, .. } = &mut *self.session;
-        match runtime.block_on(ask(connection, &request)) {
+        let Session { runtime, access, connection, .. } = &mut *self.session;
+        match runtime.block_on(ask(access, connection, &request)) {
             Ok(ClientResponse::Error(error)) => Err(error.into()),
             Ok(response) => Ok(response),
             Err(lost) => Err(ClientError::Lost(lost)),

@@ -113,3 +113,6 @@ pub const SPECULATE_SIBLINGS_MIN: u64 = 5;
 pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
 /// The tasks of a submit are looked through for those that take long at most this often.
 pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Reports in a row in which a worker may give back what nobody asked for, before it gets nothing more until it starts
+/// or ends something: one that is about to leave would get the same tasks again and again.
+pub const REFUSALS_MAX: u32 = 16;

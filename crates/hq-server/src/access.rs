@@ -70,6 +70,7 @@ mod tests {
             worker_host: Some("10.1.0.1".to_owned()),
             client_port: 7000,
             worker_port: 7001,
+            overwrite: false,
         };
         let uid = generate_access(&options).expect("writable");
         let load = |name: &str| {

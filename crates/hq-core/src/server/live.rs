@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, Request, TaskRef, Timestamp, WorkerResources};
+use hq_model::{IdSet, JobId, Request, TaskRef, Timestamp, WorkerResources};
 
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
-use crate::limits::{BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX};
+use crate::limits::{
+    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX, REFUSALS_MAX,
+};
 use crate::worker_messages::TemplateId;
 
 /// A worker that is connected, or that may come back.
@@ -40,6 +42,8 @@ pub(super) struct LiveWorker {
     pub(super) reconcile_at: Option<u64>,
     /// The task that started last, and when.
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
+    /// Reports in a row in which it gave back what nobody asked for: it may be about to leave.
+    pub(super) refusals: u32,
     /// Number of held tasks that are reported as running.
     pub(super) running: u64,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
@@ -104,6 +108,7 @@ impl LiveWorker {
             last_report: 0,
             reconcile_at: None,
             last_task: None,
+            refusals: 0,
             running: 0,
             walls_us: BTreeMap::new(),
             choices: BTreeMap::new(),
@@ -119,7 +124,24 @@ impl LiveWorker {
 
     /// True when tasks may be handed to it.
     pub(super) fn takes_tasks(&self) -> bool {
-        self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none()
+        let is_open = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
+        is_open && self.refusals < REFUSALS_MAX
+    }
+
+    /// It gives back tasks of a job. When nobody asked for them, it may lack their templates, which are sent again,
+    /// or be about to leave.
+    pub(super) fn gives_back(&mut self, job: JobId, ids: &IdSet) {
+        let of_job = super::requests::templates_of(job);
+        let refused = self.held.range(of_job).filter(|(_, held)| {
+            let mut refused = held.ids.intersection(ids);
+            refused.subtract(&held.retracting);
+            !refused.is_empty()
+        });
+        let refused: Vec<TemplateId> = refused.map(|(template, _)| *template).collect();
+        self.refusals += u32::from(!refused.is_empty());
+        for template in refused {
+            self.templates.remove(&template);
+        }
     }
 
     /// The ways to run a task of a class here, the preferred one first. None when it can never run here.

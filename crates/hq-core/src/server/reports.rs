@@ -39,6 +39,9 @@ impl Server {
             for (job, ids) in report.returned {
                 let ids = self.not_held_again(worker, job, ids);
                 let leased = self.leased_to(worker, job, &ids);
+                if let Some(live) = self.live.get_mut(&worker) {
+                    live.gives_back(job, &ids);
+                }
                 self.release(worker, job, &ids);
                 self.drop_seconds_on(now, worker, job, &ids, effects);
                 let leased = self.speculated_go_on_or_restart(now, job, leased, effects);
@@ -126,6 +129,7 @@ impl Server {
         let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task));
         let Some(submit) = submit else { return };
         if let Some(live) = self.live.get_mut(&worker) {
+            live.refusals = 0;
             live.learn_wall(TemplateId { job, submit }, count, wall_us);
         }
     }
@@ -205,6 +209,7 @@ impl Server {
             self.touched.insert(id);
         }
         if let Some(live) = self.live.get_mut(&worker) {
+            live.refusals = 0;
             live.last_task = Some((TaskRef::new(id, task), at));
             let template = submit.map(|submit| TemplateId { job: id, submit });
             if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {

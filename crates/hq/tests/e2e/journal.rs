@@ -313,7 +313,9 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     while filler.write_all(&[1; 4096]).is_ok() {}
 
     let long = "x".repeat(50_000);
-    let held = Process::start(cluster.command(["submit", "--name", "held", "true", &long]));
+    let mut held = cluster.command(["submit", "--name", "held", "true", &long]);
+    held.stderr(fs::File::create(cluster.path("held.err")).expect("a file"));
+    let held = Process::start(held);
     let found = trouble(&cluster, true);
     assert!(found["error"].as_str().is_some_and(|error| error.contains("No space left")), "{found}");
     let error = cluster.fails(1, "submit --name refused true");
@@ -323,6 +325,10 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     let table = cluster.ok("server info");
     assert!(table.contains("cannot be written since "), "{table}");
     cluster.ok("job list --all");
+    while !cluster.read("held.err").contains("it is read-only") {
+        // Whoever is held is told why after a second.
+        cluster.ok("job list --all");
+    }
     // The task ends meanwhile; its report is held.
     fs::write(&go, "\n").expect("a reader");
 
@@ -334,5 +340,20 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     assert_eq!(cluster.json("submit true")["id"], 3, "what was refused took no id");
     let checked = cluster.ok(&format!("journal check {}", disk.join("journal").display()));
     assert!(checked.contains("Whole: "), "{checked}");
+    stop(&mut cluster);
+}
+
+#[test]
+fn a_journal_of_another_server_is_refused() {
+    let mut cluster = Cluster::server();
+    cluster.ok("submit true");
+    stop(&mut cluster);
+    let mut other = Cluster::server();
+    stop(&mut other);
+    let theirs = other.server_dir().join("journal").display().to_string();
+    let error = cluster.fails(1, &format!("server start --host localhost --journal {theirs}"));
+    assert!(error.contains("is of server") && error.contains("--server-dir"), "{error}");
+    cluster.start_server("");
+    assert_eq!(cluster.json("submit true")["id"], 2, "its own is as it was");
     stop(&mut cluster);
 }

@@ -146,3 +146,16 @@ fn without_keys_nobody_gets_in() {
     assert!(error.contains("is no valid access file: it is cut off"), "{error}");
     cluster.ok("job list");
 }
+
+#[test]
+fn an_access_file_is_not_written_over_unasked() {
+    let place = crate::cluster::Place::new();
+    let line = "server generate-access full.json --client-port 7001 --worker-port 7002 --host here";
+    place.ok(line);
+    let before = place.read("full.json");
+    let error = place.fails(1, line);
+    assert!(error.contains("exists already") && error.contains("--overwrite"), "{error}");
+    assert_eq!(place.read("full.json"), before);
+    place.ok(&format!("{line} --overwrite"));
+    assert_ne!(place.read("full.json"), before);
+}

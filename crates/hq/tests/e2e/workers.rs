@@ -99,6 +99,7 @@ fn a_draining_worker_finishes_what_runs() {
     cluster.line_from(&running);
     cluster.ok("submit true");
     assert_eq!(cluster.ok("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
+    assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 DRAINING\n");
     std::fs::write(go, "done\n").expect("a reader");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     assert_eq!(cluster.ok("job cat 1 stdout"), "done\n");
