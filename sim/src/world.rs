@@ -10,7 +10,7 @@ use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as T
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{JobId, TaskRef, Timestamp, Usage};
-use hq_sched::{Plan, Snapshot};
+use hq_sched::Plan;
 
 use crate::canary::Canary;
 use crate::clients::{self, Client};
@@ -442,17 +442,6 @@ impl World {
         }
     }
 
-    // A plan takes a while; some never come.
-    fn plan(&mut self, number: u64, snapshot: &Snapshot) {
-        if self.rng.chance(10) {
-            return;
-        }
-        let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
-        let longest = [100, 20_000, 2_000_000][self.rng.between(0, 2) as usize];
-        let after = self.rng.between(10, longest);
-        self.at(after, Event::Planned { life: self.server_life, number, plan });
-    }
-
     fn close_from_server(&mut self, id: u64) {
         let Some(at) = self.network.arrival(id, false, self.now, &mut self.rng) else { return };
         if let Some(connection) = self.network.get(id) {
@@ -699,18 +688,5 @@ impl World {
         let Some(server) = &self.server else { return Ok(()) };
         self.observers.acknowledged.check(server.state())?;
         fold_equals_state(self.journal.records(), server.state())
-    }
-
-    fn what_is_left(&self) -> String {
-        let Some(server) = &self.server else { return "the server is down".into() };
-        let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
-        let left: Vec<String> = left
-            .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
-            .collect();
-        format!(
-            "{} (clients wait: {:?})",
-            left.join("; "),
-            self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
-        )
     }
 }
