@@ -1,7 +1,6 @@
 //! What leaves the server: records that are written and synced, and the effects that waited for them.
 
 use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput};
-use hq_sched::Snapshot;
 
 use crate::canary::Canary;
 use crate::world::{Event, World};
@@ -63,17 +62,6 @@ impl World {
                 | ServerEffect::Exit => {}
             }
         }
-    }
-
-    // A plan takes a while; some never come.
-    fn plan(&mut self, number: u64, snapshot: &Snapshot) {
-        if self.rng.chance(10) {
-            return;
-        }
-        let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
-        let longest = [100, 20_000, 2_000_000][self.rng.between(0, 2) as usize];
-        let after = self.rng.between(10, longest);
-        self.at(after, Event::Planned { life: self.server_life, number, plan });
     }
 
     fn close_from_server(&mut self, id: u64) {

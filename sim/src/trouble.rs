@@ -4,13 +4,37 @@ use hq_core::client_messages::ClientRequest;
 use hq_core::record::FailureKind;
 use hq_core::server::{ConnectionId, Input as ServerInput, Server};
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome};
-use hq_model::Timestamp;
 use hq_model::selector::Selector;
+use hq_model::{JobId, Timestamp};
 
 use crate::nodes::Node;
 use crate::world::{Event, Fault, World};
 
 impl World {
+    // A plan takes a while; some never come.
+    pub(crate) fn plan(&mut self, number: u64, snapshot: &hq_sched::Snapshot) {
+        if self.rng.chance(10) {
+            return;
+        }
+        let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
+        let longest = [100, 20_000, 2_000_000][self.rng.between(0, 2) as usize];
+        let after = self.rng.between(10, longest);
+        self.at(after, Event::Planned { life: self.server_life, number, plan });
+    }
+
+    pub(crate) fn what_is_left(&self) -> String {
+        let Some(server) = &self.server else { return "the server is down".into() };
+        let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
+        let left: Vec<String> = left
+            .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
+            .collect();
+        format!(
+            "{} (clients wait: {:?})",
+            left.join("; "),
+            self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
+        )
+    }
+
     /// One fault happens.
     pub(crate) fn fault(&mut self, fault: Fault) -> Result<(), String> {
         match fault {

@@ -651,17 +651,4 @@ impl World {
         }
         fold_equals_state(self.journal.records(), server.state())
     }
-
-    fn what_is_left(&self) -> String {
-        let Some(server) = &self.server else { return "the server is down".into() };
-        let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
-        let left: Vec<String> = left
-            .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
-            .collect();
-        format!(
-            "{} (clients wait: {:?})",
-            left.join("; "),
-            self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
-        )
-    }
 }
