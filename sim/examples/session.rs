@@ -101,7 +101,7 @@ fn submit() -> ClientRequest {
         submit: Box::new(Submit {
             target: Target::New(JobSpec { name: "score".into(), max_fails: None }),
             ids: TaskIds::Given(IdSet::range(0, 3)),
-            entries: Entries::new(entries.into_iter()).unwrap_or_default(),
+            entries: Entries::new(entries).unwrap_or_default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         }),
