@@ -255,7 +255,8 @@ impl World {
                 return self.last_look();
             }
             if self.now.0 - START.0 > END_US || self.steps > STEPS_MAX {
-                return Err(format!("not everything has ended: {}", self.what_is_left()));
+                let why = self.why_nothing_runs();
+                return Err(format!("not everything has ended: {}; {why}", self.what_is_left()));
             }
         }
         Err("nothing happens any more".into())
@@ -643,15 +644,39 @@ impl World {
         fold_equals_state(self.journal.records(), server.state())
     }
 
+    // What the server says of the first task that is left.
+    fn why_nothing_runs(&mut self) -> String {
+        let Some(server) = &mut self.server else { return String::new() };
+        let left = server.state().jobs.iter().find_map(|(id, job)| Some((*id, job.queued.first()?)));
+        let Some((job, task)) = left else { return "no task waits".into() };
+        let jobs = Selector::Ids(hq_model::IdSet::single(hq_model::TaskId(job.0)));
+        let body = ClientRequest::ExplainTask { jobs, task };
+        let input = ServerInput::Client { connection: ConnectionId(u64::MAX), request: 1, body };
+        let mut effects = Vec::new();
+        server.handle(self.now, input, &mut effects);
+        let answers = effects.into_iter().filter_map(|effect| match effect {
+            hq_core::server::Effect::Answer { body, .. } => Some(body),
+            _ => None,
+        });
+        format!("{:?}", answers.collect::<Vec<_>>())
+    }
+
     fn what_is_left(&self) -> String {
         let Some(server) = &self.server else { return "the server is down".into() };
         let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
         let left: Vec<String> = left
             .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
             .collect();
+        let workers = server.state().workers.iter().filter(|(_, worker)| worker.ended.is_none());
+        let workers: Vec<String> = workers
+            .map(|(id, worker)| {
+                format!("{id}: {:?}", worker.config.resources.pools.first().map(|p| p.kind.total()))
+            })
+            .collect();
         format!(
-            "{} (clients wait: {:?})",
+            "{} (workers with CPUs: {}; clients wait: {:?})",
             left.join("; "),
+            workers.join(", "),
             self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
         )
     }
