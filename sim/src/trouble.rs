@@ -22,15 +22,39 @@ impl World {
         self.at(after, Event::Planned { life: self.server_life, number, plan });
     }
 
+    // What the server says of the first task that is left.
+    pub(crate) fn why_nothing_runs(&mut self) -> String {
+        let Some(server) = &mut self.server else { return String::new() };
+        let left = server.state().jobs.iter().find_map(|(id, job)| Some((*id, job.queued.first()?)));
+        let Some((job, task)) = left else { return "no task waits".into() };
+        let jobs = Selector::Ids(hq_model::IdSet::single(hq_model::TaskId(job.0)));
+        let body = ClientRequest::ExplainTask { jobs, task };
+        let input = ServerInput::Client { connection: ConnectionId(u64::MAX), request: 1, body };
+        let mut effects = Vec::new();
+        server.handle(self.now, input, &mut effects);
+        let answers = effects.into_iter().filter_map(|effect| match effect {
+            hq_core::server::Effect::Answer { body, .. } => Some(body),
+            _ => None,
+        });
+        format!("{:?}", answers.collect::<Vec<_>>())
+    }
+
     pub(crate) fn what_is_left(&self) -> String {
         let Some(server) = &self.server else { return "the server is down".into() };
         let left = server.state().jobs.iter().filter(|(_, job)| !job.tasks_ended());
         let left: Vec<String> = left
             .map(|(id, job): (&JobId, _)| format!("job {id}: queued {}, leased {:?}", job.queued, job.leased))
             .collect();
+        let workers = server.state().workers.iter().filter(|(_, worker)| worker.ended.is_none());
+        let workers: Vec<String> = workers
+            .map(|(id, worker)| {
+                format!("{id}: {:?}", worker.config.resources.pools.first().map(|p| p.kind.total()))
+            })
+            .collect();
         format!(
-            "{} (clients wait: {:?})",
+            "{} (workers with CPUs: {}; clients wait: {:?})",
             left.join("; "),
+            workers.join(", "),
             self.clients.iter().map(|c| c.asked.is_some()).collect::<Vec<_>>()
         )
     }

@@ -257,7 +257,8 @@ impl World {
                 return self.last_look();
             }
             if self.now.0 - START.0 > END_US || self.steps > STEPS_MAX {
-                return Err(format!("not everything has ended: {}", self.what_is_left()));
+                let why = self.why_nothing_runs();
+                return Err(format!("not everything has ended: {}; {why}", self.what_is_left()));
             }
         }
         Err("nothing happens any more".into())

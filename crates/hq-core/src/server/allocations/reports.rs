@@ -1,0 +1,228 @@
+//! What batch systems answer, and what becomes of it.
+
+use std::collections::BTreeMap;
+
+use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
+use hq_model::{AllocationRef, Timestamp};
+
+use super::{Trial, Unclear, recover};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, ShapeSource, policy};
+use crate::client_messages::{ClientResponse, RequestError};
+use crate::limits::{CHECK_INTERVAL, UNCLEAR_TIME};
+use crate::server::machine::Server;
+use crate::server::{ConnectionId, Effect, Gate};
+
+impl Server {
+    /// A batch system answered an order.
+    pub(in crate::server) fn batch_reports(
+        &mut self,
+        now: Timestamp,
+        report: BatchReport,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.alloc.look();
+        match report {
+            BatchReport::Submitted { allocation, batch_id } => {
+                self.allocation_submitted(now, allocation, batch_id, effects);
+            }
+            BatchReport::Refused { allocation, error } => {
+                self.end_allocation(now, allocation, AllocationEnd::Refused(error), effects);
+            }
+            BatchReport::Unclear { allocation, error } => {
+                self.alloc.in_flight.remove(&allocation);
+                let is_open = |one: &Allocation| one.is_active() && one.batch_id.is_none();
+                if self.state.alloc.allocation(allocation).is_some_and(is_open) {
+                    let text =
+                        format!("it is not clear whether allocation {allocation} was submitted: {error}");
+                    self.alloc.note(now, allocation.queue, text);
+                    let look_at = now.after(CHECK_INTERVAL.0);
+                    let new = Unclear { since: now, look_at, missed: 0 };
+                    self.alloc.unclear.entry(allocation).or_insert(new).look_at = look_at;
+                }
+            }
+            BatchReport::NotFound { allocation } => self.allocation_not_found(now, allocation, effects),
+            BatchReport::States { manager, states } => self.states_came(now, &manager, states, effects),
+            BatchReport::Canceled { allocations, result } => {
+                for which in allocations {
+                    self.alloc.canceling.remove(&which);
+                    match &result {
+                        Ok(()) => self.end_allocation(now, which, AllocationEnd::Canceled, effects),
+                        Err(error) => {
+                            self.alloc.cancel_again = Some(now.after(CHECK_INTERVAL.0));
+                            let text = format!("allocation {which} could not be canceled: {error}");
+                            self.alloc.note(now, which.queue, text);
+                        }
+                    }
+                }
+            }
+            BatchReport::Tried { ticket, result } => self.trial_ended(now, ticket, result, effects),
+            BatchReport::Shape { queue, resources } => {
+                let is_missing = |queue: &QueueState| queue.known.is_none();
+                if let Some(resources) = resources
+                    && self.state.alloc.queues.get(&queue).is_some_and(is_missing)
+                {
+                    let (resources, source) = (Box::new(resources), ShapeSource::Manager);
+                    self.record_alloc(now, AllocRecord::ShapeLearned { queue, resources, source }, effects);
+                }
+            }
+        }
+    }
+
+    // Asked for twice, so that one that was just being taken in is not missed.
+    fn allocation_not_found(&mut self, now: Timestamp, which: AllocationRef, effects: &mut Vec<Effect>) {
+        self.alloc.in_flight.remove(&which);
+        let look_at = now.after(CHECK_INTERVAL.0);
+        let new = Unclear { since: now, look_at, missed: 0 };
+        let open = self.alloc.unclear.entry(which).or_insert(new);
+        open.look_at = look_at;
+        open.missed += 1;
+        if open.missed > 1 {
+            self.alloc.note(now, which.queue, format!("allocation {which} was never submitted"));
+            self.end_allocation(now, which, AllocationEnd::Canceled, effects);
+        }
+    }
+
+    pub(super) fn look_for_unclear(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut orders = Vec::new();
+        for (which, open) in &mut self.alloc.unclear {
+            let Some(queue) = self.state.alloc.queues.get(&which.queue) else { continue };
+            if let Some(one) = queue.allocations.get(&which.number).filter(|_| open.look_at <= now) {
+                // Until the answer is there.
+                open.look_at = now.after(UNCLEAR_TIME);
+                orders.push(recover(*which, queue, one));
+            }
+        }
+        orders.into_iter().for_each(|order| effects.push(Effect::Batch { order, gate: Gate::Open }));
+    }
+
+    fn allocation_submitted(
+        &mut self,
+        now: Timestamp,
+        which: AllocationRef,
+        batch_id: String,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.alloc.in_flight.remove(&which);
+        self.alloc.unclear.remove(&which);
+        let Some(queue) = self.state.alloc.queues.get(&which.queue) else { return };
+        let Some(one) = queue.allocations.get(&which.number) else { return };
+        if one.batch_id.is_none() && one.is_active() {
+            self.alloc.note(now, which.queue, format!("allocation {batch_id} waits in the batch system"));
+            self.record_alloc(now, AllocRecord::Submitted { allocation: which, batch_id }, effects);
+        } else if !one.is_active() {
+            // Given up before the answer came.
+            let (manager, allocations) = (queue.params.manager.clone(), vec![(which, batch_id)]);
+            let order = BatchOrder::Cancel { manager, allocations };
+            effects.push(Effect::Batch { order, gate: Gate::Open });
+        }
+        if self.is_stopping() {
+            self.cancel_allocations(effects);
+        }
+    }
+
+    /// Begins a trial for a client; a queue is made of it when `add` is set.
+    pub(in crate::server) fn begin_trial(
+        &mut self,
+        connection: ConnectionId,
+        request: u64,
+        params: Box<QueueParams>,
+        add: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.alloc.last_ticket += 1;
+        let ticket = self.alloc.last_ticket;
+        let directory = self.directory_of(&format!("trial-{ticket}"));
+        let order = BatchOrder::Try { ticket, params: std::sync::Arc::new((*params).clone()), directory };
+        let params = add.then_some(params);
+        self.alloc.trials.insert(ticket, Trial { connection, request, params });
+        effects.push(Effect::Batch { order, gate: Gate::Open });
+    }
+
+    fn trial_ended(
+        &mut self,
+        now: Timestamp,
+        ticket: u64,
+        result: Result<Option<hq_model::WorkerResources>, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(Trial { connection, request, params }) = self.alloc.trials.remove(&ticket) else { return };
+        let body = match (result, params) {
+            (Err(error), _) => ClientResponse::Error(RequestError::Batch(error)),
+            (Ok(_), None) => ClientResponse::Done,
+            (Ok(nodes), Some(params)) => match self.add_queue(now, params, nodes, effects) {
+                Ok(response) => response,
+                Err(error) => ClientResponse::Error(error),
+            },
+        };
+        effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
+    }
+
+    fn states_came(
+        &mut self,
+        now: Timestamp,
+        manager: &str,
+        states: Result<Vec<(String, BatchState)>, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
+        let asked = checks.asked.take().unwrap_or_default();
+        let states: BTreeMap<String, BatchState> = match states {
+            Ok(states) => states.into_iter().collect(),
+            Err(error) => {
+                // Nothing is concluded from silence.
+                checks.interval = policy::next_interval(checks.interval, false);
+                checks.error = Some(error);
+                return;
+            }
+        };
+        checks.error = None;
+        let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
+        let with_id = of_manager.filter_map(|(which, _, one)| Some((which, one.batch_id.clone()?)));
+        let with_id: Vec<_> = with_id.filter(|(_, id)| asked.contains(id)).collect();
+        let mut was_new = false;
+        for (which, id) in with_id {
+            let missing = || BatchState::Unknown("the batch system does not know it".into());
+            let state = states.get(&id).cloned().unwrap_or_else(missing);
+            was_new |= self.state_came(now, which, state, effects);
+        }
+        let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
+        checks.interval = policy::next_interval(checks.interval, was_new);
+    }
+
+    // True when it was something new.
+    fn state_came(
+        &mut self,
+        now: Timestamp,
+        which: AllocationRef,
+        state: BatchState,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(one) = self.state.alloc.allocation(which) else { return false };
+        let times = match state {
+            BatchState::Unknown(_) => {
+                self.alloc.unknown.entry(which).and_modify(|times| *times += 1).or_insert(1)
+            }
+            _ => &mut 0,
+        };
+        let is_known_gone = *times > 1;
+        if let Some(end) = policy::end_by_state(one, &state, is_known_gone) {
+            self.end_allocation(now, which, end, effects);
+            return true;
+        }
+        let waits = matches!(state, BatchState::Queued | BatchState::Held);
+        let is_new = self.alloc.seen.get(&which).is_some_and(|(_, before)| *before != state);
+        if !matches!(state, BatchState::Unknown(_)) {
+            self.alloc.unknown.remove(&which);
+        }
+        let (is_waiting, is_empty) = (one.is_waiting(), one.connected.is_empty());
+        if is_waiting && matches!(state, BatchState::Running) {
+            self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+        } else if !is_waiting && is_empty && waits {
+            self.alloc.note(now, which.queue, format!("allocation {which} waits again: it was requeued"));
+            self.alloc.work.remove(&which);
+            self.record_alloc(now, AllocRecord::Requeued { allocation: which }, effects);
+        }
+        self.alloc.seen.insert(which, (now, state));
+        is_new
+    }
+}
