@@ -57,7 +57,7 @@ pub fn play(seed: u64, mishap: Mishap) -> Result<usize, Failure> {
     };
     let nodes = (0..WORKERS).map(|_| Node::with_cpus(TASKS_EACH)).collect();
     let client = Client { asked: Some(submit(&mut rng)), ..Client::default() };
-    let mut world = World::bare(Options { seed, canary: None }, rng, faults, nodes, vec![client]);
+    let mut world = World::bare(Options { seed, ..Options::default() }, rng, faults, nodes, vec![client]);
     world.healed = true;
     world.checked_one_in = CHECKED_ONE_IN;
     world.at(0, Event::StartServer);

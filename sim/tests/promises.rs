@@ -25,7 +25,7 @@ const REGRESSIONS: [(u64, &str); 9] = [
 #[test]
 fn old_failures_stay_away() {
     for (seed, story) in REGRESSIONS {
-        let result = run(Options { seed, canary: None });
+        let result = run(Options { seed, ..Options::default() });
         assert!(result.is_ok(), "{story}: {result:#?}");
     }
 }
@@ -33,21 +33,21 @@ fn old_failures_stay_away() {
 #[test]
 fn equal_seeds_give_equal_runs() {
     for seed in 0..5 {
-        let options = Options { seed, canary: None };
+        let options = Options { seed, ..Options::default() };
         assert_eq!(run(options), run(options));
     }
 }
 
 #[test]
 fn second_attempts_are_played() {
-    let speculated = |seed| run(Options { seed, canary: None }).map_or(0, |outcome| outcome.speculated);
+    let speculated = |seed| run(Options { seed, ..Options::default() }).map_or(0, |outcome| outcome.speculated);
     assert!((2..62).step_by(3).map(speculated).sum::<u64>() > 10);
 }
 
 #[test]
 fn planted_bugs_are_found() {
     for canary in Canary::ALL {
-        let found = (0..600).any(|seed| run(Options { seed, canary: Some(canary) }).is_err());
+        let found = (0..600).any(|seed| run(Options { seed, canary: Some(canary), ..Options::default() }).is_err());
         assert!(found, "{canary:?} lives");
     }
 }
