@@ -4,7 +4,8 @@ use hq_sim::{Canary, Options, run};
 
 fn main() {
     for canary in Canary::ALL {
-        let found = (0..5000).find(|seed| run(Options { seed: *seed, canary: Some(canary), ..Options::default() }).is_err());
+        let found = (0..5000)
+            .find(|seed| run(Options { seed: *seed, canary: Some(canary), ..Options::default() }).is_err());
         println!("{canary:?}: {found:?}");
     }
 }

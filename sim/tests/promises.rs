@@ -40,14 +40,16 @@ fn equal_seeds_give_equal_runs() {
 
 #[test]
 fn second_attempts_are_played() {
-    let speculated = |seed| run(Options { seed, ..Options::default() }).map_or(0, |outcome| outcome.speculated);
+    let speculated =
+        |seed| run(Options { seed, ..Options::default() }).map_or(0, |outcome| outcome.speculated);
     assert!((2..62).step_by(3).map(speculated).sum::<u64>() > 10);
 }
 
 #[test]
 fn planted_bugs_are_found() {
     for canary in Canary::ALL {
-        let found = (0..600).any(|seed| run(Options { seed, canary: Some(canary), ..Options::default() }).is_err());
+        let found =
+            (0..600).any(|seed| run(Options { seed, canary: Some(canary), ..Options::default() }).is_err());
         assert!(found, "{canary:?} lives");
     }
 }
