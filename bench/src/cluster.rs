@@ -34,7 +34,23 @@ impl Bench {
     /// # Errors
     /// When one does not start.
     pub(crate) fn cluster(&self, server: &[&str], workers: u32, worker: &[&str]) -> Result<Cluster, Trouble> {
-        let mut cluster = Cluster { hq: self.hq.clone(), home: tempfile::tempdir()?, processes: Vec::new() };
+        self.cluster_in(&[], server, workers, worker)
+    }
+
+    /// As `cluster`, with these environment variables.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub(crate) fn cluster_in(
+        &self,
+        variables: &[(&str, &str)],
+        server: &[&str],
+        workers: u32,
+        worker: &[&str],
+    ) -> Result<Cluster, Trouble> {
+        let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let (hq, home) = (self.hq.clone(), tempfile::tempdir()?);
+        let mut cluster = Cluster { hq, home, variables, processes: Vec::new() };
         cluster.start("server", server)?;
         cluster.run(&["server", "wait", "--timeout", "30s"])?;
         for _ in 0..workers {
@@ -51,6 +67,7 @@ impl Bench {
 pub(crate) struct Cluster {
     hq: PathBuf,
     home: TempDir,
+    variables: Vec<(String, String)>,
     processes: Vec<Child>,
 }
 
@@ -74,6 +91,7 @@ impl Cluster {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.hq);
         command.args(arguments).current_dir(self.home()).env("HQ_SERVER_DIR", self.server_dir());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }

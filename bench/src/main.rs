@@ -6,6 +6,7 @@
 // A benchmark's result is what it prints.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod allocations;
 mod cluster;
 mod distinct;
 mod graph;
@@ -52,7 +53,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 20] = [
+const ALL: [Benchmark; 23] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -72,6 +73,13 @@ const ALL: [Benchmark; 20] = [
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
+    (
+        "allocations",
+        "1 000 drawn workloads on a simulated cluster, against an ideal allocator",
+        allocations::run,
+    ),
+    ("campaign", "commands to the batch system for 100 allocations, simulated", allocations::commands),
+    ("slurm", "the first task without a worker against the same sbatch script", allocations::slurm),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

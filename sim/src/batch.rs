@@ -9,14 +9,15 @@ use hq_core::client_messages::ClientRequest;
 use hq_core::server::{ConnectionId, Input as ServerInput};
 use hq_core::worker::Input as WorkerInput;
 use hq_model::allocation::{BatchState, QueueParams};
-use hq_model::{AllocationRef, QueueId};
+use hq_model::{AllocationRef, QueueId, Timestamp};
 
 use crate::nodes::Node;
 use crate::rng::Rng;
 use crate::world::{Event, World};
 
-/// Longest time that a command takes, µs.
+/// Longest time that a command takes, µs; and of a batch system that is well.
 const COMMAND_MAX_US: u64 = 3_000_000;
+const CAMPAIGN_COMMAND_MAX_US: u64 = 300_000;
 /// How often a running job is looked at, µs.
 const LOOK_US: u64 = 2_000_000;
 
@@ -41,11 +42,16 @@ pub struct BatchJob {
     pub allocation: AllocationRef,
     /// Nodes.
     pub workers: u32,
-    limit: Duration,
+    /// Its wall time.
+    pub limit: Duration,
+    /// When it got its nodes.
+    pub started: Option<Timestamp>,
     /// How it is.
     pub state: BatchState,
     /// Its nodes once it has them.
     pub nodes: Vec<usize>,
+    /// It was told to end, and its workers have a moment to do so.
+    pub is_ending: bool,
 }
 
 /// Something that happens in the batch system.
@@ -75,6 +81,17 @@ impl BatchSystem {
         let [rejected, lost, killed] = [200, 200, 300].map(|most| if rng.chance(500) { most } else { 0 });
         let (jobs, queues) = (BTreeMap::new(), Vec::new());
         Some(BatchSystem { rng, jobs, queues, rejected, lost, killed })
+    }
+
+    /// One for a campaign, which says how long jobs wait and which are killed.
+    pub fn for_campaign(seed: u64, queues: Vec<QueueParams>, rejected: u64, lost: u64) -> BatchSystem {
+        BatchSystem { rng: Rng::new(seed), jobs: BTreeMap::new(), queues, rejected, lost, killed: 0 }
+    }
+
+    /// Jobs of a queue that wait or run.
+    pub fn living(&self, queue: QueueId) -> impl Iterator<Item = &BatchJob> {
+        let jobs = self.jobs.values();
+        jobs.filter(move |job| job.allocation.queue == queue && !BatchSystem::is_ended(job))
     }
 
     fn params(&mut self) -> QueueParams {
@@ -153,13 +170,21 @@ impl World {
 
     /// The server gave an order; it arrives after a while.
     pub(crate) fn order(&mut self, order: BatchOrder) {
+        let most = self.command_max();
         let Some(batch) = &mut self.batch else { return };
-        let after = batch.rng.between(1_000, COMMAND_MAX_US);
+        let after = batch.rng.between(1_000, most);
         self.at(after, Event::Batch(BatchEvent::Order(Box::new(order))));
     }
 
+    fn command_max(&self) -> u64 {
+        if self.campaign.is_some() { CAMPAIGN_COMMAND_MAX_US } else { COMMAND_MAX_US }
+    }
+
     fn carry_out(&mut self, order: BatchOrder) -> Result<(), String> {
-        let healed = self.healed;
+        let healed = self.healed && self.campaign.is_none();
+        if let (Some(campaign), BatchOrder::AskStates { .. }) = (&mut self.campaign, &order) {
+            campaign.questions += 1;
+        }
         let Some(batch) = &mut self.batch else { return Ok(()) };
         let happens = |per_mille: u64, rng: &mut Rng| !healed && rng.chance(per_mille);
         let report = match order {
@@ -210,8 +235,9 @@ impl World {
             BatchOrder::AskShape { queue, .. } => BatchReport::Shape { queue, resources: None },
             BatchOrder::Remove { .. } => return Ok(()),
         };
+        let most = self.command_max();
         let Some(batch) = &mut self.batch else { return Ok(()) };
-        let after = batch.rng.between(1_000, COMMAND_MAX_US);
+        let after = batch.rng.between(1_000, most);
         let report = BatchEvent::Report(self.server_life, Box::new(report));
         self.at(after, Event::Batch(report));
         Ok(())
@@ -226,10 +252,28 @@ impl World {
         let Some(batch) = &mut self.batch else { return Ok(0) };
         let id = batch.jobs.len() as u64 + 1;
         let (limit, state) = (params.time_limit, BatchState::Queued);
-        batch.jobs.insert(id, BatchJob { allocation, workers, limit, state, nodes: Vec::new() });
-        let wait = [10_000, 5_000_000, 60_000_000][batch.rng.between(0, 2) as usize];
-        let after = batch.rng.between(1_000, wait);
+        batch.jobs.insert(
+            id,
+            BatchJob {
+                allocation,
+                workers,
+                limit,
+                state,
+                started: None,
+                nodes: Vec::new(),
+                is_ending: false,
+            },
+        );
+        let place = batch.jobs.values().filter(|job| job.allocation.queue == allocation.queue).count() - 1;
+        let after = match &self.campaign {
+            Some(campaign) => campaign.wait(allocation.queue, place as u64),
+            None => {
+                let wait = [10_000, 5_000_000, 60_000_000][batch.rng.between(0, 2) as usize];
+                batch.rng.between(1_000, wait)
+            }
+        };
         self.at(after, Event::Batch(BatchEvent::Start(id)));
+        self.count_submission(allocation.queue);
         let Some(batch) = &self.batch else { return Ok(id) };
         self.observers.allocations.submitted(batch, allocation, &self.nodes).map_err(|error| {
             let known = self.server.as_ref().and_then(|s| s.state().alloc.queues.get(&allocation.queue));
@@ -245,10 +289,24 @@ impl World {
     fn start_job(&mut self, id: u64) {
         let healed = self.healed;
         let Some(batch) = &mut self.batch else { return };
+        let place = |job: &BatchJob| {
+            let before =
+                batch.jobs.range(..id).filter(|(_, one)| one.allocation.queue == job.allocation.queue);
+            before.count() as u64
+        };
+        let place = batch.jobs.get(&id).map_or(0, place);
         let Some(job) = batch.jobs.get_mut(&id).filter(|job| job.state == BatchState::Queued) else { return };
         job.state = BatchState::Running;
+        job.started = Some(self.now);
         let mut after = job.limit.as_micros() as u64;
         let mut end = BatchState::TimedOut;
+        let mut pools = None;
+        if let Some(campaign) = &self.campaign {
+            pools = Some(campaign.pools(job.allocation.queue));
+            if let Some(at) = campaign.killed(job.allocation.queue, place) {
+                (after, end) = (at.min(after), BatchState::NodeFailed);
+            }
+        }
         if !healed && batch.rng.chance(batch.killed) {
             after = batch.rng.between(1_000, after.min(60_000_000));
             end = [BatchState::Preempted, BatchState::NodeFailed, BatchState::Canceled]
@@ -260,6 +318,7 @@ impl World {
             job.nodes.push(node);
             let mut new = Node::new();
             new.origin = Some((job.allocation, id.to_string(), job.limit));
+            new.pools.clone_from(&pools);
             new.start(self.now, &mut batch.rng);
             self.nodes.push(new);
         }
@@ -269,7 +328,18 @@ impl World {
             self.at(1_000, Event::Connect { node, life });
         }
         self.at(after, Event::Batch(BatchEvent::End(id, end)));
-        self.at(LOOK_US, Event::Batch(BatchEvent::Look(id)));
+        if self.campaign.is_none() {
+            self.at(LOOK_US, Event::Batch(BatchEvent::Look(id)));
+        }
+    }
+
+    /// A worker has left its node: its job may be over.
+    pub(crate) fn node_left(&mut self, node: usize) {
+        if let (Some(_), Some((_, id, _))) = (&self.campaign, &self.nodes[node].origin)
+            && let Ok(id) = id.parse()
+        {
+            self.at(LOOK_US, Event::Batch(BatchEvent::Look(id)));
+        }
     }
 
     // A job is over when all its workers are.
@@ -279,6 +349,9 @@ impl World {
             return;
         };
         if job.nodes.iter().any(|node| self.nodes[*node].worker.is_some()) {
+            if self.campaign.is_some() {
+                return;
+            }
             self.at(LOOK_US, Event::Batch(BatchEvent::Look(id)));
             return;
         }
@@ -297,6 +370,7 @@ impl World {
         let grace = job.nodes.iter().any(|node| self.nodes[*node].worker.is_some()) && warned;
         let nodes = job.nodes.clone();
         if grace && state != BatchState::NodeFailed {
+            job.is_ending = true;
             for node in &nodes {
                 if self.nodes[*node].worker.is_some() {
                     self.worker_step(*node, WorkerInput::Interrupt)?;

@@ -5,11 +5,13 @@
 //! observers look at everything that happened and say which promise was broken.
 
 pub mod batch;
+pub mod campaign;
 pub mod canary;
 pub mod clients;
 mod commits;
 pub mod experiment;
 pub mod faults;
+pub mod ideal;
 pub mod journal;
 pub mod network;
 pub mod nodes;

@@ -8,6 +8,7 @@ use hq_core::worker_messages::ToWorker;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
+use crate::campaign;
 use crate::rng::Rng;
 
 /// A node with a worker process, or without one for the moment.
@@ -32,6 +33,8 @@ pub struct Node {
     pub wakeup: Option<Timestamp>,
     /// Every worker here has so many CPUs and stays; else it is drawn.
     pub cpus: Option<u32>,
+    /// What its workers offer in a campaign.
+    pub pools: Option<Vec<ResourcePool>>,
     /// The allocation it belongs to, with its id in the batch system and its wall time.
     pub origin: Option<(AllocationRef, String, Duration)>,
     /// Its worker left in order.
@@ -60,6 +63,7 @@ impl Node {
             handed: BTreeMap::new(),
             wakeup: None,
             cpus: None,
+            pools: None,
             origin: None,
             has_left: false,
         }
@@ -89,6 +93,12 @@ impl Node {
             config.resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
             (config.idle_timeout, config.time_limit) = (None, None);
             (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
+        }
+        if let Some(pools) = &self.pools {
+            config.resources = WorkerResources::new(pools.clone(), Vec::new()).unwrap_or_default();
+            (config.idle_timeout, config.heartbeat) = (Some(campaign::IDLE), campaign::HEARTBEAT);
+            (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
+            config.time_reserve = hq_model::allocation::TIME_RESERVE;
         }
         self.worker = Some(Worker::new(config, now));
     }

@@ -13,6 +13,7 @@ use hq_model::{JobId, TaskRef, Timestamp, Usage};
 use hq_sched::Plan;
 
 use crate::batch::{BatchEvent, BatchSystem};
+use crate::campaign::Campaign;
 use crate::canary::Canary;
 use crate::clients::{self, Client};
 use crate::faults::Faults;
@@ -62,13 +63,13 @@ pub struct Failure {
     pub story: Vec<String>,
 }
 
-const START: Timestamp = Timestamp(1_000_000_000_000);
+pub(crate) const START: Timestamp = Timestamp(1_000_000_000_000);
 /// Faults and wishes end here, µs after the start.
 const TROUBLE_US: u64 = 150_000_000;
 /// Everything has ended by then.
 const END_US: u64 = 40_000_000_000;
 const STEPS_MAX: u64 = 3_000_000;
-const STORY_MAX: usize = 60;
+const STORY_MAX: usize = 600;
 /// In haste, bookkeeping is recounted in one of so many steps.
 const HASTY_CHECKS: u64 = 8;
 
@@ -155,6 +156,9 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     pub(crate) faults: Faults,
     pub(crate) batch: Option<BatchSystem>,
+    pub(crate) campaign: Option<Box<Campaign>>,
+    /// Everything has ended by then, µs after the start.
+    pub(crate) end_us: u64,
     pub(crate) observers: Observers,
     pub(crate) processes: u64,
     pub(crate) healed: bool,
@@ -251,6 +255,8 @@ impl World {
             clients,
             faults,
             batch: None,
+            campaign: None,
+            end_us: END_US,
             observers: Observers::default(),
             processes: 0,
             healed: false,
@@ -282,10 +288,10 @@ impl World {
             self.steps += 1;
             self.note(&event);
             self.happen(*event)?;
-            if self.healed && self.is_over() {
+            if self.healed && self.is_over() && self.campaign_is_over() {
                 return self.last_look();
             }
-            if self.now.0 - START.0 > END_US || self.steps > STEPS_MAX {
+            if self.now.0 - START.0 > self.end_us || self.steps > STEPS_MAX {
                 let why = self.why_nothing_runs();
                 return Err(format!("not everything has ended: {}; {why}", self.what_is_left()));
             }
@@ -520,6 +526,7 @@ impl World {
                     }
                     self.nodes[node].die();
                     self.nodes[node].has_left = true;
+                    self.node_left(node);
                     let after = self.rng.between(1_000_000, 20_000_000);
                     self.at(after, Event::StartWorker { node });
                     return Ok(());
@@ -571,7 +578,10 @@ impl World {
             Some(range) => range,
             None => (100, [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize]),
         };
-        let after = self.rng.between(shortest, longest);
+        let after = match &self.campaign {
+            Some(campaign) => campaign.runs(task),
+            None => self.rng.between(shortest, longest),
+        };
         let life = self.nodes[node].life;
         self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
     }

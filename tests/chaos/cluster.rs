@@ -16,6 +16,7 @@ use crate::relay::Relay;
 /// Options of the workers: they come back fast, and are given up soon.
 const WORKER: &str = "worker start --cpus 4 --heartbeat 500ms";
 const SERVER: &str = "server start --host localhost --worker-grace 2s";
+const PATIENT_SERVER: &str = "server start --host localhost --worker-grace 30s";
 
 /// Everything that runs. It ends with the value.
 pub(crate) struct Cluster {
@@ -100,7 +101,9 @@ impl Cluster {
     /// # Errors
     /// What this system does not permit.
     pub(crate) fn start(place: Where) -> Result<Cluster, String> {
-        Cluster::start_with(place, SERVER, WORKER)
+        // Where connections break all the time, a busy machine must not make a worker of them that is gone.
+        let server = if place == Where::Relayed { PATIENT_SERVER } else { SERVER };
+        Cluster::start_with(place, server, WORKER)
     }
 
     /// With these lines for the server and its workers.

@@ -40,6 +40,9 @@ pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// A start is reported at most this long after it, if no end takes it along before.
 pub const STARTS_INTERVAL: Duration = Duration::from_millis(25);
+/// In an allocation, the failure of a task that was terminated from outside is held back for this time: its worker may
+/// be about to hear that the allocation is ended.
+pub const OUTSIDE_END_TIME: Duration = Duration::from_millis(300);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
 pub const UNSAVED_REPORTS_MAX: usize = 4096;
 /// Heartbeats that may be missing before a worker counts as lost.
@@ -83,8 +86,12 @@ pub const ALLOCATION_DIRECTORIES_KEPT: usize = 20;
 /// All workers of an allocation lost within this time after its start are a failure of it.
 pub const EARLY_LOSS: Duration = Duration::from_secs(60);
 /// First and longest time between two questions to a batch system about all its allocations; doubled as long as
-/// nothing new is said.
-pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(1800));
+/// nothing new is said. Nobody asks about what waits no longer than others did.
+pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
+/// Allocations of a queue that started last, by which it is told how long they usually wait.
+pub const WAITS_SEEN: usize = 10;
+/// An allocation that has waited for so long is no reason any more to ask no other queue.
+pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
 /// How long a submission that was not answered may still turn out to have worked.
 pub const UNCLEAR_TIME: Duration = Duration::from_secs(600);
 /// How long the workers of an allocation that was perhaps requeued are reckoned with.
@@ -113,6 +120,3 @@ pub const SPECULATE_SIBLINGS_MIN: u64 = 5;
 pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
 /// The tasks of a submit are looked through for those that take long at most this often.
 pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Reports in a row in which a worker may give back what nobody asked for, before it gets nothing more until it starts
-/// or ends something: one that is about to leave would get the same tasks again and again.
-pub const REFUSALS_MAX: u32 = 16;

@@ -58,7 +58,8 @@ struct Turns {
     link: Link,
     server: ServerSource,
     interrupts: InterruptSource,
-    interrupts_count: u32,
+    // For the first time.
+    interrupted: Option<Instant>,
     words: mpsc::Receiver<Words>,
     cleaned: mpsc::UnboundedReceiver<Input>,
     orders: AsyncFd<OwnedFd>,
@@ -121,7 +122,7 @@ impl Turns {
             link: Link::Down(Box::pin(link::first(server.clone()))),
             server,
             interrupts: InterruptSource::new(interrupts).map_err(system("no signal handlers"))?,
-            interrupts_count: 0,
+            interrupted: None,
             words,
             cleaned,
             orders: watch(orders, both).map_err(system("no event loop"))?,
@@ -140,8 +141,9 @@ impl Turns {
             if !self.supervisor.has_ended() {
                 let event = self.next_event(is_handed_over).await;
                 if let Event::Interrupt = event {
-                    self.interrupts_count += 1;
-                    if self.interrupts_count > 1 {
+                    // Whoever ends a batch job tells each process of it, and launchers in it pass that on once more.
+                    let first = *self.interrupted.get_or_insert_with(Instant::now);
+                    if first.elapsed() > limits::INTERRUPT_ECHO {
                         info!("interrupted again, ending at once");
                         return Ok(WorkerEnd::Interrupted);
                     }

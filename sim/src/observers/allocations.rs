@@ -58,7 +58,7 @@ impl Allocations {
     /// When something was forgotten.
     pub fn check(&self, batch: &BatchSystem, state: &State) -> Result<(), String> {
         for (id, job) in &batch.jobs {
-            let lives = matches!(job.state, BatchState::Queued | BatchState::Running);
+            let lives = matches!(job.state, BatchState::Queued | BatchState::Running) && !job.is_ending;
             let known =
                 state.alloc.allocation(job.allocation).is_some_and(hq_core::alloc::Allocation::is_active);
             // One whose workers have just left is over for the server a moment before it is.

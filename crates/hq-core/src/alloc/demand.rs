@@ -37,8 +37,8 @@ pub struct Offer {
     pub is_known: bool,
     /// How long a new worker takes tasks.
     pub life: Duration,
-    /// Workers to come of each allocation that was asked for, and how long they take tasks.
-    pub pending: Vec<(u32, Duration)>,
+    /// Allocations that were asked for and of which workers are to come.
+    pub pending: Vec<Pending>,
     /// Allocations that may be asked for.
     pub allocations: u32,
     /// Workers in all of them.
@@ -47,6 +47,17 @@ pub struct Offer {
     pub per_allocation: u32,
     /// The part of its CPUs that must be used when a worker starts something, in 1/10000.
     pub min_utilization: u32,
+}
+
+/// An allocation that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Workers of it that are to come.
+    pub workers: u32,
+    /// How long they take tasks.
+    pub life: Duration,
+    /// It has waited for long: another queue may be faster.
+    pub is_slow: bool,
 }
 
 /// What came out for all queues.
@@ -77,6 +88,8 @@ struct Thought {
     /// Which allocation of the queue it would be in; those to come first.
     allocation: usize,
     is_new: bool,
+    /// Nobody knows when it comes.
+    is_slow: bool,
     /// Taken as a whole by a task on several nodes.
     is_whole: bool,
 }
@@ -123,12 +136,15 @@ pub fn matched(classes: &[Class<'_>], offers: &[Offer]) -> Matched {
     for at in order.into_iter().take(DEMAND_CLASSES_MAX) {
         let class = &classes[at];
         let mut left = class.waiting;
-        for request in by_preference(class.requests) {
-            fill_coming(&mut pots, request, &mut left, &mut served[at]);
-        }
-        for request in by_preference(class.requests) {
-            if left > 0 {
-                open_new(&mut pots, request, &mut left, &mut served[at]);
+        // First who will be there soon, then queues that let nobody wait for long.
+        for is_slow in [false, true] {
+            for request in by_preference(class.requests) {
+                fill_coming(&mut pots, request, is_slow, &mut left, &mut served[at]);
+            }
+            for request in by_preference(class.requests) {
+                if left > 0 {
+                    open_new(&mut pots, request, is_slow, &mut left, &mut served[at]);
+                }
             }
         }
         served[at].left = left;
@@ -144,12 +160,12 @@ fn by_preference(requests: &[Request]) -> Vec<&Request> {
     order
 }
 
-fn fill_coming(pots: &mut [Pot<'_>], request: &Request, left: &mut u64, served: &mut Served) {
+fn fill_coming(pots: &mut [Pot<'_>], request: &Request, is_slow: bool, left: &mut u64, served: &mut Served) {
     for pot in pots {
         if *left == 0 {
             return;
         }
-        let (old, new) = pot.fill(request, left);
+        let (old, new) = pot.fill(request, is_slow, left);
         if old > 0 {
             *served.coming.entry(pot.offer.queue).or_default() += old;
         }
@@ -159,8 +175,9 @@ fn fill_coming(pots: &mut [Pot<'_>], request: &Request, left: &mut u64, served: 
     }
 }
 
-fn open_new(pots: &mut [Pot<'_>], request: &Request, left: &mut u64, served: &mut Served) {
-    let mut order: Vec<usize> = (0..pots.len()).filter(|at| pots[*at].could_open(request)).collect();
+fn open_new(pots: &mut [Pot<'_>], request: &Request, is_slow: bool, left: &mut u64, served: &mut Served) {
+    let could = |pot: &Pot<'_>| pot.is_slow() == is_slow && pot.could_open(request);
+    let mut order: Vec<usize> = (0..pots.len()).filter(|at| could(&pots[*at])).collect();
     order.sort_by_key(|at| (pots[*at].surplus(request), pots[*at].offer.queue));
     for at in order {
         let pot = &mut pots[at];
@@ -242,32 +259,37 @@ impl<'a> Pot<'a> {
             room_in_allocation: 0,
             allocations_left: offer.allocations,
             workers_left: offer.workers,
-            is_probing: offer.pending.iter().any(|(workers, _)| *workers > 0),
+            is_probing: offer.pending.iter().any(|pending| pending.workers > 0),
             all_need_cpus,
         };
-        for (workers, life) in &offer.pending {
-            for _ in 0..*workers {
-                pot.think_of(*life, false);
+        for pending in &offer.pending {
+            for _ in 0..pending.workers {
+                pot.think_of(pending.life, false, pending.is_slow);
             }
             pot.allocations += 1;
         }
         pot
     }
 
-    fn think_of(&mut self, life: Duration, is_new: bool) {
+    // The queue lets wait for long.
+    fn is_slow(&self) -> bool {
+        self.offer.pending.iter().any(|pending| pending.is_slow)
+    }
+
+    fn think_of(&mut self, life: Duration, is_new: bool, is_slow: bool) {
         if self.thoughts.len() >= DEMAND_WORKERS_MAX {
             return;
         }
         self.open.push(self.thoughts.len());
         let capacity = Capacity::new(&self.resources);
         let allocation = self.allocations;
-        self.thoughts.push(Thought { capacity, life, allocation, is_new, is_whole: false });
+        self.thoughts.push(Thought { capacity, life, allocation, is_new, is_slow, is_whole: false });
     }
 
     // Hands tasks to those that are thought of. Gives how many to workers to come and to new ones.
-    fn fill(&mut self, request: &Request, left: &mut u64) -> (u64, u64) {
+    fn fill(&mut self, request: &Request, is_slow: bool, left: &mut u64) -> (u64, u64) {
         if request.nodes > 0 {
-            return self.fill_whole(request, left);
+            return self.fill_whole(request, is_slow, left);
         }
         let Some(needs) = Needs::new(&self.resources, request) else { return (0, 0) };
         let (mut old, mut new) = (0, 0);
@@ -276,7 +298,7 @@ impl<'a> Pot<'a> {
             if *left == 0 {
                 break;
             }
-            if thought.life < request.time_request || thought.is_whole {
+            if thought.life < request.time_request || thought.is_whole || thought.is_slow != is_slow {
                 continue;
             }
             let taken = u64::try_from(thought.capacity.room(&needs)).unwrap_or(0).min(*left);
@@ -291,13 +313,14 @@ impl<'a> Pot<'a> {
     }
 
     // Tasks on several nodes take whole workers of one allocation.
-    fn fill_whole(&mut self, request: &Request, left: &mut u64) -> (u64, u64) {
+    fn fill_whole(&mut self, request: &Request, is_slow: bool, left: &mut u64) -> (u64, u64) {
         let (mut old, mut new) = (0, 0);
         for allocation in 0..=self.allocations {
             loop {
                 let free = |thought: &Thought| {
                     thought.allocation == allocation
                         && !thought.is_whole
+                        && thought.is_slow == is_slow
                         && thought.capacity.is_free()
                         && thought.life >= request.time_request
                 };
@@ -355,7 +378,7 @@ impl<'a> Pot<'a> {
         self.workers_left -= 1;
         // The last one is the open one.
         self.allocations -= 1;
-        self.think_of(self.offer.life, true);
+        self.think_of(self.offer.life, true, false);
         self.allocations += 1;
     }
 
@@ -456,6 +479,10 @@ mod tests {
         }
     }
 
+    fn soon(workers: u32) -> Pending {
+        Pending { workers, life: HOUR, is_slow: false }
+    }
+
     fn new(matched: &Matched) -> Vec<(u32, Vec<u32>)> {
         matched.new.iter().map(|(queue, sizes)| (queue.0, sizes.clone())).collect()
     }
@@ -476,10 +503,28 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_not_asked_for_again() {
         let one = [request(&[("cpus", 1)])];
-        let offer = Offer { pending: vec![(2, HOUR), (1, HOUR)], ..offer(1, pools(&[("cpus", 4)])) };
+        let offer = Offer { pending: vec![soon(2), soon(1)], ..offer(1, pools(&[("cpus", 4)])) };
         let all = matched(&[class(&one, 12)], std::slice::from_ref(&offer));
         assert_eq!((new(&all), all.classes[0].coming[&QueueId(1)]), (vec![], 12));
         assert_eq!(new(&matched(&[class(&one, 13)], &[offer])), [(1, vec![1])]);
+    }
+
+    #[test]
+    fn one_that_has_waited_for_long_is_no_reason_to_leave_another_queue_alone() {
+        let one = [request(&[("cpus", 1)])];
+        let slow = Pending { is_slow: true, ..soon(1) };
+        let slow = Offer { pending: vec![slow], ..offer(1, pools(&[("cpus", 4)])) };
+        let asked = |waiting: u64, other: &Offer| {
+            new(&matched(&[class(&one, waiting)], &[slow.clone(), other.clone()]))
+        };
+        // The other queue, and what goes beyond it stays with the first.
+        let other = Offer { allocations: 2, ..offer(2, pools(&[("cpus", 4)])) };
+        assert_eq!(asked(4, &other), [(2, vec![1])]);
+        assert_eq!(asked(13, &other), [(1, vec![1]), (2, vec![1, 1])]);
+        // Both have been asked.
+        assert_eq!(asked(4, &Offer { pending: vec![soon(1)], ..other.clone() }), []);
+        // A queue alone waits.
+        assert_eq!(new(&matched(&[class(&one, 4)], std::slice::from_ref(&slow))), []);
     }
 
     #[test]
@@ -534,7 +579,7 @@ mod tests {
         let one = [request(&[("cpus", 1)])];
         let unknown = Offer { is_known: false, per_allocation: 4, ..offer(1, WorkerResources::default()) };
         assert_eq!(new(&matched(&[class(&one, 1000)], std::slice::from_ref(&unknown))), [(1, vec![1])]);
-        let asked = Offer { pending: vec![(1, HOUR)], ..unknown.clone() };
+        let asked = Offer { pending: vec![soon(1)], ..unknown.clone() };
         assert_eq!(new(&matched(&[class(&one, 1000)], &[asked])), []);
         // What was declared is enough for tasks that ask for nothing else.
         let declared = Offer { resources: pools(&[("cpus", 4)]), ..unknown };
@@ -548,7 +593,7 @@ mod tests {
         let several = [Request { nodes: 3, ..Request::default() }];
         let offer = Offer { per_allocation: 4, ..offer(1, pools(&[("cpus", 4)])) };
         assert_eq!(new(&matched(&[class(&several, 2)], std::slice::from_ref(&offer))), [(1, vec![3, 3])]);
-        let coming = Offer { pending: vec![(2, HOUR), (3, HOUR)], ..offer };
+        let coming = Offer { pending: vec![soon(2), soon(3)], ..offer };
         assert_eq!(new(&matched(&[class(&several, 2)], &[coming])), [(1, vec![3])]);
     }
 

@@ -8,7 +8,7 @@ use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
 use super::state::{Allocation, QueueState};
 use crate::limits::{
     ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
-    SUBMIT_DELAYS, SUBMIT_FAILURES_MAX,
+    SUBMIT_DELAYS, SUBMIT_FAILURES_MAX, WAITS_SEEN,
 };
 use crate::worker_messages::WorkerEnd;
 
@@ -115,6 +115,14 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
 /// The time until the next question to a batch system.
 pub fn next_interval(before: Duration, was_new: bool) -> Duration {
     if was_new { CHECK_INTERVAL.0 } else { (before * 2).min(CHECK_INTERVAL.1) }
+}
+
+/// How long an allocation of this queue may wait before the batch system is asked what became of it: twice as long as
+/// any of those that started last.
+pub fn patience(queue: &QueueState) -> Duration {
+    let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
+    let waits = queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN);
+    waits.max().unwrap_or_default() * 2
 }
 
 /// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be

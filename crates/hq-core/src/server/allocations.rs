@@ -16,18 +16,18 @@ use super::machine::Server;
 use super::queue::ClassId;
 use super::{ConnectionId, Effect, Gate};
 use crate::alloc::decisions::Decisions;
-use crate::alloc::demand::{self, Class, Matched, Offer};
+use crate::alloc::demand::{self, Class, Matched, Offer, Pending};
 use crate::alloc::policy::{self, Permit};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, ShapeSource};
 use crate::limits::{
     ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
-    UNCLEAR_TIME,
+    QUEUE_PATIENCE, UNCLEAR_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
 
 /// How long after the last worker of an allocation left the batch system is asked: it needs some time to notice.
-const LEFT_TIME: Duration = Duration::from_secs(10);
+const LEFT_TIME: Duration = Duration::from_secs(3);
 
 /// What the allocator knows beyond the records.
 #[derive(Debug, Default)]
@@ -396,7 +396,9 @@ impl Server {
                 return Some(often(Timestamp::default()));
             }
             match (one.queued, one.started, &one.last_left) {
-                (Some(queued), None, _) => Some(rarely(queued.after(checks.interval))),
+                (Some(queued), None, _) => {
+                    Some(rarely(queued.after(checks.interval.max(policy::patience(queue)))))
+                }
                 (_, Some(_), _) if !one.connected.is_empty() => None,
                 (_, Some(_), Some((left, _))) => Some(often(left.after(LEFT_TIME))),
                 (_, Some(started), None) => Some(rarely(started.after(checks.interval))),
@@ -500,7 +502,8 @@ impl Server {
         };
         let pending = queue.active().filter(|(_, one)| to_come(one) > 0).map(|(_, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
-            (to_come(one), life.saturating_sub(passed))
+            let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
+            Pending { workers: to_come(one), life: life.saturating_sub(passed), is_slow: waits }
         });
         let (resources, is_known) = match &queue.known {
             Some((resources, ShapeSource::Worker)) => (resources.clone(), true),
@@ -610,6 +613,8 @@ impl Server {
             times.extend(policy::submits_again_at(queue));
             times.extend(queue.active().filter_map(|(_, one)| policy::given_up_at(one)));
             times.extend(queue.active().filter_map(|(_, one)| policy::may_return_until(one)));
+            let waiting = queue.active().filter(|(_, one)| one.is_waiting());
+            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(QUEUE_PATIENCE))));
         }
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();

@@ -333,16 +333,19 @@ impl Server {
             if !live.takes_tasks() || live.capacity.has_backlog() {
                 continue;
             }
-            if let Some((victim, template, count)) = self.find_backlog(*id) {
-                self.retract(victim, template, count, effects);
+            for (victim, template, count) in self.find_backlogs(*id) {
+                if self.retract(victim, template, count, effects) {
+                    break;
+                }
             }
         }
     }
 
-    // The worker with the largest backlog of tasks that fit on `id` now, and how many to take.
-    fn find_backlog(&self, id: WorkerId) -> Option<(WorkerId, TemplateId, u64)> {
-        let mut best: Option<(u64, WorkerId, TemplateId, u64)> = None;
-        let hungry = self.live.get(&id)?;
+    // Workers with a backlog of tasks that fit on `id` now, and how many to take; the largest first. Where the last
+    // task of a template runs, all of them may: those are the last to be looked at.
+    fn find_backlogs(&self, id: WorkerId) -> Vec<(WorkerId, TemplateId, u64)> {
+        let mut found: Vec<(bool, Reverse<u64>, WorkerId, TemplateId, u64)> = Vec::new();
+        let Some(hungry) = self.live.get(&id) else { return Vec::new() };
         let mut rooms: BTreeMap<ClassId, i64> = BTreeMap::new();
         for (victim, live) in &self.live {
             if *victim == id || live.connection.is_none() || !live.capacity.has_backlog() {
@@ -367,19 +370,27 @@ impl Server {
                 }
                 // Half of it, so that both have as much; at least what fits at once.
                 let count = (excess / 2).max(room.min(excess));
-                if best.is_none_or(|best| best.0 < excess) {
-                    best = Some((excess, *victim, *template, count));
-                }
+                let running = self.running.get(&template.job);
+                let runs = held.ids.last().is_some_and(|last| running.is_some_and(|r| r.contains_key(&last)));
+                found.push((runs, Reverse(excess), *victim, *template, count));
             }
         }
-        best.map(|(_, victim, template, count)| (victim, template, count))
+        found.sort_unstable();
+        found.into_iter().map(|(_, _, victim, template, count)| (victim, template, count)).collect()
     }
 
-    fn retract(&mut self, victim: WorkerId, template: TemplateId, count: u64, effects: &mut Vec<Effect>) {
+    // False when all of them run.
+    fn retract(
+        &mut self,
+        victim: WorkerId,
+        template: TemplateId,
+        count: u64,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let job = template.job;
-        let Some(live) = self.live.get_mut(&victim) else { return };
-        let Some(connection) = live.connection else { return };
-        let Some(held) = live.held.get_mut(&template) else { return };
+        let Some(live) = self.live.get_mut(&victim) else { return false };
+        let Some(connection) = live.connection else { return false };
+        let Some(held) = live.held.get_mut(&template) else { return false };
         // The last ones are started last.
         let mut candidates = held.ids.clone();
         for task in self.running.get(&job).into_iter().flatten().map(|run| *run.0) {
@@ -387,11 +398,12 @@ impl Server {
         }
         let ids = candidates.take_last(count);
         if ids.is_empty() {
-            return;
+            return false;
         }
         held.retracting.clone_from(&ids);
         let message = ToWorker::Retract { job, ids };
         effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+        true
     }
 }
 

@@ -10,9 +10,7 @@ use hq_model::{IdSet, JobId, Request, TaskRef, Timestamp, WorkerResources};
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
-use crate::limits::{
-    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX, REFUSALS_MAX,
-};
+use crate::limits::{BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX};
 use crate::worker_messages::TemplateId;
 
 /// A worker that is connected, or that may come back.
@@ -42,8 +40,6 @@ pub(super) struct LiveWorker {
     pub(super) reconcile_at: Option<u64>,
     /// The task that started last, and when.
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
-    /// Reports in a row in which it gave back what nobody asked for: it may be about to leave.
-    pub(super) refusals: u32,
     /// Number of held tasks that are reported as running.
     pub(super) running: u64,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
@@ -108,7 +104,6 @@ impl LiveWorker {
             last_report: 0,
             reconcile_at: None,
             last_task: None,
-            refusals: 0,
             running: 0,
             walls_us: BTreeMap::new(),
             choices: BTreeMap::new(),
@@ -124,12 +119,10 @@ impl LiveWorker {
 
     /// True when tasks may be handed to it.
     pub(super) fn takes_tasks(&self) -> bool {
-        let is_open = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
-        is_open && self.refusals < REFUSALS_MAX
+        self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none()
     }
 
-    /// It gives back tasks of a job. When nobody asked for them, it may lack their templates, which are sent again,
-    /// or be about to leave.
+    /// It gives back tasks of a job. When nobody asked for them, it may lack their templates, which are sent again.
     pub(super) fn gives_back(&mut self, job: JobId, ids: &IdSet) {
         let of_job = super::requests::templates_of(job);
         let refused = self.held.range(of_job).filter(|(_, held)| {
@@ -138,7 +131,6 @@ impl LiveWorker {
             !refused.is_empty()
         });
         let refused: Vec<TemplateId> = refused.map(|(template, _)| *template).collect();
-        self.refusals += u32::from(!refused.is_empty());
         for template in refused {
             self.templates.remove(&template);
         }

@@ -129,7 +129,6 @@ impl Server {
         let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task));
         let Some(submit) = submit else { return };
         if let Some(live) = self.live.get_mut(&worker) {
-            live.refusals = 0;
             live.learn_wall(TemplateId { job, submit }, count, wall_us);
         }
     }
@@ -209,7 +208,6 @@ impl Server {
             self.touched.insert(id);
         }
         if let Some(live) = self.live.get_mut(&worker) {
-            live.refusals = 0;
             live.last_task = Some((TaskRef::new(id, task), at));
             let template = submit.map(|submit| TemplateId { job: id, submit });
             if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {

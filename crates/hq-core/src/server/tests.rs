@@ -295,6 +295,19 @@ fn tasks_go_to_a_worker_and_end() {
 }
 
 #[test]
+fn a_backlog_beside_running_tasks_of_another_job_is_taken_too() {
+    let mut world = World::new();
+    let first = world.submit(2, |_| {});
+    world.worker(2, 2);
+    assert_eq!(world.sent(2), "1:0-1/0");
+    world.reports(2, |r| r.started = (0..2).map(|task| started(first, task, 0)).collect());
+    world.submit(2, |_| {});
+    assert_eq!(world.sent(2), "2:0-1/0", "its backlog");
+    world.worker(3, 2);
+    assert_eq!(world.sent(2), "<2:0-1");
+}
+
+#[test]
 fn larger_priority_goes_first_then_the_older_job() {
     let mut world = World::new();
     world.submit(1, |_| {});

@@ -1,5 +1,7 @@
 //! The worker machine: takes what it is handed, starts what fits, ends what must end, reports.
 
+mod greeting;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +11,13 @@ use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
+use super::outside::Outside;
 use super::pools::{Needs, Pools};
 use super::reporting::Reporting;
 use super::{Allocation, Effect, Input, Outcome, Start};
 use crate::limits::{NULL_TASKS_AT_ONCE, OVERTAKEN_MAX, REPORT_INTERVAL, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
 use crate::record::{Failure, FailureKind};
-use crate::worker_messages::{
-    FromWorker, Held, RunBatch, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
-};
+use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
 
 const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
@@ -38,6 +39,8 @@ pub struct Worker {
     running: FxHashMap<TaskRef, Running>,
     deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     reporting: Reporting,
+    // Failures that the end of the worker may explain.
+    outside: Outside,
     next_report: Timestamp,
     // When starts are to be reported, unless an end takes them along before.
     starts_due: Timestamp,
@@ -122,6 +125,7 @@ impl Worker {
             running: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
+            outside: Outside::default(),
             next_report: started,
             starts_due: started,
             next_heartbeat: started,
@@ -162,7 +166,7 @@ impl Worker {
             Input::Server(message) => self.server_says(now, message, effects),
             Input::ServerLost => self.server_lost(now, effects),
             Input::ServerFound => self.greet(effects),
-            Input::Ended { task, outcome, usage } => self.task_ended(task, outcome, usage),
+            Input::Ended { task, outcome, usage } => self.task_ended(now, task, outcome, usage),
             Input::Notify { task, text } => {
                 if self.link == Link::Up && self.running.contains_key(&task) {
                     effects.push(Effect::Send(FromWorker::Notify { task, text }));
@@ -176,6 +180,7 @@ impl Worker {
     /// Acts after a batch of inputs: starts what fits, sends reports. To be called before the shell waits for more.
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.check_deadlines(now, effects);
+        self.outside.release(Some(now), &mut self.reporting);
         self.check_life(now, effects);
         if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
@@ -201,7 +206,7 @@ impl Worker {
         };
         let null = self.config.executor == Executor::Null && !self.queue.is_empty() && self.leaving.is_none();
         let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
-        [deadline, report, heartbeat, idle, life, lost, more].into_iter().flatten().min()
+        [deadline, report, heartbeat, idle, life, lost, more, self.outside.next()].into_iter().flatten().min()
     }
 
     fn ends_at(&self) -> Option<Timestamp> {
@@ -244,49 +249,6 @@ impl Worker {
             OnServerLost::FinishRunning => self.leave(now, WorkerEnd::ConnectionLost, true, effects),
             OnServerLost::Stop => self.leave(now, WorkerEnd::ConnectionLost, false, effects),
         }
-    }
-
-    fn greet(&mut self, effects: &mut Vec<Effect>) {
-        // What happened so far becomes a report: those follow the hello, and say nothing of what it holds.
-        self.reporting.starts_are_known();
-        if self.reporting.has_news() {
-            self.make_report();
-        }
-        self.link = Link::Greeting;
-        let hello = WorkerHello {
-            config: self.config.clone(),
-            started: self.started,
-            known_as: self.id,
-            holds: self.holds(),
-            last_report: self.reporting.last_unsaved(),
-        };
-        effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));
-    }
-
-    fn holds(&self) -> Vec<Held> {
-        let mut holds: BTreeMap<(TemplateId, Instance), Held> = BTreeMap::new();
-        let held = |template: TemplateId, instance: Instance| Held {
-            template,
-            instance,
-            queued: IdSet::new(),
-            running: IdSet::new(),
-            started: Vec::new(),
-        };
-        for batch in self.queue.values() {
-            let key = (batch.template, batch.instance);
-            holds.entry(key).or_insert_with(|| held(key.0, key.1)).queued.union_with(&batch.left);
-        }
-        // Sorted, so that the order of the map does not show.
-        let mut running: Vec<(&TaskRef, &Running)> =
-            self.running.iter().filter(|(_, run)| run.ending != Some(Ending::Superseded)).collect();
-        running.sort_unstable_by_key(|entry| *entry.0);
-        for (task, run) in running {
-            let key = (run.template, run.instance);
-            let held = holds.entry(key).or_insert_with(|| held(key.0, key.1));
-            held.running.insert(task.task);
-            held.started.push(run.since);
-        }
-        holds.into_values().collect()
     }
 
     fn take_batch(&mut self, now: Timestamp, batch: RunBatch, effects: &mut Vec<Effect>) {
@@ -500,7 +462,7 @@ impl Worker {
         }
     }
 
-    fn task_ended(&mut self, task: TaskRef, outcome: Outcome, usage: Usage) {
+    fn task_ended(&mut self, now: Timestamp, task: TaskRef, outcome: Outcome, usage: Usage) {
         let Some(run) = self.running.remove(&task) else { return };
         self.pools.free(&run.allocation);
         if !self.deadlines.is_empty() {
@@ -531,7 +493,11 @@ impl Worker {
             started: Some(run.since),
             usage,
         };
-        self.reporting.failed(task.job, failure);
+        if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
+            self.outside.hold(now, task.job, failure);
+        } else {
+            self.reporting.failed(task.job, failure);
+        }
     }
 
     // Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
@@ -592,7 +558,10 @@ impl Worker {
     // Takes nothing new and gives back what has not started. A second call that does not drain ends
     // what runs.
     fn leave(&mut self, now: Timestamp, end: WorkerEnd, drain: bool, effects: &mut Vec<Effect>) {
-        self.leaving.get_or_insert(end);
+        match self.leaving.get_or_insert(end) {
+            WorkerEnd::Interrupted if !drain => self.outside.interrupted(&mut self.reporting),
+            _ => self.outside.release(None, &mut self.reporting),
+        }
         for (_, batch) in std::mem::take(&mut self.queue) {
             self.reporting.returned(batch.template.job, &batch.left);
         }

@@ -1,6 +1,7 @@
 //! The worker's state machine: what the server and the processes say goes in, starts, signals and reports come out.
 
 mod machine;
+mod outside;
 pub mod pools;
 mod reporting;
 

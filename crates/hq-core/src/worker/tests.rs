@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::resources::parse_pool;
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, Request, ResourceRequest, TaskId,
     TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
@@ -13,7 +13,7 @@ use hq_model::{
 use proptest::prelude::*;
 
 use super::{Effect, Input, Outcome, Worker};
-use crate::limits::OVERTAKEN_MAX;
+use crate::limits::{OUTSIDE_END_TIME, OVERTAKEN_MAX};
 use crate::record::FailureKind;
 use crate::worker_messages::{
     FromWorker, Report, RunBatch, Template, TemplateId, ToWorker, Welcome, WorkerEnd,
@@ -256,6 +256,27 @@ fn stopping_ends_what_runs_and_it_is_run_again_elsewhere() {
     world.end(1, 0, failed());
     world.end(1, 1, Outcome::Finished);
     assert_eq!(world.did(), "signal 1@0 15, signal 1@1 15, interrupted 1:0, finished 1:1, exit Interrupted");
+}
+
+#[test]
+fn a_task_that_a_batch_system_terminates_before_its_worker_is_interrupted() {
+    let terminated = || Outcome::Failed(FailureKind::Signal(15), "killed by signal 15".into());
+    let mut world = World::new(|config| config.allocation = Some((Manager::Slurm, "7".into())));
+    world.run(1, "0-1", 0, |_| {});
+    world.did();
+    world.end(1, 0, terminated());
+    assert_eq!(world.did(), "");
+    world.step(Input::Interrupt);
+    world.end(1, 1, terminated());
+    assert_eq!(world.did(), "signal 1@1 15, interrupted 1:0, interrupted 1:1, exit Interrupted");
+    // Nobody ends this worker: the task has failed, which is said a moment later.
+    let mut world = World::new(|config| config.allocation = Some((Manager::Slurm, "7".into())));
+    world.run(1, "0-1", 0, |_| {});
+    world.did();
+    world.end(1, 0, terminated());
+    assert_eq!(world.did(), "");
+    world.wait(OUTSIDE_END_TIME);
+    assert_eq!(world.did(), "failed 1:0");
 }
 
 #[test]

@@ -6,12 +6,17 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longest wait for a server or workers to come up, as `hq` options take it.
 const START_TIMEOUT: &str = "60s";
+
+/// Longest wait for a command to end, and for a task to write a line.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A place to run `hq` in: a server directory and a working directory.
 pub(crate) struct Place {
@@ -88,7 +93,20 @@ impl Place {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        self.command(args).output().expect("hq can be run").into()
+        let mut command = self.command(args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hq can be run");
+        let pid = child.id().to_string();
+        let (ended, end) = mpsc::channel::<()>();
+        // Whatever hangs is killed, so that a test says what it waited for.
+        let watch = std::thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                Command::new("kill").args(["-KILL", &pid]).status().expect("kill can be run");
+            }
+        });
+        let output = child.wait_with_output().expect("hq ends");
+        drop(ended);
+        watch.join().expect("the watch ends");
+        output.into()
     }
 
     /// Runs a command given as one text, split as a shell would.
@@ -126,9 +144,16 @@ impl Place {
 
     /// Waits until a task has written a line into a pipe, and gives the line.
     pub(crate) fn line_from(&self, pipe: &Path) -> String {
-        let mut line = String::new();
-        BufReader::new(fs::File::open(pipe).expect("a pipe")).read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
+        let (told, heard) = mpsc::channel();
+        let path = pipe.to_owned();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = fs::File::open(path).and_then(|file| BufReader::new(file).read_line(&mut line));
+            // Nobody listens when the test has given up.
+            let _ = told.send(read.map(|_| line.trim_end().to_owned()));
+        });
+        let read = heard.recv_timeout(PATIENCE);
+        read.unwrap_or_else(|_| panic!("nothing writes to {}", pipe.display())).expect("a line")
     }
 }
 

@@ -1,0 +1,195 @@
+//! The allocator: on a simulated cluster in virtual time, and on a real Slurm.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use hq_sim::campaign::{Campaign, Measured, play};
+
+use crate::cluster::Bench;
+use crate::measure::median;
+use crate::row::{Row, Trouble};
+
+/// Workloads of the simulated cluster.
+const WORKLOADS: u32 = 1_000;
+/// Campaigns of a hundred allocations.
+const CAMPAIGNS: u32 = 20;
+/// Starts on the real Slurm, of each kind.
+const STARTS: u32 = 5;
+/// Longest wait for a batch job.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Drawn workloads, each to the end of its last allocation.
+///
+/// # Errors
+/// When one breaks a promise.
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+    let count = bench.tasks(WORKLOADS);
+    let mut sum = Measured { excess: i64::MIN, ..Measured::default() };
+    let mut parts = 0.0;
+    for seed in 0..count {
+        let one = played(Campaign::draw(seed.into()))?;
+        sum.time.add(&one.time);
+        sum.started += one.started;
+        sum.excess = sum.excess.max(one.excess - one.backlog);
+        parts += one.ideal_us as f64 / one.took_us.max(1) as f64;
+    }
+    let idle = sum.time.idle_us as f64 / sum.time.asked_us.max(1) as f64;
+    let (over, part) = (sum.excess.max(0) as f64, parts / f64::from(count));
+    let allocations = sum.started;
+    let text = format!("{:.1} % of {allocations} allocations", idle * 100.0);
+    Ok(vec![
+        Row::at_most("allocations: idle node time", text, "5 % of what is asked for", idle / 0.05, 1.0),
+        Row::at_most("allocations: too many", format!("{over} at the worst"), "needed + backlog", over, 0.0),
+        Row::at_most(
+            "allocations: work done",
+            format!("{:.1} % of the ideal", part * 100.0),
+            "95 % of one that knows the waits",
+            0.95 / part,
+            1.0,
+        ),
+    ])
+}
+
+/// Campaigns of a hundred allocations, one after the other.
+///
+/// # Errors
+/// When one breaks a promise.
+pub(crate) fn commands(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+    let (mut started, mut submits, mut questions) = (0, 0, 0);
+    let count = bench.tasks(CAMPAIGNS);
+    let mut each = 0.0f64;
+    for seed in 0..count {
+        let one = played(Campaign::long(seed.into()))?;
+        started += one.started;
+        submits += one.submits;
+        questions = questions.max(one.questions);
+        each = each.max(f64::from(one.submits) / f64::from(one.started.max(1)));
+    }
+    let (allocations, submits) = (started / count, submits / count);
+    Ok(vec![
+        Row::at_most(
+            "campaign: submits",
+            format!("{submits} for {allocations} allocations"),
+            "1 each",
+            each,
+            1.0,
+        ),
+        Row::at_most(
+            "campaign: status calls",
+            format!("{questions} at the worst"),
+            "fewer than 10",
+            f64::from(questions) / 9.0,
+            1.0,
+        ),
+    ])
+}
+
+fn played(campaign: Campaign) -> Result<Measured, Trouble> {
+    play(campaign).map_err(|failure| {
+        format!("seed {} after {} µs: {}", failure.seed, failure.at_us, failure.what).into()
+    })
+}
+
+/// Left out where Slurm is not installed. The first task without a worker, and the same script with `sbatch`, in
+/// turns.
+///
+/// # Errors
+/// When one does not start.
+pub(crate) fn slurm(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+    let Some(slurm) = Slurm::start()? else {
+        eprintln!("left out: slurm: install slurm-wlm and python3");
+        return Ok(Vec::new());
+    };
+    let (mut plain, mut ours) = (Vec::new(), Vec::new());
+    for turn in 0..bench.tasks(10 * STARTS).div_ceil(10) {
+        plain.push(slurm.plain(turn)?);
+        // A server and a queue for each turn: no worker of before is there.
+        let cluster = bench.cluster_in(&[("SLURM_CONF", &slurm.conf)], &[], 0, &[])?;
+        cluster.run(&["alloc", "add", "slurm", "--time-limit", "5m", "--", "--partition=cpu"])?;
+        let mark = cluster.home().join("mark");
+        let begun = SystemTime::now();
+        let command = format!("date +%s.%N >{0}.new; mv {0}.new {0}", mark.display());
+        cluster.run(&["submit", "--", "sh", "-c", &command])?;
+        ours.push(since(begun, &mark)?);
+        drop(cluster);
+    }
+    let (plain, ours) = (median(plain), median(ours));
+    let value = format!("{ours:.2} s, sbatch {plain:.2} s");
+    Ok(vec![Row::at_most("slurm", value, "1 s more than sbatch", ours - plain, 1.0)])
+}
+
+/// The cluster of `tests/slurm`.
+struct Slurm {
+    dir: PathBuf,
+    conf: String,
+}
+
+impl Slurm {
+    fn start() -> Result<Option<Slurm>, Trouble> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = |program: &&str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+        if !["slurmctld", "slurmd", "sbatch", "python3"].iter().all(is_there) {
+            return Ok(None);
+        }
+        let dir = tempfile::Builder::new().prefix("hq-bench").tempdir()?.keep();
+        let mut slurm = Slurm { conf: String::new(), dir };
+        slurm.tell("up", &["--owner", &std::process::id().to_string()])?;
+        // As the cluster itself says it: its directory may be reached by a shorter name.
+        let text = fs::read_to_string(slurm.dir.join("env.sh"))?;
+        let conf = text.trim().trim_start_matches("export SLURM_CONF='").trim_end_matches('\'');
+        slurm.conf = conf.to_owned();
+        Ok(Some(slurm))
+    }
+
+    fn tell(&self, verb: &str, args: &[&str]) -> Result<(), Trouble> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/slurm/cluster.py");
+        let output = Command::new("python3").arg(script).arg(verb).arg(&self.dir).args(args).output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("cluster.py {verb}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    }
+
+    // From `sbatch` to the first line of its script.
+    fn plain(&self, turn: u32) -> Result<Duration, Trouble> {
+        let mark = self.dir.join(format!("mark-{turn}"));
+        let script = self.dir.join(format!("script-{turn}"));
+        fs::write(&script, format!("#!/bin/sh\ndate +%s.%N >{0}.new\nmv {0}.new {0}\n", mark.display()))?;
+        let begun = SystemTime::now();
+        let status = Command::new("sbatch")
+            .args(["--partition=cpu", "--output=/dev/null", "--time=5"])
+            .arg(&script)
+            .env("SLURM_CONF", &self.conf)
+            .stdout(std::process::Stdio::null())
+            .status()?;
+        if !status.success() {
+            return Err(format!("sbatch ended with {status}").into());
+        }
+        since(begun, &mark)
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        if let Err(error) = self.tell("down", &[]) {
+            eprintln!("error: {error}");
+        }
+    }
+}
+
+// From then until the time that a script has written.
+fn since(begun: SystemTime, mark: &Path) -> Result<Duration, Trouble> {
+    let waited = Instant::now();
+    while !mark.exists() {
+        if waited.elapsed() > PATIENCE {
+            return Err(format!("{} was not written", mark.display()).into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let at: f64 = fs::read_to_string(mark)?.trim().parse()?;
+    let begun = begun.duration_since(SystemTime::UNIX_EPOCH)?.as_secs_f64();
+    Ok(Duration::from_secs_f64((at - begun).max(0.0)))
+}
