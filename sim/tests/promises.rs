@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 9] = [
+const REGRESSIONS: [(u64, &str); 10] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -20,6 +20,7 @@ const REGRESSIONS: [(u64, &str); 9] = [
         211_200,
         "a worker that was leaving gave back its tasks and got them again, until its last one had ended",
     ),
+    (1_309_737, "an allocation that was canceled, and had a moment to end, passed for forgotten by an observer"),
 ];
 
 #[test]

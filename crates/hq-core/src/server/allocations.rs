@@ -12,6 +12,8 @@ use hq_model::allocation::{AllocationEnd, BatchState, NodeTime, QueueParams};
 use hq_model::worker::WorkerConfig;
 use hq_model::{AllocationRef, ByteString, QueueId, Timestamp};
 
+use super::capacity::Needs;
+use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::ClassId;
 use super::{ConnectionId, Effect, Gate};
@@ -473,12 +475,27 @@ impl Server {
             let is_due =
                 self.alloc.handed.get(&template).is_some_and(|since| since.after(HANDED_TIME) <= now);
             let Some(class) = self.classes.get(&template).filter(|_| is_due) else { continue };
+            // Who has room asks for them.
+            let count = count.saturating_sub(self.free_room(*class));
+            if count == 0 {
+                continue;
+            }
             match waiting.iter_mut().find(|(other, _)| other == class) {
                 Some((_, waiting)) => *waiting += count,
                 None => waiting.push((*class, count)),
             }
         }
         waiting
+    }
+
+    // How many tasks of a class fit on the workers that are there.
+    fn free_room(&self, class: ClassId) -> u64 {
+        let requests = &self.queue.key(class).requests;
+        let room = |live: &LiveWorker| {
+            let needs = requests.iter().filter_map(|request| Needs::new(&live.resources, request));
+            needs.map(|needs| u64::try_from(live.capacity.room(&needs)).unwrap_or(0)).max().unwrap_or(0)
+        };
+        self.live.values().filter(|live| live.takes_tasks() && !live.capacity.has_backlog()).map(room).sum()
     }
 
     /// What each queue could give.
@@ -541,7 +558,8 @@ impl Server {
     }
 
     fn ask_for_allocations(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.awaits_workers_of_before(now) {
+        // What waits for a plan may have room; the plan is there in a moment.
+        if self.awaits_workers_of_before(now) || self.planning.floor().is_some() {
             return;
         }
         let waiting = self.waiting_classes(now);

@@ -333,18 +333,22 @@ impl Server {
             if !live.takes_tasks() || live.capacity.has_backlog() {
                 continue;
             }
-            for (victim, template, count) in self.find_backlogs(*id) {
-                if self.retract(victim, template, count, effects) {
+            // Of several, when one has not enough to fill it.
+            let mut taken = 0;
+            for (victim, template, count, room) in self.find_backlogs(*id) {
+                if taken >= room {
                     break;
                 }
+                let count = if taken == 0 { count } else { count.min(room - taken) };
+                taken += self.retract(victim, template, count, effects);
             }
         }
     }
 
-    // Workers with a backlog of tasks that fit on `id` now, and how many to take; the largest first. Where the last
-    // task of a template runs, all of them may: those are the last to be looked at.
-    fn find_backlogs(&self, id: WorkerId) -> Vec<(WorkerId, TemplateId, u64)> {
-        let mut found: Vec<(bool, Reverse<u64>, WorkerId, TemplateId, u64)> = Vec::new();
+    // Workers with a backlog of tasks that fit on `id` now, how many to take, and how many would fit; the largest
+    // backlog first. Where the last task of a template runs, all of them may: those are the last to be looked at.
+    fn find_backlogs(&self, id: WorkerId) -> Vec<(WorkerId, TemplateId, u64, u64)> {
+        let mut found: Vec<(bool, Reverse<u64>, WorkerId, TemplateId, u64, u64)> = Vec::new();
         let Some(hungry) = self.live.get(&id) else { return Vec::new() };
         let mut rooms: BTreeMap<ClassId, i64> = BTreeMap::new();
         for (victim, live) in &self.live {
@@ -372,38 +376,42 @@ impl Server {
                 let count = (excess / 2).max(room.min(excess));
                 let running = self.running.get(&template.job);
                 let runs = held.ids.last().is_some_and(|last| running.is_some_and(|r| r.contains_key(&last)));
-                found.push((runs, Reverse(excess), *victim, *template, count));
+                found.push((runs, Reverse(excess), *victim, *template, count, room));
             }
         }
         found.sort_unstable();
-        found.into_iter().map(|(_, _, victim, template, count)| (victim, template, count)).collect()
+        found
+            .into_iter()
+            .map(|(_, _, victim, template, count, room)| (victim, template, count, room))
+            .collect()
     }
 
-    // False when all of them run.
+    // Asks so many back, at most; none when all of them run.
     fn retract(
         &mut self,
         victim: WorkerId,
         template: TemplateId,
         count: u64,
         effects: &mut Vec<Effect>,
-    ) -> bool {
+    ) -> u64 {
         let job = template.job;
-        let Some(live) = self.live.get_mut(&victim) else { return false };
-        let Some(connection) = live.connection else { return false };
-        let Some(held) = live.held.get_mut(&template) else { return false };
+        let Some(live) = self.live.get_mut(&victim) else { return 0 };
+        let Some(connection) = live.connection else { return 0 };
+        let Some(held) = live.held.get_mut(&template) else { return 0 };
         // The last ones are started last.
         let mut candidates = held.ids.clone();
         for task in self.running.get(&job).into_iter().flatten().map(|run| *run.0) {
             candidates.remove(task);
         }
         let ids = candidates.take_last(count);
-        if ids.is_empty() {
-            return false;
+        let count = ids.len();
+        if count == 0 {
+            return 0;
         }
         held.retracting.clone_from(&ids);
         let message = ToWorker::Retract { job, ids };
         effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
-        true
+        count
     }
 }
 

@@ -308,6 +308,20 @@ fn a_backlog_beside_running_tasks_of_another_job_is_taken_too() {
 }
 
 #[test]
+fn a_worker_with_much_room_takes_back_from_several() {
+    let mut world = World::new();
+    let job = world.submit(4, |_| {});
+    world.worker(2, 1);
+    world.worker(3, 1);
+    for worker in [2, 3] {
+        assert_eq!(world.sent(worker).matches('-').count(), 1, "one that fits, and one more");
+        world.reports(worker, |r| r.started = vec![started(job, worker as u32 - 2, 0)]);
+    }
+    world.worker(4, 4);
+    assert!(world.sent(2).starts_with("<1:") && world.sent(3).starts_with("<1:"));
+}
+
+#[test]
 fn larger_priority_goes_first_then_the_older_job() {
     let mut world = World::new();
     world.submit(1, |_| {});
