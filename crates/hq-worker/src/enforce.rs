@@ -153,7 +153,7 @@ impl Enforcer {
         let used = held.directories.iter().find_map(|directory| groups::killed_for_memory(directory));
         self.groups.remove_task(held.directories);
         let asked = memory::format(held.memory?);
-        let shown = |bytes: u64| memory::format(Amount(bytes.saturating_mul(UNITS) / MIB));
+        let shown = |bytes: u64| memory::format(Amount::whole(bytes.div_ceil(MIB)));
         if let Some(kib) = watched_kib {
             let used = shown(kib.saturating_mul(1024));
             return Some(format!(
