@@ -4,6 +4,7 @@ use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, find_
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp};
 
 use super::Effect;
+use super::cycles::cycle_through;
 use super::job::Job;
 use super::machine::Server;
 use super::waits::Ending;
@@ -26,6 +27,12 @@ impl Server {
         let after =
             wanted.after.iter().map(|after| self.after_of(job, ids, after)).collect::<Result<_, _>>()?;
         self.check_edges(job, ids, &wanted.edges)?;
+        if self.waits.is_waited_for_as_a_whole(job)
+            && let Some(way) = cycle_through(&self.state, job, wanted)
+        {
+            let way: Vec<String> = way.iter().map(|job| format!("job {job}")).collect();
+            return Err(RequestError::Cycle(job, way.join(" -> ")));
+        }
         Ok(Dependencies { after, edges: wanted.edges.clone() })
     }
 
@@ -123,6 +130,26 @@ impl Server {
             Some(task) => format!("Task {task} {what}, and {others} more, for which {it}."),
             None => format!("Job {} ended without success, for which {it}.", ending.job),
         }
+    }
+
+    /// How many tasks a task was to wait for, whether they have ended or not.
+    pub(super) fn dependency_count(&self, id: JobId, task: TaskId) -> u64 {
+        let Some(job) = self.state.jobs.get(&id) else { return 0 };
+        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else { return 0 };
+        let Some(place) = submit.ids.rank(task) else { return 0 };
+        let of_after = |after: &After| {
+            let tasks = after.tasks.as_ref().or_else(|| Some(&self.state.jobs.get(&after.job)?.ids));
+            match (tasks, after.mapping) {
+                (None, _) => 0,
+                (Some(tasks), Mapping::All) => tasks.len(),
+                (Some(tasks), Mapping::Window(size)) => {
+                    let size = u64::from(size);
+                    tasks.slice(place.saturating_sub(size), place.saturating_add(size)).len()
+                }
+            }
+        };
+        let edges = submit.dependencies.edges.of(place as usize).len() as u64;
+        edges + submit.dependencies.after.iter().map(of_after).sum::<u64>()
     }
 
     /// What a task that has not started waits for, told from the durable state alone: tasks that have not ended as

@@ -4,7 +4,6 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
-use super::capacity::Needs;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -99,7 +98,7 @@ impl Server {
             Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
             None => self.make_ready(job, &ids),
         }
-        let warnings = self.warnings(submit);
+        let warnings = self.warnings(now, submit);
         Ok(ClientResponse::Submitted { job, ids, warnings })
     }
 
@@ -131,24 +130,20 @@ impl Server {
     }
 
     // Things the user should know about an accepted submit.
-    fn warnings(&mut self, submit: &Submit) -> Vec<String> {
+    fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
-        let connected = self.live.values().filter(|worker| worker.connection.is_some());
-        let mut workers = 0;
-        for worker in connected {
-            if requests.iter().any(|request| Needs::new(&worker.resources, request).is_some()) {
-                return Vec::new();
-            }
-            workers += 1;
-        }
-        if workers == 0 {
+        if self.some_worker_could_run(now, requests) {
             return Vec::new();
         }
-        let nobody = match workers {
-            1 => "The one connected worker could never run these tasks.".to_owned(),
-            _ => format!("None of the {workers} connected workers could ever run these tasks."),
-        };
-        vec![nobody]
+        let fleet = self.fleet(now);
+        if fleet.is_empty() || fleet.could_run(requests) {
+            return Vec::new();
+        }
+        vec![format!(
+            "No worker could ever run these tasks, of those that are there or that allocation queues may bring: {}. \
+             They wait for one that can.",
+            fleet.what_lacks(requests)
+        )]
     }
 
     fn open_job(
