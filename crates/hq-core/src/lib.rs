@@ -8,6 +8,7 @@ pub mod alloc;
 pub mod client_messages;
 pub mod limits;
 pub mod measures;
+pub mod node_messages;
 pub mod record;
 pub mod server;
 pub mod worker;

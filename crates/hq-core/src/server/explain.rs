@@ -2,7 +2,7 @@
 
 use hq_model::selector::Selector;
 use hq_model::{
-    AmountRequest, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerResources, duration,
+    AmountRequest, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerId, WorkerResources, duration,
 };
 
 use super::capacity::Needs;
@@ -43,7 +43,13 @@ impl Server {
             }
             (TaskState::Waiting, ..) => self.reasons(now, TemplateId { job: id, submit }, task),
             (TaskState::Running, Some(run), ..) => {
-                vec![Reason { worker: Some(run.worker), text: "it runs there".into() }]
+                let others = job.nodes.get(&task).map_or(&[][..], |workers| &workers[1..]);
+                let other = |worker: &WorkerId| {
+                    let text = "it is one of its nodes".into();
+                    Reason { worker: Some(*worker), text }
+                };
+                let first = Reason { worker: Some(run.worker), text: "it runs there".into() };
+                [first].into_iter().chain(others.iter().map(other)).collect()
             }
             (ended, ..) => everywhere(format!("it does not wait: it is {ended}")),
         };
@@ -83,6 +89,21 @@ impl Server {
         let mut reasons = Vec::new();
         if self.live.is_empty() {
             reasons.push(everywhere("no worker is connected".into()));
+        } else if let Some(request) = requests.iter().find(|request| request.nodes > 0) {
+            let nodes = request.nodes as usize;
+            let (size, group) = self.largest_group(request);
+            let text = if size < nodes {
+                super::nodes::too_small(request, size, &group)
+            } else {
+                match self.reserved.len() {
+                    0 => format!("it needs {nodes} workers of one group that are free at once"),
+                    kept => format!(
+                        "it needs {nodes} workers of one group that are free at once; {kept} workers get nothing \
+                         new until such tasks have started"
+                    ),
+                }
+            };
+            reasons.push(everywhere(text));
         } else if !self.live.values().any(|live| able(&live)) {
             let requests: Vec<String> = requests.iter().map(ToString::to_string).collect();
             reasons.push(everywhere(format!(
@@ -113,8 +134,15 @@ impl Server {
 
     // How many ready tasks come earlier in the order.
     fn ahead(&self, class: ClassId, template: TemplateId, task: TaskId) -> u64 {
-        let earlier = self.queue.in_order().take_while(|other| *other != class);
-        let classes: u64 = earlier.map(|other| self.queue.count(other)).sum();
+        let priority = self.queue.key(class).priority;
+        let classes: u64 = if self.queue.is_multi_node(class) {
+            let earlier = self.queue.multi_node().take_while(|other| *other != class);
+            earlier.map(|other| self.queue.count(other)).sum()
+        } else {
+            let larger = self.queue.multi_node().filter(|other| self.queue.key(*other).priority >= priority);
+            let earlier = self.queue.in_order().take_while(|other| *other != class);
+            larger.chain(earlier).map(|other| self.queue.count(other)).sum()
+        };
         let own: u64 = self.queue.ready_before(class, template, task);
         classes + own
     }
@@ -141,6 +169,12 @@ fn verdict(now: Timestamp, live: &LiveWorker, requests: &[Request]) -> String {
             duration::format(choices[0].time_request)
         );
     };
+    if live.whole.is_some() {
+        return "a task on several nodes has it as a whole".into();
+    }
+    if live.reserved.is_some() && requests.iter().all(|request| request.nodes == 0) {
+        return "it is kept free for a task on several nodes".into();
+    }
     if live.is_idle_and_picky() {
         let percent = f64::from(live.min_utilization) / 100.0;
         return format!("it is idle, and starts nothing before {percent} % of its CPUs would be used");

@@ -11,6 +11,7 @@ mod explain;
 pub mod job;
 mod live;
 mod machine;
+mod nodes;
 mod planning;
 pub mod queue;
 mod reports;

@@ -2,7 +2,7 @@
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
 use super::capacity::Needs;
 use super::machine::{Answer, Server};
@@ -136,10 +136,22 @@ impl Server {
         let connected = self.live.values().filter(|worker| worker.connection.is_some());
         let mut workers = 0;
         for worker in connected {
-            if requests.iter().any(|request| Needs::new(&worker.resources, request).is_some()) {
+            let could =
+                |request: &Request| request.nodes <= 1 && Needs::new(&worker.resources, request).is_some();
+            if requests.iter().any(could) {
                 return Vec::new();
             }
             workers += 1;
+        }
+        let groups = requests.iter().map(|request| (request, self.largest_group(request)));
+        let fewest =
+            groups.min_by_key(|(request, (size, _))| u64::from(request.nodes).saturating_sub(*size as u64));
+        if let Some((request, (size, group))) = fewest.filter(|(request, _)| request.nodes > 1) {
+            return match u64::from(request.nodes).saturating_sub(size as u64) {
+                0 => Vec::new(),
+                _ if workers == 0 => Vec::new(),
+                _ => vec![super::nodes::too_small(request, size, &group)],
+            };
         }
         if workers == 0 {
             return Vec::new();
@@ -366,9 +378,6 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     }
     hq_model::request::check_variants(&spec.requests)
         .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;
-    if spec.requests.iter().any(|request| request.nodes > 0) {
-        return invalid("Multi-node tasks are not supported by this release.");
-    }
     Ok(())
 }
 

@@ -293,6 +293,11 @@ pub struct Request {
     pub time_request_ns: u64,
     #[prost(uint32, tag = "4")]
     pub weight: u32,
+    /// On each node, each with `resources`.
+    #[prost(uint32, tag = "80")]
+    pub ranks: u32,
+    #[prost(bool, tag = "81")]
+    pub exclusive: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResourceRequest {
@@ -1802,6 +1807,9 @@ pub struct TaskInfo {
     pub error: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "40")]
     pub dependencies: ::prost::alloc::vec::Vec<After>,
+    /// Of a task on several nodes that is handed out: its workers.
+    #[prost(uint32, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -1855,6 +1863,13 @@ pub struct WorkerInfo {
     pub is_draining: bool,
     #[prost(uint64, optional, tag = "11")]
     pub idle_timeout_ns: ::core::option::Option<u64>,
+    /// A task on several nodes that it is one of, and the first of them.
+    #[prost(message, optional, tag = "80")]
+    pub multi_node_task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "81")]
+    pub main_node: u32,
+    #[prost(bool, tag = "82")]
+    pub is_reserved: bool,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1943,6 +1958,18 @@ pub struct RunBatch {
     pub content: ::core::option::Option<Template>,
     #[prost(message, optional, tag = "6")]
     pub entries: ::core::option::Option<Entries>,
+    /// Of a task on several nodes: all of them, for its first node; only the first one, for the others.
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<TaskNode>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskNode {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(string, tag = "2")]
+    pub hostname: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Template {
@@ -2069,7 +2096,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 80"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2123,6 +2150,8 @@ pub mod record {
         Speculated(super::Speculated),
         #[prost(message, tag = "71")]
         AttemptDropped(super::AttemptDropped),
+        #[prost(message, tag = "80")]
+        LeasedNodes(super::LeasedNodes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2301,6 +2330,23 @@ pub struct JobKept {
     pub workers: ::prost::alloc::vec::Vec<u32>,
     #[prost(message, repeated, tag = "70")]
     pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodesOfTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    /// The first one leads.
+    #[prost(uint32, repeated, tag = "2")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeasedNodes {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, optional, tag = "2")]
+    pub nodes: ::core::option::Option<NodesOfTask>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SecondAttempt {

@@ -188,6 +188,10 @@ pub(crate) fn task(task: &TaskInfo, paths: Option<&TaskPaths>) -> Value {
     if let Some(worker) = task.worker {
         object.insert("worker".into(), worker.0.into());
     }
+    if !task.nodes.is_empty() {
+        let workers: Vec<u32> = task.nodes.iter().map(|worker| worker.0).collect();
+        object.insert("workers".into(), workers.into());
+    }
     if let Some(at) = task.ended {
         object.insert("finished_at".into(), time(at));
     }
