@@ -63,6 +63,7 @@ const STEPS: [(&str, Step); 13] = [
     ("documentation", documentation),
     ("example motif", |place, log, _| examples::motif(place, log)),
     ("example bowtie2", |place, log, _| examples::bowtie2(place, log)),
+    ("example mpi", |place, log, _| examples::mpi(place, log)),
     ("cargo-deny", cargo_deny),
     ("simulator", |place, log, _| sim::explore(place, log)),
 ];

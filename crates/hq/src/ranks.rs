@@ -18,6 +18,8 @@ use crate::error::HqError;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long the ends of killed ranks are waited for.
 const LAST_WAIT: Duration = Duration::from_secs(10);
+/// Between the loss of a node and the failure that follows from it.
+const LOST_NODE_WAIT: Duration = Duration::from_secs(2);
 /// What a rank has written of a line is passed on at this length, in bytes.
 const LINE_MAX: usize = 64 << 10;
 /// Words of nodes that wait to be taken in.
@@ -82,6 +84,7 @@ struct Launch {
     failure: Option<(u8, String)>,
     kill_at: Option<Instant>,
     give_up_at: Option<Instant>,
+    has_lost_node: bool,
 }
 
 #[derive(Default)]
@@ -134,6 +137,7 @@ impl Launch {
             failure: None,
             kill_at: None,
             give_up_at: None,
+            has_lost_node: false,
         })
     }
 
@@ -166,6 +170,10 @@ impl Launch {
         for rank in 0..self.ranks.len() {
             self.flush_lines(rank)?;
         }
+        if self.has_lost_node {
+            // The server starts the task again when it knows that a node is gone; it should hear of that first.
+            tokio::time::sleep(LOST_NODE_WAIT).await;
+        }
         match self.failure.take() {
             Some((exit, text)) => Err(HqError { exit, ..HqError::failed("rank-failed", text) }),
             None => Ok(0),
@@ -187,6 +195,7 @@ impl Launch {
                 let left = self.ranks.iter().filter(|rank| rank.node == node && !rank.has_ended).count();
                 if left > 0 {
                     self.fail(1, format!("node {node} ({name}) with {left} ranks: {error}")).await;
+                    self.has_lost_node = true;
                 }
                 self.asking.remove(&node);
                 for rank in self.ranks.iter_mut().filter(|rank| rank.node == node) {

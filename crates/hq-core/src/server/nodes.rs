@@ -269,6 +269,13 @@ impl Server {
         workers.is_some_and(|workers| workers[1..].contains(&worker))
     }
 
+    /// A worker of a task on several nodes that is not connected.
+    pub(super) fn missing_node(&self, id: JobId, task: TaskId) -> Option<WorkerId> {
+        let workers = self.state.jobs.get(&id)?.nodes.get(&task)?;
+        let is_missing = |worker: &&WorkerId| self.live.get(worker).is_none_or(|live| live.connection.is_none());
+        workers.iter().find(is_missing).copied()
+    }
+
     /// Those of some tasks of which a worker has a part that another worker leads.
     pub(super) fn parts_among(&self, worker: WorkerId, id: JobId, ids: &IdSet) -> IdSet {
         let job = self.state.jobs.get(&id);

@@ -152,6 +152,10 @@ impl Server {
             // The other attempt may still finish.
             return self.drop_attempt(now, id, failure.task, failure.instance, effects);
         }
+        if let Some(missing) = self.missing_node(id, failure.task) {
+            // Most likely that is why.
+            return self.lose_running(now, missing, id, &ids, RestartCause::Crash, effects);
+        }
         let job = &self.state.jobs[&id];
         failure.worker = Some(worker);
         cut(&mut failure.error, ERROR_TEXT_MAX);

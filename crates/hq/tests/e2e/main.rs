@@ -4,6 +4,7 @@ mod bad_input;
 mod cluster;
 mod jobs;
 mod journal;
+mod nodes;
 mod outputs;
 mod reference;
 mod run;

@@ -122,6 +122,23 @@ fn the_loss_of_any_node_restarts_the_task() {
 }
 
 #[test]
+fn a_task_that_fails_while_a_node_is_missing_runs_again() {
+    let mut world = World::new();
+    for connection in 1..=3 {
+        worker_of(&mut world, connection, 1, "a");
+    }
+    let job = world.submit(1, nodes(2));
+    sent(&mut world, 1..=3);
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.reports(1, |report| report.failed = vec![(job, failed(0, 0, 1))]);
+    assert_eq!(sent(&mut world, 1..=3), ["1:0/1", "", "1:0/1"]);
+    assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1));
+    world.reports(1, |report| report.failed = vec![(job, failed(0, 1, 1))]);
+    assert_eq!(world.states(job), "failed: 1 failed");
+}
+
+#[test]
 fn a_node_that_gives_its_part_back_restarts_the_task() {
     let mut world = World::new();
     worker_of(&mut world, 1, 1, "a");
