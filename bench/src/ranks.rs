@@ -38,5 +38,11 @@ pub(crate) fn direct(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     }
     let (ranks, spawn) = (median(ranks) * 1e3, median(spawns) * 1e3);
     let value = format!("{ranks:.1} ms, {spawn:.1} ms one local spawn");
-    Ok(vec![Row::at_most("ranks: 4 × 4, direct", value, "20 ms more than the spawn", (ranks - spawn) / 20.0, 1.0)])
+    Ok(vec![Row::at_most(
+        "ranks: 4 × 4, direct",
+        value,
+        "20 ms more than the spawn",
+        (ranks - spawn) / 20.0,
+        1.0,
+    )])
 }

@@ -5,6 +5,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Which worker started the daemon that started this rank: its key holds the path of the worker's directory. The rank's
+   own variables may be those of the first node, as some launchers pass them on. */
+static void worker_of_parent(char *worker, size_t size) {
+    char path[64], text[65536];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)getppid());
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[length] = 0;
+    const char *key = NULL;
+    for (size_t at = 0; at < length; at += strlen(text + at) + 1) {
+        if (strncmp(text + at, "HQ_ACCESS_KEY=", 14) == 0) key = text + at + 14;
+    }
+    if (!key) key = getenv("HQ_ACCESS_KEY");
+    snprintf(worker, size, "%s", key ? key : "?");
+    char *end = strrchr(worker, '/');
+    if (end) *end = 0;
+}
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -21,14 +41,8 @@ int main(int argc, char **argv) {
             snprintf(mask + strlen(mask), sizeof mask - strlen(mask), "%s%d", *mask ? "," : "", cpu);
         }
     }
-    /* Which worker started it: ranks of one node share the directory of its worker. */
-    const char *key = getenv("HQ_ACCESS_KEY");
-    char worker[512] = "?";
-    if (key) {
-        snprintf(worker, sizeof worker, "%s", key);
-        char *end = strrchr(worker, '/');
-        if (end) *end = 0;
-    }
+    char worker[512];
+    worker_of_parent(worker, sizeof worker);
     char name[MPI_MAX_PROCESSOR_NAME];
     int length;
     MPI_Get_processor_name(name, &length);

@@ -23,7 +23,8 @@ trap stop EXIT
 pids="$pids $!"
 "$hq" server wait --timeout 60s
 for node in 1 2 3; do
-    "$hq" worker start --cpus 2 --hostname "node$node" --group example >"worker$node.log" 2>&1 &
+    mkdir "$dir/node$node"
+    TMPDIR="$dir/node$node" "$hq" worker start --cpus 2 --hostname "node$node" --group example >"worker$node.log" 2>&1 &
     pids="$pids $!"
 done
 "$hq" worker wait 3
@@ -33,8 +34,11 @@ try() {
     launcher=$1 compiler=$2 mpirun=$3
     command -v "$compiler" >/dev/null && command -v "$mpirun" >/dev/null || return 0
     mkdir -p "$launcher/bin"
-    ln -sf "$(command -v "$mpirun")" "$launcher/bin/mpirun"
-    ln -sf "$(command -v "$mpirun")" "$launcher/bin/mpiexec"
+    # Under the names that launchers have where one MPI alone is installed.
+    for name in mpirun mpiexec; do
+        printf '#!/bin/sh\nexec %s "$@"\n' "$mpirun" >"$launcher/bin/$name"
+        chmod +x "$launcher/bin/$name"
+    done
     "$compiler" -O1 -o "$launcher/places" "$here/places.c"
     "$hq" submit --wait --nodes 3 --ranks-per-node 2 --launcher "$launcher" --stdout "$dir/$launcher.out" \
         --stderr "$dir/$launcher.err" --env PATH="$dir/$launcher/bin:$PATH" \

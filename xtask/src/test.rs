@@ -49,7 +49,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
 
 type Step = fn(&Place, &Path, &Steps) -> StepResult;
 
-const STEPS: [(&str, Step); 13] = [
+const STEPS: [(&str, Step); 14] = [
     ("packages", |place, log, _| Ok(packages::install(place, log)?)),
     ("format", |place, log, _| cargo(place, log, "fmt", &["--all", "--check"])),
     ("tidy", tidy_step),

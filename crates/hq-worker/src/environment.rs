@@ -339,6 +339,12 @@ impl VariantEnvironment {
             }
             out.push(0);
         }
+        // Where temporary files go is for each node to say, unless the user does.
+        let is_users = start.template.spec.env.iter().any(|(name, _)| name == b"TMPDIR");
+        if let Some(own) = node.base.iter().find(|variable| variable.starts_with(b"TMPDIR=") && !is_users) {
+            out.extend_from_slice(own);
+            out.push(0);
+        }
         let Some(rank) = asked.start.rank else { return out };
         for (name, value) in [
             ("HQ_RANK", rank.rank),

@@ -13,6 +13,7 @@ use hq_core::worker_messages::TaskNode;
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::oneshot;
 
+use crate::launcher::text::Subject;
 use crate::launcher::{End, Ended, Slot, text};
 use crate::limits::PROCESSES_WAITING_MAX;
 use crate::prepare::Prepared;
@@ -39,6 +40,8 @@ pub(crate) struct Part {
 pub(crate) struct Process {
     task: TaskRef,
     key: (Session, u32),
+    /// For the text when it cannot be started.
+    subject: Box<Subject>,
     end: oneshot::Sender<Result<ProcessEnd, String>>,
     // The other ends see the end of the process when it is dropped.
     _writers: Writers,
@@ -83,14 +86,11 @@ impl Supervisor {
 
     /// A process of a part has ended, or never was.
     pub(crate) fn process_ended(&mut self, process: Process, end: End) {
-        let Process { task, key, end: tell, .. } = process;
-        let subject = self.parts.get(&task).map(|part| part.prepared.subject(&part.start, &self.node));
+        let Process { task, key, subject, end: tell, .. } = process;
         let told = match end {
             End::Exited(code) => Ok(ProcessEnd::Exited(code)),
             End::Signaled(signal) => Ok(ProcessEnd::Signaled(signal)),
-            End::NotStarted(stage, errno) => {
-                Err(text::not_started(stage, errno, &subject.unwrap_or_default()))
-            }
+            End::NotStarted(stage, errno) => Err(text::not_started(stage, errno, &subject)),
         };
         // Who asked may be gone.
         let _ = tell.send(told);
@@ -188,7 +188,8 @@ impl Supervisor {
                 pump(process, readers, ended, out).await;
             }
         });
-        let process = Process { task: asked.task, key, end, _writers: writers };
+        let subject = Box::new(self.buffers.subject_of_process());
+        let process = Process { task: asked.task, key, subject, end, _writers: writers };
         self.slots[slot.index as usize].active = Some(Active::Process(process));
         if let Some(part) = self.parts.get_mut(&asked.task) {
             part.processes.insert(key, slot.index);

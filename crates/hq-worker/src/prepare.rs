@@ -48,6 +48,21 @@ pub(crate) struct Buffers {
     stderr: ByteString,
 }
 
+impl Buffers {
+    /// What an error text needs to know of the process whose order was filled in last.
+    pub(crate) fn subject_of_process(&self) -> Subject {
+        Subject {
+            program: strings(&self.args).next().unwrap_or_default().to_vec(),
+            candidates: strings(&self.programs).map(|path| against(&self.cwd, path)).collect(),
+            cwd: self.cwd.clone(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+            cpus: self.cpus.clone(),
+            ..Subject::default()
+        }
+    }
+}
+
 /// A text of the template.
 #[derive(Clone, Debug)]
 pub(crate) enum Text {

@@ -75,7 +75,7 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
         (resources.cpus_per_rank.is_some(), "--cpus-per-rank"),
         (resources.gpus_per_rank.is_some(), "--gpus-per-rank"),
         (resources.exclusive, "--exclusive"),
-        (execution.launcher.is_some(), "--launcher"),
+        (execution.launcher.is_some() && !has_nodes, "--launcher"),
     ];
     if let Some((_, option)) = of_ranks.iter().find(|option| option.0) {
         return Err(OptionsError::Needs(option, "--ranks-per-node"));

@@ -527,6 +527,10 @@ mod tests {
                 "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\n[[task.request]]\nresources={cpus=1}",
                 "single-node and multi-node variants cannot be mixed",
             ),
+            (
+                "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\nresources={cpus=1}",
+                "n_nodes asks for whole workers; leave resources out, or say ranks_per_node",
+            ),
             ("not toml", "job.toml: TOML parse error"),
         ] {
             let error = read(content).expect_err(content);

@@ -102,7 +102,10 @@ fn all_ranks_end_when_the_task_is_canceled_or_a_node_is_lost() {
     cluster.ok("job cancel 1");
     cluster.ok("submit --wait --nodes 2 -- true");
     for rank in 0..2 {
-        assert!(!is_alive(cluster.read(format!("pid-1-{rank}")).trim()), "rank {rank} of the second instance");
+        assert!(
+            !is_alive(cluster.read(format!("pid-1-{rank}")).trim()),
+            "rank {rank} of the second instance"
+        );
     }
 }
 
