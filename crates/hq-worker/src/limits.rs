@@ -60,6 +60,8 @@ pub const ANSWER_MAX: u64 = 1 << 20;
 pub const NODE_SESSIONS_MAX: usize = 4096;
 /// How long it may take to reach another worker and to be understood there.
 pub const NODE_CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Before another address of a worker is tried beside the one before.
+pub const NODE_ADDRESS_PAUSE: Duration = Duration::from_millis(20);
 /// Questions of those connections that wait for the worker's loop; a full queue makes them wait.
 pub const NODE_QUEUE: usize = 1024;
 /// Messages of a connection that wait to be sent; a full queue makes processes wait that write.

@@ -141,7 +141,7 @@ impl Supervisor {
             self.asked.push(asked);
             return;
         }
-        if let Err((asked, reason)) = self.try_start_process(asked) {
+        if let Err(reason) = self.try_start_process(&asked) {
             let message = FromNode::Refused { process: asked.start.process, reason };
             tokio::spawn(async move {
                 // Who asked may be gone.
@@ -150,25 +150,25 @@ impl Supervisor {
         }
     }
 
-    fn try_start_process(&mut self, asked: AskStart) -> Result<(), (AskStart, String)> {
+    fn try_start_process(&mut self, asked: &AskStart) -> Result<(), String> {
         let key = (asked.session, asked.start.process);
         let Some(part) = self.parts.get_mut(&asked.task) else {
-            return Err((asked, "too many processes wait for their tasks on this worker".to_owned()));
+            return Err("too many processes wait for their tasks on this worker".to_owned());
         };
         let is_over = part.start.instance != asked.instance || part.ending.is_some() || part.ended.is_some();
         if is_over || part.processes.contains_key(&key) {
-            return Err((asked, "this attempt of the task is ending on this worker".to_owned()));
+            return Err("this attempt of the task is ending on this worker".to_owned());
         }
         let (writers, readers) = match Writers::new() {
             Ok(pipes) => pipes,
-            Err(error) => return Err((asked, format!("no pipes for its outputs: {error}"))),
+            Err(error) => return Err(format!("no pipes for its outputs: {error}")),
         };
         let slot = self.take_slot();
         let part = &self.parts[&asked.task];
         let order = part.prepared.process_order(
             slot,
             &part.start,
-            &asked,
+            asked,
             &writers.paths(),
             &self.node,
             &mut self.buffers,
@@ -179,7 +179,7 @@ impl Supervisor {
         });
         if let Err(reason) = sent {
             self.free.push(slot.index);
-            return Err((asked, reason));
+            return Err(reason);
         }
         let (end, ended) = oneshot::channel();
         let (process, out) = (asked.start.process, asked.out.clone());

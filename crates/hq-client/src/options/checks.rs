@@ -33,7 +33,7 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
 
 /// Options that need or exclude each other, and those this release does not have.
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
-    let TaskOptions { resources, outputs, failures, .. } = &common.task;
+    let TaskOptions { outputs, failures, .. } = &common.task;
     check_nodes(&common.task)?;
     if outputs.stream.is_some() {
         return Err(OptionsError::NotYet {

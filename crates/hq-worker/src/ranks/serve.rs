@@ -15,12 +15,14 @@ use hq_proto::{decode_from_node, decode_to_node, encode_from_node, encode_to_nod
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::{Ask, AskStart, NO_PROCESS, Session};
 use crate::limits::{
-    NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES, TOKEN_BYTES_MAX,
+    NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES,
+    TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
 
@@ -263,34 +265,51 @@ async fn reach(
     let Some(keys) = &shared.peers else {
         return Err("workers start nothing for each other when the server does not encrypt".to_owned());
     };
-    let mut reasons = Vec::new();
-    for address in address.split(',').filter(|address| !address.is_empty()) {
-        let Some((host, port)) = address.rsplit_once(':') else { continue };
+    let mut attempts = JoinSet::new();
+    let addresses = address.split(',').filter_map(|address| address.rsplit_once(':'));
+    for (place, (host, port)) in addresses.enumerate() {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let endpoint = Endpoint { host, port: port.parse().unwrap_or(0), keys: Some(keys.clone()) };
-        let attempt = async {
-            let (mut sender, mut receiver) =
-                connect(&endpoint, Role::Worker).await.map_err(|error| error.to_string())?;
-            let hello = ToNode::Hello { task, instance, worker: *worker, node };
-            sender.send(&encode_to_node(&hello)).await.map_err(|error| error.to_string())?;
-            sender.flush().await.map_err(|error| error.to_string())?;
-            let answer = receiver.next().await.map_err(|error| error.to_string())?;
-            match answer.as_deref().map(decode_from_node) {
-                Some(Ok(FromNode::Started { .. })) => Ok((sender, receiver)),
-                Some(Ok(FromNode::Refused { reason, .. })) => Err(reason),
-                _ => Err("it does not answer".to_owned()),
+        let hello = ToNode::Hello { task, instance, worker: *worker, node };
+        // A name that is looked up in vain takes seconds; the next address need not wait for that.
+        let pause = NODE_ADDRESS_PAUSE * place as u32;
+        attempts.spawn(async move {
+            sleep(pause).await;
+            let name = format!("{}:{}", endpoint.host, endpoint.port);
+            match timeout(NODE_CONNECT_TIME, knock(&endpoint, &hello)).await {
+                Ok(Ok(connected)) => Ok(connected),
+                Ok(Err(reason)) => Err(format!("{name}: {reason}")),
+                Err(_) => Err(format!("{name}: no answer in {} s", NODE_CONNECT_TIME.as_secs())),
             }
-        };
-        match timeout(NODE_CONNECT_TIME, attempt).await {
+        });
+    }
+    let mut reasons = Vec::new();
+    while let Some(result) = attempts.join_next().await {
+        match result {
             Ok(Ok(connected)) => return Ok(connected),
-            Ok(Err(reason)) => reasons.push(format!("{address}: {reason}")),
-            Err(_) => reasons.push(format!("{address}: no answer in {} s", NODE_CONNECT_TIME.as_secs())),
+            Ok(Err(reason)) => reasons.push(reason),
+            Err(error) => reasons.push(error.to_string()),
         }
     }
     if reasons.is_empty() {
         reasons.push("it listens nowhere".to_owned());
     }
     Err(format!("worker {worker} on {hostname} cannot be reached: {}", reasons.join("; ")))
+}
+
+// Connects, and hears whether that is the worker that is meant.
+async fn knock(endpoint: &Endpoint, hello: &ToNode) -> Result<(FrameSender, FrameReceiver), String> {
+    let text = |error: hq_net::NetError| error.to_string();
+    let connected = connect(endpoint, Role::Worker).await;
+    let (mut sender, mut receiver) = connected.map_err(|error| error.to_string())?;
+    sender.send(&encode_to_node(hello)).await.map_err(text)?;
+    sender.flush().await.map_err(text)?;
+    let answer = receiver.next().await.map_err(text)?;
+    match answer.as_deref().map(decode_from_node) {
+        Some(Ok(FromNode::Started { .. })) => Ok((sender, receiver)),
+        Some(Ok(FromNode::Refused { reason, .. })) => Err(reason),
+        _ => Err("it does not answer".to_owned()),
+    }
 }
 
 async fn greet(sender: &mut FrameSender) -> io::Result<()> {
