@@ -46,6 +46,7 @@ impl Server {
             effects,
         );
         if let Some(priority) = contended {
+            self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
@@ -235,6 +236,10 @@ impl Server {
             let Some(live) = self.live.get_mut(worker).filter(|live| live.takes(key.priority)) else {
                 continue;
             };
+            // What waits on a worker that is kept free would only be asked back.
+            if matches!(round, Round::Backlog) && live.reserved.is_some() {
+                continue;
+            }
             let left = live.life_left(now);
             let Some(choice) = round.pick(live.choices(class, requests)) else { continue };
             if left.is_some_and(|left| left.is_zero() || left < choice.time_request) {

@@ -73,9 +73,9 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
-    /// Workers that are kept free for tasks on several nodes, now and in the round before.
-    pub(super) reserved: BTreeSet<WorkerId>,
-    pub(super) was_reserved: BTreeSet<WorkerId>,
+    /// Workers that are kept free for tasks on several nodes, with the priority of these, now and in the round before.
+    pub(super) reserved: BTreeMap<WorkerId, i32>,
+    pub(super) was_reserved: BTreeMap<WorkerId, i32>,
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
@@ -121,8 +121,8 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
-            reserved: BTreeSet::new(),
-            was_reserved: BTreeSet::new(),
+            reserved: BTreeMap::new(),
+            was_reserved: BTreeMap::new(),
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),

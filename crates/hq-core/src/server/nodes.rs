@@ -56,13 +56,28 @@ impl Server {
     /// Forgets for whom workers are kept free; they are looked at again in this round.
     pub(super) fn end_reservations(&mut self) -> BTreeSet<WorkerId> {
         let reserved = std::mem::take(&mut self.reserved);
-        for worker in &reserved {
+        for worker in reserved.keys() {
             if let Some(live) = self.live.get_mut(worker) {
                 live.reserved = None;
             }
         }
-        self.was_reserved.clone_from(&reserved);
-        reserved
+        let workers = reserved.keys().copied().collect();
+        self.was_reserved = reserved;
+        workers
+    }
+
+    /// Of tasks that were not looked at in this round, because others of this priority wait for a plan, workers are kept
+    /// free as before.
+    pub(super) fn keep_reservations(&mut self, contended: i32) {
+        for (worker, priority) in &self.was_reserved {
+            if let Some(live) = self.live.get_mut(worker)
+                && *priority <= contended
+                && live.reserved.is_none()
+            {
+                live.reserved = Some(*priority);
+                self.reserved.insert(*worker, *priority);
+            }
+        }
     }
 
     /// Starts what can start of the classes on several nodes down to a priority, and keeps workers free for what
@@ -134,7 +149,7 @@ impl Server {
             let room = live.capacity.room(&needs);
             let is_free =
                 room > 0 && !has_it && (!is_whole || live.held.is_empty()) && is_used_enough(live, &needs);
-            let was_reserved = self.was_reserved.contains(worker);
+            let was_reserved = self.was_reserved.contains_key(worker);
             let held = live.held.values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
             groups.entry(&live.group).or_default().push(candidate);
@@ -170,9 +185,15 @@ impl Server {
         for worker in workers {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             live.reserved = Some(priority);
-            self.reserved.insert(worker);
+            self.reserved.insert(worker, priority);
             if live.capacity.has_backlog() {
-                let waiting = live.held.iter().filter(|(_, held)| held.retracting.is_empty());
+                let may_wait = |template: &TemplateId| {
+                    let class = self.classes.get(template);
+                    class.is_some_and(|class| self.queue.key(*class).priority <= priority)
+                };
+                let waiting = live.held.iter();
+                let waiting =
+                    waiting.filter(|(template, held)| held.retracting.is_empty() && may_wait(template));
                 let waiting: Vec<(TemplateId, u64)> =
                     waiting.map(|(template, held)| (*template, held.ids.len())).collect();
                 for (template, count) in waiting {
@@ -272,7 +293,8 @@ impl Server {
     /// A worker of a task on several nodes that is not connected.
     pub(super) fn missing_node(&self, id: JobId, task: TaskId) -> Option<WorkerId> {
         let workers = self.state.jobs.get(&id)?.nodes.get(&task)?;
-        let is_missing = |worker: &&WorkerId| self.live.get(worker).is_none_or(|live| live.connection.is_none());
+        let is_missing =
+            |worker: &&WorkerId| self.live.get(worker).is_none_or(|live| live.connection.is_none());
         workers.iter().find(is_missing).copied()
     }
 
@@ -332,8 +354,8 @@ impl Server {
                 self.nodes_of_task_are_in_order(*id, job, *task, workers)?;
             }
         }
-        for worker in &self.reserved {
-            if self.live.get(worker).is_some_and(|live| live.reserved.is_none()) {
+        for (worker, priority) in &self.reserved {
+            if self.live.get(worker).is_some_and(|live| live.reserved != Some(*priority)) {
                 return Err(format!("worker {worker} is kept free and does not know it"));
             }
         }
