@@ -108,6 +108,7 @@ fn spec() -> TaskSpec {
         },
         speculate: SpeculateFactor::from_thousandths(2500),
         task_dir: true,
+        launcher: String::new(),
     }
 }
 
