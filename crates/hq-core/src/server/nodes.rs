@@ -332,18 +332,6 @@ impl Server {
         })
     }
 
-    /// The largest number of connected workers of one group that could be nodes of such a task, and the group's name.
-    pub(super) fn largest_group(&self, request: &Request) -> (usize, String) {
-        let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
-        for live in self.live.values().filter(|live| live.connection.is_some()) {
-            if Needs::new(&live.resources, request).is_some() {
-                *groups.entry(&live.group).or_default() += 1;
-            }
-        }
-        let largest = groups.into_iter().rev().max_by_key(|group| group.1);
-        largest.map_or((0, String::new()), |(group, count)| (count, group.to_owned()))
-    }
-
     /// Checks what is kept of tasks on several nodes.
     ///
     /// # Errors
@@ -411,23 +399,6 @@ impl Job {
         if !self.nodes.is_empty() {
             self.nodes.retain(|task, _| !ids.contains(*task));
         }
-    }
-}
-
-/// Says that no group is large enough.
-pub(super) fn too_small(request: &Request, size: usize, group: &str) -> String {
-    let nodes = request.nodes;
-    let what = match request.ranks {
-        0 => String::new(),
-        ranks => format!(" with room for {ranks} ranks each"),
-    };
-    match size {
-        0 => format!(
-            "The tasks need {nodes} workers of one group{what}; none of the connected workers is of use."
-        ),
-        _ => format!(
-            "The tasks need {nodes} workers of one group{what}; the largest group, `{group}`, has {size} of them."
-        ),
     }
 }
 

@@ -189,24 +189,18 @@ fn a_group_that_is_too_small_is_named() {
     let mut smaller = submit.clone();
     task.requests[0].ranks = 4;
     smaller.spec = Arc::new(task);
-    for (key, submit, expected) in [
-        (
-            50,
-            submit,
-            "The tasks need 2 workers of one group with room for 8 ranks each; none of the connected workers is of use.",
-        ),
-        (
-            51,
-            smaller,
-            "The tasks need 2 workers of one group with room for 4 ranks each; the largest group, `a`, has 1 of them.",
-        ),
+    let few = "2 nodes asked for, no group has more than 1";
+    for (key, submit, lacks) in [
+        (50, submit, format!("cpus: 8 asked for, the most that any worker has is 4, {few}")),
+        (51, smaller, few.to_owned()),
     ] {
         let answer = world.ask(ClientRequest::Submit { key, submit: Box::new(submit) });
         let ClientResponse::Submitted { job, warnings, .. } = answer else { panic!("{answer:?}") };
-        assert_eq!(warnings, [expected]);
+        assert!(warnings[0].contains(&lacks), "{warnings:?}");
         let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
         let answer = world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(0) });
-        let ClientResponse::Explained { reasons, .. } = answer else { panic!("{answer:?}") };
-        assert_eq!(reasons[0].text, expected);
+        let ClientResponse::Explained(explained) = answer else { panic!("{answer:?}") };
+        assert!(explained.reasons[0].text.contains(&lacks), "{:?}", explained.reasons);
     }
+}
 }
