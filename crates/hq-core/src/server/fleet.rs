@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hq_model::request::MEM;
 use hq_model::{
-    Amount, AmountRequest, JobId, Request, ResourceRequest, Timestamp, WorkerId, WorkerResources, duration, memory,
+    Amount, AmountRequest, JobId, Request, ResourceRequest, Timestamp, WorkerId, WorkerResources, duration,
+    memory,
 };
 
 use super::explain::about;

@@ -202,3 +202,4 @@ fn a_group_that_is_too_small_is_named() {
         let ClientResponse::Explained(explained) = answer else { panic!("{answer:?}") };
         assert!(explained.reasons[0].text.contains(&lacks), "{:?}", explained.reasons);
     }
+}
