@@ -90,6 +90,7 @@ impl Supervisor {
         let told = match end {
             End::Exited(code) => Ok(ProcessEnd::Exited(code)),
             End::Signaled(signal) => Ok(ProcessEnd::Signaled(signal)),
+            End::OverMemory(_) => Ok(ProcessEnd::Signaled(SIGKILL)),
             End::NotStarted(stage, errno) => Err(text::not_started(stage, errno, &subject)),
         };
         // Who asked may be gone.

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
+use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
 
+use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
 use crate::nodes;
@@ -23,6 +25,8 @@ use crate::ranks::AskStart;
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) launcher: Launcher,
+    // After the launcher: its groups are empty when no task is left.
+    enforcer: Enforcer,
     pub(crate) node: Node,
     /// By address of the template, which each entry keeps alive.
     prepared: HashMap<usize, Arc<Prepared>>,
@@ -59,10 +63,12 @@ impl Supervisor {
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
+        enforcer: Enforcer,
         cleaned: mpsc::UnboundedSender<Input>,
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
+            enforcer,
             node,
             prepared: HashMap::new(),
             slots: Vec::new(),
@@ -101,12 +107,18 @@ impl Supervisor {
                 return self.refuse(start.task, error);
             }
         }
+        let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
+        let limits = match self.enforcer.begin(&start, memory, cpus) {
+            Ok(limits) => limits,
+            Err(error) => return self.refuse(start.task, error),
+        };
         let slot = self.take_slot();
-        let ordered =
-            prepared.order(slot, &start, &self.node, &mut self.buffers).and_then(|(order, stdin)| {
+        let ordered = prepared.order(slot, &start, &self.node, &limits, &mut self.buffers).and_then(
+            |(order, stdin)| {
                 let sent = self.launcher.start(&order, stdin);
                 sent.map_err(|e| format!("cannot hand the task to the launcher: {e}"))
-            });
+            },
+        );
         match ordered {
             Ok(()) => {
                 self.running.insert(start.task, slot.index);
@@ -118,6 +130,7 @@ impl Supervisor {
             }
             Err(error) => {
                 self.free.push(slot.index);
+                self.enforcer.end(start.task, None);
                 self.refuse(start.task, error);
             }
         }
@@ -198,13 +211,23 @@ impl Supervisor {
 
     /// Everything of a task has ended.
     pub(crate) fn task_ended(&mut self, start: Start, prepared: Arc<Prepared>, report: Ended) {
-        let outcome = match report.end {
-            End::Exited(0) => Outcome::Finished,
-            End::Exited(code) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
-            End::Signaled(signal) => Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal)),
-            End::NotStarted(stage, errno) => {
+        let over_kib = match report.end {
+            End::OverMemory(kib) => Some(u64::from(kib)),
+            _ => None,
+        };
+        let for_memory = self.enforcer.end(start.task, over_kib);
+        let killed = FailureKind::Signal(libc::SIGKILL as u8);
+        let outcome = match (report.end, for_memory) {
+            (End::NotStarted(stage, errno), _) => {
                 let subject = prepared.subject(&start, &self.node);
                 Outcome::Failed(FailureKind::Start, text::not_started(stage, errno, &subject))
+            }
+            (_, Some(text)) => Outcome::Failed(killed, text),
+            (End::OverMemory(_), None) => Outcome::Failed(killed, text::signaled(libc::SIGKILL as u8)),
+            (End::Exited(0), None) => Outcome::Finished,
+            (End::Exited(code), None) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
+            (End::Signaled(signal), None) => {
+                Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal))
             }
         };
         let input = Input::Ended { task: start.task, outcome, usage: report.usage };
