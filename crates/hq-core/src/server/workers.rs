@@ -264,7 +264,8 @@ impl Server {
         end: WorkerEnd,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+        // It is told nothing any more.
+        if let Some(connection) = self.live.get_mut(&worker).and_then(|live| live.connection.take()) {
             self.worker_connections.remove(&connection);
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
