@@ -20,7 +20,10 @@ const REGRESSIONS: [(u64, &str); 10] = [
         211_200,
         "a worker that was leaving gave back its tasks and got them again, until its last one had ended",
     ),
-    (1_309_737, "an allocation that was canceled, and had a moment to end, passed for forgotten by an observer"),
+    (
+        1_309_737,
+        "an allocation that was canceled, and had a moment to end, passed for forgotten by an observer",
+    ),
 ];
 
 #[test]

@@ -134,3 +134,7 @@ pub const SPECULATE_SIBLINGS_MIN: u64 = 5;
 pub const SPECULATE_TIME_MIN: Duration = Duration::from_secs(1);
 /// The tasks of a submit are looked through for those that take long at most this often.
 pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Classes of tasks on several nodes that are looked at in one round of placement.
+pub const MULTI_NODE_CLASSES_MAX: usize = 32;
+/// Tasks on several nodes for which workers are kept free at once.
+pub const RESERVATIONS_MAX: usize = 4;

@@ -9,7 +9,7 @@ use super::super::fleet::{lacks, shown, told};
 use super::super::live::{Choice, LiveWorker, choices};
 use super::super::machine::Server;
 use crate::explanation::{Reason, ReasonKind};
-use crate::limits::{EXPLAINED_HOLDERS_MAX, REFUSALS_MAX};
+use crate::limits::EXPLAINED_HOLDERS_MAX;
 use crate::worker_messages::TemplateId;
 
 // Something that runs on a worker and holds some of a pool.
@@ -55,9 +55,12 @@ impl Server {
         if live.is_draining {
             return reason(ReasonKind::Closed, "it finishes what runs there and takes nothing new".into());
         }
+        if live.reserved.is_some() && requests.iter().all(|request| request.nodes == 0) {
+            return reason(ReasonKind::Closed, "it is kept free for a task on several nodes".into());
+        }
         if !live.takes_tasks() {
-            let text = if live.refusals >= REFUSALS_MAX {
-                "it gives back what it gets, and gets nothing new until it starts or ends something"
+            let text = if live.whole.is_some() {
+                "a task on several nodes has it as a whole"
             } else {
                 "it has just come back, and says first what it holds"
             };
