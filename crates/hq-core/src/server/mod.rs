@@ -13,6 +13,7 @@ mod fleet;
 pub mod job;
 mod live;
 mod machine;
+mod nodes;
 mod planning;
 pub mod queue;
 mod reports;

@@ -5,6 +5,7 @@ mod allocations;
 mod explanations;
 mod graphs;
 mod history;
+mod nodes;
 mod placement;
 mod shares;
 mod speculation;
