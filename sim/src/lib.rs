@@ -9,6 +9,7 @@ pub mod campaign;
 pub mod canary;
 pub mod clients;
 mod commits;
+mod due;
 pub mod experiment;
 pub mod faults;
 pub mod ideal;

@@ -1,6 +1,5 @@
 //! One run: events in virtual time until everything has ended, or a promise is broken.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -16,6 +15,7 @@ use crate::batch::{BatchEvent, BatchSystem};
 use crate::campaign::Campaign;
 use crate::canary::Canary;
 use crate::clients::{self, Client};
+use crate::due::Due;
 use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::network::Network;
@@ -109,34 +109,6 @@ pub(crate) enum Fault {
     DiskFull,
     KillTask,
     KillBusyWorker,
-}
-
-/// An event and its time; what was put in first comes first.
-struct Due {
-    at: Timestamp,
-    sequence: u64,
-    event: Box<Event>,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Due) -> bool {
-        self.sequence == other.sequence
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Due) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Due) -> Ordering {
-        // The heap gives the largest first.
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
 }
 
 pub(crate) struct World {

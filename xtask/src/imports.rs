@@ -32,7 +32,7 @@ const RULES: [(&str, &[&str], &[&str]); 15] = [
         &[],
     ),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
-    ("hq-bench", &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-client"], &[]),
+    ("hq-bench", &["hq-model", "hq-core", "hq-sched", "hq-sim", "hq-proto", "hq-net", "hq-client"], &[]),
     ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal"], &[]),
     ("xtask", &[], &["tokio"]),
 ];

@@ -92,15 +92,15 @@ pub const SUBMIT_DELAYS: [Duration; 4] =
 /// How long a queue that paused by itself waits before it tries again.
 pub const PAUSE_RETRY: Duration = Duration::from_secs(3600);
 /// What allocations are needed is decided at most this often.
-pub const ALLOCATE_INTERVAL: Duration = Duration::from_secs(1);
+pub const ALLOCATE_INTERVAL: Duration = Duration::from_millis(250);
 /// Ended allocations that are kept of each queue; the oldest leave first.
 pub const ALLOCATIONS_KEPT: usize = 1000;
 /// Directories of ended allocations that are kept of each queue; the oldest are removed.
 pub const ALLOCATION_DIRECTORIES_KEPT: usize = 20;
 /// All workers of an allocation lost within this time after its start are a failure of it.
 pub const EARLY_LOSS: Duration = Duration::from_secs(60);
-/// First and longest time between two questions to a batch system about all its allocations; doubled as long as
-/// nothing new is said. Nobody asks about what waits no longer than others did.
+/// First and longest time between two questions to a batch system about all its allocations; four times as long as
+/// before while nothing new is said. Nobody asks about what waits no longer than others did.
 pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
 /// Allocations of a queue that started last, by which it is told how long they usually wait.
 pub const WAITS_SEEN: usize = 10;

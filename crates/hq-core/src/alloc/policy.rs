@@ -114,15 +114,15 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
 
 /// The time until the next question to a batch system.
 pub fn next_interval(before: Duration, was_new: bool) -> Duration {
-    if was_new { CHECK_INTERVAL.0 } else { (before * 2).min(CHECK_INTERVAL.1) }
+    if was_new { CHECK_INTERVAL.0 } else { (before * 4).min(CHECK_INTERVAL.1) }
 }
 
-/// How long an allocation of this queue may wait before the batch system is asked what became of it: twice as long as
-/// any of those that started last.
+/// How long an allocation of this queue may wait before the batch system is asked what became of it: four times as
+/// long as any of those that started last.
 pub fn patience(queue: &QueueState) -> Duration {
     let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
     let waits = queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN);
-    waits.max().unwrap_or_default() * 2
+    waits.max().unwrap_or_default() * 4
 }
 
 /// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be
