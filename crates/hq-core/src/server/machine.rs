@@ -7,9 +7,13 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timest
 
 use super::allocations::AllocLive;
 use super::live::LiveWorker;
+use super::locality::Locality;
+use super::paths::Paths;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
+use super::reserve::Reserve;
 use super::retention::{Ended, Keep};
+use super::run_times::RunTimes;
 use super::shares::SharedJob;
 use super::speculation::Speculation;
 use super::state::State;
@@ -73,6 +77,14 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
+    /// How long tasks take.
+    pub(super) run_times: RunTimes,
+    pub(super) paths: Paths,
+    pub(super) locality: Locality,
+    /// Whom room is kept for.
+    pub(super) reserve: Reserve,
+    /// When a worker that is left alone for a moment is filled.
+    pub(super) gather_end: Option<Timestamp>,
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
@@ -118,6 +130,11 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
+            run_times: RunTimes::default(),
+            paths: Paths::default(),
+            locality: Locality::default(),
+            reserve: Reserve::default(),
+            gather_end: None,
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
@@ -167,6 +184,9 @@ impl Server {
             }
             for submit in 0..job.submits.len() as u32 {
                 self.waits.add(&self.state, TemplateId { job: id, submit });
+            }
+            if !job.has_ended() {
+                (0..job.submits.len() as u32).for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
             }
             if let Some(blocked) = self.waits.blocked(id) {
                 ready.subtract(blocked);
@@ -250,7 +270,8 @@ impl Server {
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
         let plan = self.planning.next_wakeup();
-        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan];
+        let gather = if begins { self.gather_ends() } else { None };
+        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan, gather];
         wakeups.into_iter().flatten().min()
     }
 
@@ -300,19 +321,23 @@ impl Server {
     /// Puts queued tasks into the queue of ready ones.
     pub(super) fn make_ready(&mut self, id: JobId, ids: &IdSet) {
         let Some(job) = self.state.jobs.get(&id) else { return };
+        let share = job.spec.share.is_some().then_some(id);
+        if share.is_some() {
+            self.shared.entry(id).or_default();
+        }
+        let mut parts = Vec::new();
         for (submit, ids) in job.by_submit(ids) {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
-            let share = job.spec.share.is_some().then_some(id);
             let class = *self
                 .classes
                 .entry(template)
                 .or_insert_with(|| queue.class(task.priority, &task.requests, share));
-            if share.is_some() {
-                self.shared.entry(id).or_default();
-            }
-            queue.add(class, template, &ids);
+            parts.push((class, template, ids));
+        }
+        for (class, template, ids) in parts {
+            self.queue_up(class, template, &ids);
             self.changed_classes.insert(class);
         }
     }

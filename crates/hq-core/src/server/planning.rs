@@ -146,12 +146,13 @@ impl Server {
                 id: hq_sched::ClassId(id.0),
                 ready: self.queue.count(*id),
                 priority,
-                path_us: 0,
+                // Only their order counts.
+                path_us: self.queue.head(*id).map_or(0, |head| u64::from(head.0)),
                 age: at as u64,
                 variants,
                 share,
                 key: None,
-                expected_us: None,
+                expected_us: self.queue.head(*id).and_then(|head| self.run_time(head.1)).map(|time| time.us),
                 waiting_us: 0,
             };
             // What is missing to the minimum of its job goes before what has no such claim.
@@ -181,6 +182,7 @@ impl Server {
         (snapshot, jobs)
     }
 }
+
 
 fn sums(offers: &[(&str, Amount)]) -> WorkerResources {
     let pool =

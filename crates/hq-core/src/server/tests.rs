@@ -4,6 +4,7 @@
 mod allocations;
 mod graphs;
 mod history;
+mod order;
 mod placement;
 mod shares;
 mod speculation;

@@ -283,6 +283,7 @@ impl Server {
             }
         }
         self.forget_running_on(worker);
+        self.locality.worker_gone(worker);
         self.live.remove(&worker);
         self.changed_workers.remove(&worker);
     }
