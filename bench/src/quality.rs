@@ -27,7 +27,11 @@ pub(crate) fn run(_: &Bench) -> Result<Vec<Row>, Trouble> {
     let average = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
     let worst = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let name = format!("quality: {} instances", ratios.len());
-    let value = format!("{:.2} % of the optimum, {:.1} ms each", average * 100.0, seconds * 1e3 / ratios.len() as f64);
+    let value = format!(
+        "{:.2} % of the optimum, {:.1} ms each",
+        average * 100.0,
+        seconds * 1e3 / ratios.len() as f64
+    );
     Ok(vec![
         Row::at_most(&name, value, "98 % on average", 0.98 / average, 1.0),
         Row::at_most("quality: the worst", format!("{:.2} %", worst * 100.0), "95 %", 0.95 / worst, 1.0),

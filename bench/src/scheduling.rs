@@ -183,11 +183,9 @@ pub(crate) fn locality(_: &Bench) -> Result<Vec<Row>, Trouble> {
             .collect();
         let of_task: Vec<u64> = lines.iter().map(|line| line.1).collect();
         let mut caches: BTreeMap<usize, Cache> = BTreeMap::new();
-        let mut fetched = 0_u64;
         let run_time = move |worker: usize, start: &Start| {
             let cache = caches.entry(worker).or_insert_with(|| Cache { blocks: VecDeque::new(), most: 10 });
             let is_missing = cache.misses(of_task[start.task.task.0 as usize]);
-            fetched += u64::from(is_missing);
             // A search takes 2 s, and 3 s more when its block has to be fetched.
             Duration::from_secs(if is_missing { 5 } else { 2 })
         };

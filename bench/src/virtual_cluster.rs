@@ -15,8 +15,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, JobSpec, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit,
-    TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Entries, JobSpec, Policy, PoolKind, Request, ResourcePool, ResourceRequest,
+    Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 use hq_sched::{Options, Plan, plan};
 
@@ -207,7 +207,9 @@ impl VirtualCluster {
 
     fn push(&mut self, at: Timestamp, event: Event) {
         // Of the times to wake up at only those that are near matter.
-        if matches!(event, Event::WakeServer | Event::WakeWorker(_)) && at > self.now.after(Duration::from_secs(60)) {
+        if matches!(event, Event::WakeServer | Event::WakeWorker(_))
+            && at > self.now.after(Duration::from_secs(60))
+        {
             return;
         }
         self.last += 1;
@@ -259,7 +261,7 @@ pub(crate) fn array(tasks: u32, cores: u32, change: impl FnOnce(&mut TaskSpec, &
     change(&mut spec, &mut job);
     Submit {
         target: Target::New(job),
-        ids: TaskIds::Next(u64::from(tasks)),
+        ids: TaskIds::Next(tasks),
         entries: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),

@@ -57,7 +57,9 @@ pub enum OptionsError {
     )]
     LocalityPlaceholder(String),
     /// A locality key made of entries that are not there.
-    #[error("%{{{0}}} in a locality key needs --each-line or --from-json: without them tasks have no entries")]
+    #[error(
+        "%{{{0}}} in a locality key needs --each-line or --from-json: without them tasks have no entries"
+    )]
     LocalityWithoutEntries(String),
     /// A retry rule for no retry.
     #[error("{0} needs --retry: without it nothing is retried")]

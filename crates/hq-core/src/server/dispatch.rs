@@ -235,6 +235,7 @@ impl Server {
             return;
         }
         let requests = &self.queue.key(class).requests;
+        let is_mixed = self.queue.is_mixed();
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
         for worker in workers {
             let Some(live) = self.live.get_mut(worker).filter(|live| live.takes_tasks()) else { continue };
@@ -248,7 +249,8 @@ impl Server {
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
                 // Where least is left first: larger ones may still need what is whole elsewhere.
-                Round::Room { .. } if room > 0 => order.push((Reverse(-room), *worker)),
+                Round::Room { .. } if room > 0 && is_mixed => order.push((Reverse(-room), *worker)),
+                Round::Room { .. } if room > 0 => order.push((Reverse(0), *worker)),
                 Round::Room { .. } => {}
             }
         }

@@ -59,7 +59,9 @@ impl Server {
         let mut soonest: Option<(Timestamp, u64)> = None;
         for (template, held) in &live.held {
             let Some(running) = self.running.get(&template.job) else { continue };
-            let Some(estimate) = self.run_time(*template).filter(|estimate| estimate.is_sure) else { continue };
+            let Some(estimate) = self.run_time(*template).filter(|estimate| estimate.is_sure) else {
+                continue;
+            };
             let window = estimate.us / GATHER_PART;
             for task in held.ids.iter().take(GATHER_TASKS_MAX as usize) {
                 let Some(run) = running.get(&task).filter(|run| run.worker == id) else { continue };

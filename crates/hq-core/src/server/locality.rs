@@ -235,7 +235,8 @@ fn value(name: &str, job: JobId, task: TaskId, entry: &[u8], out: &mut ByteStrin
 
 // FNV-1a: the same in every process.
 fn hash(text: &[u8]) -> Key {
-    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    text.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

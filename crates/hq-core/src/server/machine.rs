@@ -186,7 +186,8 @@ impl Server {
                 self.waits.add(&self.state, TemplateId { job: id, submit });
             }
             if !job.has_ended() {
-                (0..job.submits.len() as u32).for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
+                (0..job.submits.len() as u32)
+                    .for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
             }
             if let Some(blocked) = self.waits.blocked(id) {
                 ready.subtract(blocked);

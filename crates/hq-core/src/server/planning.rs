@@ -183,7 +183,6 @@ impl Server {
     }
 }
 
-
 fn sums(offers: &[(&str, Amount)]) -> WorkerResources {
     let pool =
         |&(name, total): &(&str, Amount)| ResourcePool { name: name.into(), kind: PoolKind::Sum(total) };

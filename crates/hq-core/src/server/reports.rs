@@ -112,7 +112,8 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let id = span.job;
-        let template = self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
+        let template =
+            self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
         self.learn_run_times(template, &span);
         self.learn_siblings(&span);
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);

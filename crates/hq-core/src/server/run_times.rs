@@ -80,15 +80,18 @@ impl RunTimes {
         if let Some(expected) = spec.expected {
             return Some(Estimate { us: expected.as_micros() as u64, is_sure: false });
         }
-        let program = || self.programs.get(spec.args.first()?);
-        learned.or_else(program).map(Learned::estimate)
+        let program = spec.args.first().and_then(|program| self.programs.get(program));
+        let sure = program.filter(|program| program.count >= RUN_TIMES_SURE);
+        sure.or(learned).or(program).map(Learned::estimate)
     }
 
     /// The same for the order of jobs: what is known of other submits does not count, so that jobs of one program stay
     /// in the order in which they came.
     pub(super) fn of_submit(&self, template: TemplateId, spec: &TaskSpec) -> Option<u64> {
         let is_known = self.templates.contains_key(&template) || spec.expected.is_some();
-        self.of(template, spec).filter(|_| is_known).map(|estimate| estimate.us)
+        let learned = self.templates.get(&template).map(Learned::estimate);
+        let learned = learned.filter(|_| spec.expected.is_none()).or_else(|| self.of(template, spec));
+        learned.filter(|_| is_known).map(|estimate| estimate.us)
     }
 
     /// A job is over.
