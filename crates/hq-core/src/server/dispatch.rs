@@ -34,15 +34,20 @@ impl Server {
         self.count_shares();
         changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
-        let mut all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
+        if self.planning.floor().is_some() {
+            self.planning.outdate();
+        }
+        // Without a changed class only those that changed matter, however many there are.
+        let everyone = |server: &Server| server.live.keys().copied().collect::<BTreeSet<WorkerId>>();
+        let mut all = if changed_classes.is_empty() { BTreeSet::new() } else { everyone(self) };
         let looked_at = if changed_classes.is_empty() { &changed_workers } else { &all };
+        let is_picky = |id: &&WorkerId| self.live.get(id).is_some_and(|live| live.is_idle_and_picky());
+        let picky: BTreeSet<WorkerId> = looked_at.iter().filter(is_picky).copied().collect();
         let gathering = self.gather(now, looked_at);
         let mut changed_workers = changed_workers;
         changed_workers.retain(|id| !gathering.contains(id));
         all.retain(|id| !gathering.contains(id));
         self.begin_reserve(now);
-        let picky: BTreeSet<WorkerId> =
-            self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
         let contended =
             self.hand_out(now, &changed_workers, &all, &changed_classes, Say::Planner(judged), &mut batches);
         if let Some(priority) = contended {
@@ -51,8 +56,8 @@ impl Server {
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
         let returned = self.take_back_too_little(&picky, &mut batches);
         if !returned.is_empty() {
-            let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
-            let others: BTreeSet<WorkerId> = others.copied().collect();
+            let mut others = everyone(self);
+            others.retain(|id| !gathering.contains(id) && (!picky.contains(id) || batches.contains_key(id)));
             self.hand_out(now, &BTreeSet::new(), &others, &returned, Say::Order, &mut batches);
             self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
@@ -99,7 +104,7 @@ impl Server {
             last = Some(place);
             let level = level.get_or_insert_with(|| Level::new(place.0.0));
             if let Some(plan) = say.plan_for(level) {
-                self.follow(now, plan, &mut level.batches);
+                self.follow(now, plan, batches);
                 open = open.map(|workers| self.with_room(&workers));
             }
             let workers = &open[usize::from(changed_classes.contains(&class))];
@@ -399,7 +404,7 @@ impl Server {
     fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
         for id in hungry {
             let Some(live) = self.live.get(id) else { continue };
-            if !live.takes_tasks() || live.capacity.has_backlog() {
+            if !live.takes_tasks() || live.capacity.is_out_of_cpus() || live.capacity.has_backlog() {
                 continue;
             }
             if let Some((victim, template, count)) = self.find_backlog(*id) {
@@ -494,7 +499,10 @@ enum Say {
 impl Say {
     fn asks_for(&self, priority: i32) -> bool {
         match self {
-            Say::Planner(judged) => judged.as_ref().is_none_or(|judged| judged.priority != priority),
+            // What has changed since the plan was asked for is not in it: that is planned, too.
+            Say::Planner(judged) => {
+                judged.as_ref().is_none_or(|judged| judged.priority != priority || judged.is_outdated)
+            }
             Say::Order => false,
         }
     }

@@ -65,6 +65,8 @@ pub struct Server {
     pub(super) classes: BTreeMap<TemplateId, ClassId>,
     /// Connected workers and those that may come back.
     pub(super) live: BTreeMap<WorkerId, LiveWorker>,
+    /// No worker counts as lost before; looked at again then.
+    pub(super) lost_from: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
     /// Tasks reported as started, by job.
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
@@ -122,6 +124,7 @@ impl Server {
             waits: Waits::default(),
             classes: BTreeMap::new(),
             live: BTreeMap::new(),
+            lost_from: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             delays: BTreeSet::new(),
@@ -201,6 +204,7 @@ impl Server {
             if worker.ended.is_none() {
                 let mut live = LiveWorker::new(None, &worker.config, worker.joined, now);
                 live.lost_at = now.after(self.options.worker_grace);
+                self.lost_from = self.lost_from.min(live.lost_at);
                 self.live.insert(*id, live);
             }
         }
@@ -263,7 +267,7 @@ impl Server {
 
     /// When the machine wants [`Input::Tick`] even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let lost = self.live.values().map(|worker| worker.lost_at).min();
+        let lost = (!self.live.is_empty()).then_some(self.lost_from);
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
@@ -411,6 +415,9 @@ impl Server {
     }
 
     fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.stopping.is_none() {
+            return;
+        }
         let connected =
             self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
@@ -438,6 +445,9 @@ impl Server {
     }
 
     fn answer_worker_waits(&mut self, effects: &mut Vec<Effect>) {
+        if self.worker_waits.is_empty() {
+            return;
+        }
         let connected = self.live.values().filter(|worker| worker.connection.is_some()).count() as u32;
         self.worker_waits.retain(|&(connection, request, count)| {
             if connected >= count {

@@ -8,6 +8,7 @@ mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
+mod fleet;
 mod gather;
 pub mod job;
 mod live;

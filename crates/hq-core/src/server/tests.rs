@@ -2,6 +2,7 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod explanations;
 mod graphs;
 mod history;
 mod order;
