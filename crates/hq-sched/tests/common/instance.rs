@@ -59,7 +59,7 @@ fn class(id: usize, ready: u64, variants: Vec<Request>) -> Class {
 }
 
 /// The snapshot, and a proven bound on what a plan for it can be worth.
-pub fn read(text: &str) -> (Snapshot, u64) {
+pub(crate) fn read(text: &str) -> (Snapshot, u64) {
     let mut snapshot = Snapshot::default();
     let mut bound = 0;
     for line in text.lines() {
@@ -97,7 +97,7 @@ pub fn read(text: &str) -> (Snapshot, u64) {
 }
 
 /// What the plan for it is worth.
-pub fn value(snapshot: &Snapshot) -> u64 {
+pub(crate) fn value(snapshot: &Snapshot) -> u64 {
     let plan = plan(snapshot, &Options::default());
     let weight = |line: &hq_sched::Line| {
         u64::from(snapshot.classes[line.class.0 as usize].variants[line.variant as usize].weight) * line.count
