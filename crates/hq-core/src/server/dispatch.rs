@@ -186,7 +186,7 @@ impl Server {
                 continue;
             };
             let left = live.life_left(now);
-            if !self.queue.knows(class) {
+            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
                 continue;
             }
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));

@@ -16,6 +16,7 @@ impl Server {
     pub(super) fn gather(&mut self, now: Timestamp, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
         let mut gathering = BTreeSet::new();
         self.gather_end = None;
+        self.gathering.clear();
         if !self.queue.is_mixed() {
             return gathering;
         }
@@ -41,6 +42,7 @@ impl Server {
             self.gather_end = Some(self.gather_end.map_or(until, |end: Timestamp| end.min(until)));
             gathering.insert(id);
         }
+        self.gathering.clone_from(&gathering);
         gathering
     }
 

@@ -87,6 +87,8 @@ pub struct Server {
     pub(super) reserve: Reserve,
     /// When a worker that is left alone for a moment is filled.
     pub(super) gather_end: Option<Timestamp>,
+    /// Workers that are left alone for a moment.
+    pub(super) gathering: BTreeSet<WorkerId>,
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
@@ -138,6 +140,7 @@ impl Server {
             locality: Locality::default(),
             reserve: Reserve::default(),
             gather_end: None,
+            gathering: BTreeSet::new(),
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),

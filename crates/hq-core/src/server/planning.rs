@@ -114,7 +114,12 @@ impl Server {
         for id in self.with_room(&all) {
             let live = &self.live[&id];
             let left = live.life_left(now);
-            if !live.takes_tasks() || live.is_idle_and_picky() || left.is_some_and(|left| left.is_zero()) {
+            let is_left_alone = self.gathering.contains(&id);
+            if is_left_alone
+                || !live.takes_tasks()
+                || live.is_idle_and_picky()
+                || left.is_some_and(|left| left.is_zero())
+            {
                 continue;
             }
             let pools = &live.resources.pools;
