@@ -4,6 +4,7 @@
 //! ([`launcher`]), talks to the server, and lets the machine decide.
 
 pub mod discovery;
+pub mod enforce;
 mod environment;
 pub mod launcher;
 pub mod limits;

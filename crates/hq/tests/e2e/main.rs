@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod cluster;
+mod enforce;
+mod explain;
 mod jobs;
 mod journal;
 mod outputs;
