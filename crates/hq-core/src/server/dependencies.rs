@@ -4,6 +4,7 @@ use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, find_
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp};
 
 use super::Effect;
+use super::cycles::cycle_through;
 use super::job::Job;
 use super::machine::Server;
 use super::waits::Ending;
@@ -26,6 +27,12 @@ impl Server {
         let after =
             wanted.after.iter().map(|after| self.after_of(job, ids, after)).collect::<Result<_, _>>()?;
         self.check_edges(job, ids, &wanted.edges)?;
+        if self.waits.is_waited_for_as_a_whole(job)
+            && let Some(way) = cycle_through(&self.state, job, wanted)
+        {
+            let way: Vec<String> = way.iter().map(|job| format!("job {job}")).collect();
+            return Err(RequestError::Cycle(job, way.join(" -> ")));
+        }
         Ok(Dependencies { after, edges: wanted.edges.clone() })
     }
 
