@@ -73,6 +73,7 @@ pub(crate) fn mixed(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When something does not end.
+#[allow(clippy::unnecessary_wraps)]
 pub(crate) fn placement(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let mut rows = Vec::new();
     let sizes: &[usize] = if bench.is_quick { &[128] } else { &[512, 2_048] };
@@ -108,6 +109,7 @@ fn rate_row(name: &str, tasks: u64, deciding: Duration) -> Row {
 ///
 /// # Errors
 /// When something does not end.
+#[allow(clippy::unnecessary_wraps)]
 pub(crate) fn shares(_: &Bench) -> Result<Vec<Row>, Trouble> {
     let minima = [800, 800, 400, 400];
     let mut rows = Vec::new();

@@ -31,7 +31,7 @@ const CLIENT: ConnectionId = ConnectionId(0);
 pub(crate) type RunTime = Box<dyn FnMut(usize, &Start) -> Duration>;
 
 enum Event {
-    ToServer(FromWorker, usize),
+    ToServer(Box<FromWorker>, usize),
     ToWorker(Box<ToWorker>, usize),
     Ended(TaskRef, Timestamp, usize),
     Planned(u64, Box<Plan>),
@@ -128,7 +128,7 @@ impl VirtualCluster {
             self.due.pop();
             match self.events.remove(&number) {
                 Some(Event::ToServer(message, worker)) => {
-                    inputs.push(server::Input::Worker { connection: connection(worker), message });
+                    inputs.push(server::Input::Worker { connection: connection(worker), message: *message });
                 }
                 Some(Event::Planned(number, plan)) => inputs.push(server::Input::Planned { number, plan }),
                 Some(Event::WakeServer) => inputs.push(server::Input::Tick),
@@ -195,7 +195,7 @@ impl VirtualCluster {
                     self.push(end, Event::Ended(start.task, self.now, at));
                 }
                 worker::Effect::Send(message) => {
-                    self.push(self.now.after(LATENCY), Event::ToServer(message, at));
+                    self.push(self.now.after(LATENCY), Event::ToServer(Box::new(message), at));
                 }
                 worker::Effect::Signal { .. } | worker::Effect::Exit(_) => {}
             }
