@@ -43,6 +43,8 @@ pub const SPAN_LEARNED_SINGLY_MAX: u64 = 16;
 pub const EXPECTED_DEFAULT: Duration = Duration::from_secs(1);
 /// Edges followed back when a submit makes paths longer, beside four times its own; what lies further stays as it was.
 pub const PATH_STEPS_MAX: u64 = 1000;
+/// The paths of a job with more edges are not found again when it turns out how long its tasks take.
+pub const PATHS_AGAIN_EDGES_MAX: usize = 100_000;
 /// A worker with room is left alone when more is expected to end there within this part of a task's run time.
 pub const GATHER_PART: u64 = 32;
 /// It is left alone for this part of a task's run time in all.

@@ -12,7 +12,7 @@ use super::machine::Server;
 use super::requests::templates_of;
 use super::run_times::Estimate;
 use super::state::State;
-use crate::limits::{EXPECTED_DEFAULT, PATH_STEPS_MAX};
+use crate::limits::{EXPECTED_DEFAULT, PATH_STEPS_MAX, PATHS_AGAIN_EDGES_MAX};
 use crate::worker_messages::TemplateId;
 
 /// The length of a path as far as it matters for the order.
@@ -218,6 +218,11 @@ impl Server {
         let has_edges = !path.tails_us.is_empty() || job.submits.len() > 1;
         // A job's paths cost its edges: they are found again after a sixteenth of its tasks.
         if is_near || (has_edges && path.ended * 16 < job.ids.len()) {
+            return;
+        }
+        // The paths of large graphs stay as they were found first: nobody is to wait for others.
+        let edges = job.submits.iter().map(|submit| submit.dependencies.edges.len()).sum::<usize>();
+        if edges > PATHS_AGAIN_EDGES_MAX {
             return;
         }
         self.paths.set_own(id, own);
