@@ -16,7 +16,11 @@ mod measure;
 mod null;
 mod peers;
 mod planning;
+<<<<<<< HEAD
 mod quality;
+=======
+mod ranks;
+>>>>>>> main
 mod row;
 mod scheduling;
 mod spawn;
@@ -55,7 +59,11 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
+<<<<<<< HEAD
 const ALL: [Benchmark; 25] = [
+=======
+const ALL: [Benchmark; 21] = [
+>>>>>>> main
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -73,6 +81,7 @@ const ALL: [Benchmark; 25] = [
     ("layers", "10 000 tasks of the null executor, each waiting for three", graph::layers),
     ("arrays", "a million tasks after a million others, element by element", graph::arrays),
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
+    ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("quality", "plans against the proven optimum", quality::run),
     ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),

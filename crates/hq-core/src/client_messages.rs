@@ -460,6 +460,8 @@ pub struct TaskInfo {
     pub error: Option<String>,
     /// What it was to wait for, whether that has ended or not.
     pub dependencies: Vec<After>,
+    /// The workers of a task on several nodes that is handed out, the first of which leads.
+    pub nodes: Vec<WorkerId>,
 }
 
 /// All about a worker.
@@ -483,4 +485,8 @@ pub struct WorkerInfo {
     pub is_draining: bool,
     /// The server's default or its own idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// A task on several nodes that it is one of, and the first of these.
+    pub multi_node: Option<(TaskRef, WorkerId)>,
+    /// It is kept free for a task on several nodes.
+    pub is_reserved: bool,
 }

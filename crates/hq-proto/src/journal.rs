@@ -25,7 +25,7 @@ use crate::wire::{Wire, decode, name, required, unknown_field};
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 2] = [1..=21, 70..=71];
+const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 80..=80];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -74,6 +74,10 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::JobForgotten { job } => Kind::JobForgotten(job.0),
         Record::Leased { worker, job, ids } => {
             Kind::Leased(form::Leased { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
+        }
+        Record::LeasedNodes { job, task, workers } => {
+            let nodes = Some(nodes_to_wire(&(*task, workers.clone())));
+            Kind::LeasedNodes(form::LeasedNodes { job: job.0, nodes })
         }
         Record::Returned { worker, job, ids } => {
             Kind::Returned(form::Returned { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
@@ -148,6 +152,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             job: JobId(leased.job),
             ids: idset::from_wire("ids of leased tasks", &leased.ids)?,
         },
+        Kind::LeasedNodes(leased) => {
+            let (task, workers) = nodes_from_wire(present("nodes of a task", leased.nodes)?)?;
+            Record::LeasedNodes { job: JobId(leased.job), task, workers }
+        }
         Kind::Returned(returned) => Record::Returned {
             worker: WorkerId(returned.worker),
             job: JobId(returned.job),
@@ -259,6 +267,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
         seconds: progress.seconds.iter().map(second_to_wire).collect(),
+        nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
     }
 }
 
@@ -285,6 +294,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
         seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
+        nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
     })
 }
 
@@ -293,6 +303,15 @@ fn counts(field: &'static str, numbers: &[u32]) -> Result<Vec<(TaskId, u32)>, Pr
     let (pairs, rest) = numbers.as_chunks::<2>();
     rule(field, rest.is_empty(), "must hold two numbers for each task")?;
     Ok(pairs.iter().map(|&[task, count]| (TaskId(task), count)).collect())
+}
+
+fn nodes_to_wire((task, workers): &(TaskId, Vec<WorkerId>)) -> form::NodesOfTask {
+    form::NodesOfTask { task: task.0, workers: workers.iter().map(|worker| worker.0).collect() }
+}
+
+fn nodes_from_wire(nodes: form::NodesOfTask) -> Result<(TaskId, Vec<WorkerId>), ProtoError> {
+    rule("nodes of a task", !nodes.workers.is_empty(), "must not be empty")?;
+    Ok((TaskId(nodes.task), nodes.workers.into_iter().map(WorkerId).collect()))
 }
 
 fn second_to_wire((task, second): &(TaskId, SecondAttempt)) -> form::SecondAttempt {

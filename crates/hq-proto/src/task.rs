@@ -9,7 +9,7 @@ use hq_model::{ByteString, Entries, Request, TaskSpec};
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
 use crate::generated::{self as form, crash_limit::Limit};
-use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required, wire_enum};
+use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, required, wire_enum};
 
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
@@ -37,8 +37,12 @@ impl Wire for TaskSpec {
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
+<<<<<<< HEAD
             expected_ns: self.expected.map(nanos),
             locality: self.locality.clone(),
+=======
+            launcher: self.launcher.clone(),
+>>>>>>> main
         }
     }
 
@@ -64,8 +68,12 @@ impl Wire for TaskSpec {
             retry: required("retry", spec.retry)?,
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
+<<<<<<< HEAD
             expected: spec.expected_ns.map(Duration::from_nanos),
             locality: spec.locality,
+=======
+            launcher: name("name of a launcher", spec.launcher)?,
+>>>>>>> main
         })
     }
 }

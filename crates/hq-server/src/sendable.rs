@@ -67,6 +67,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             content: content.take(),
             ids: ids.take_first(count as u64),
             instance: batch.instance,
+            nodes: batch.nodes.clone(),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -94,6 +95,7 @@ mod tests {
             ids: IdSet::range(first, last),
             instance: Instance(0),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
+            nodes: Vec::new(),
         }
     }
 

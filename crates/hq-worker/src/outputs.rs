@@ -28,6 +28,8 @@ pub(crate) struct Aftermath {
     pub(crate) input: Input,
     /// The task's directory; none when empty.
     pub(crate) task_dir: ByteString,
+    /// The directory with the lists of its nodes; none when empty.
+    pub(crate) nodes_dir: ByteString,
     /// Output files: to remove when the task has finished, to look at when it has failed.
     pub(crate) outputs: Vec<ByteString>,
 }
@@ -71,7 +73,7 @@ impl Drop for Janitor {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, outputs } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, outputs } = aftermath;
     if let Input::Ended {
         outcome: Outcome::Failed(FailureKind::Exit(_) | FailureKind::Signal(_), text),
         ..
@@ -88,6 +90,12 @@ fn clean(aftermath: Aftermath) -> Input {
         }
         if let Err(error) = ignore_missing(fs::remove_dir_all(path)) {
             warn!(path = %path.display(), %error, "a task's directory could not be removed");
+        }
+    }
+    if !nodes_dir.is_empty() {
+        let path = Path::new(OsStr::from_bytes(&nodes_dir));
+        if let Err(error) = ignore_missing(fs::remove_dir_all(path)) {
+            warn!(path = %path.display(), %error, "the lists of a task's nodes could not be removed");
         }
     }
     if matches!(input, Input::Ended { outcome: Outcome::Finished, .. }) {

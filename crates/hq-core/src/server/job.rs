@@ -57,6 +57,8 @@ pub struct Job {
     pub delayed: BTreeMap<TaskId, Timestamp>,
     /// Second attempts of leased tasks.
     pub seconds: BTreeMap<TaskId, SecondAttempt>,
+    /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
+    pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -110,6 +112,7 @@ impl Job {
             retries: BTreeMap::new(),
             delayed: BTreeMap::new(),
             seconds: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -293,10 +296,12 @@ impl Job {
         if !self.seconds.is_empty() {
             self.seconds.retain(|task, _| !ids.contains(*task));
         }
+        self.forget_nodes(ids);
     }
 
     /// Takes tasks from what one worker holds.
     pub(super) fn take_leased(&mut self, worker: WorkerId, ids: &IdSet) {
+        self.forget_nodes(ids);
         let Some(held) = self.leased.get_mut(&worker) else { return };
         held.subtract(ids);
         if held.is_empty() {

@@ -15,7 +15,11 @@ pub mod job;
 mod live;
 mod locality;
 mod machine;
+<<<<<<< HEAD
 pub mod paths;
+=======
+mod nodes;
+>>>>>>> main
 mod planning;
 pub mod queue;
 mod reports;

@@ -1,8 +1,14 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
+<<<<<<< HEAD
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
 //! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
 //! long paths are is told in steps ([`super::paths`]), so that small differences do not reorder anything.
+=======
+//! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then
+//! by the age of their oldest job; within a class, older jobs and submits go first. Classes on several nodes have an
+//! order of their own.
+>>>>>>> main
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +42,7 @@ pub struct Queue {
     classes: BTreeMap<ClassId, Class>,
     last: u32,
     order: BTreeSet<Place>,
+    multi_node: BTreeSet<Place>,
     // Classes in `order` of which some variant needs no CPUs.
     without_cpus: usize,
 }
@@ -52,11 +59,16 @@ struct Class {
     // The largest of its variants.
     weight: u32,
     needs_cpus: bool,
+<<<<<<< HEAD
     // Submits that are known to be of this class.
     submits: u64,
     ready: BTreeMap<Group, IdSet>,
     // Lengths of paths in `ready`.
     steps: BTreeMap<TemplateId, BTreeSet<Step>>,
+=======
+    is_multi_node: bool,
+    ready: BTreeMap<TemplateId, IdSet>,
+>>>>>>> main
     count: u64,
 }
 
@@ -75,6 +87,7 @@ impl Queue {
         self.ids.insert(key.clone(), id);
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
         let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
+<<<<<<< HEAD
         let class = Class {
             weight,
             needs_cpus: requests.iter().all(needs),
@@ -85,6 +98,12 @@ impl Queue {
             key,
         };
         self.classes.insert(id, class);
+=======
+        let needs_cpus = requests.iter().all(needs);
+        let is_multi_node = requests.iter().any(|request| request.nodes > 0);
+        let ready = BTreeMap::new();
+        self.classes.push(Class { key, weight, needs_cpus, is_multi_node, ready, count: 0 });
+>>>>>>> main
         id
     }
 
@@ -121,7 +140,23 @@ impl Queue {
         self.classes.get(&class).map_or(0, |class| class.count)
     }
 
-    /// Classes with ready tasks, in the order in which they are placed.
+    /// True when its tasks run on several nodes.
+    pub fn is_multi_node(&self, class: ClassId) -> bool {
+        self.classes[class.0 as usize].is_multi_node
+    }
+
+    /// Classes on several nodes with ready tasks, in the order in which they are placed.
+    pub fn multi_node(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.multi_node.iter().map(|place| place.3)
+    }
+
+    /// As [`Queue::next`], of classes on several nodes.
+    pub fn next_multi_node(&self, after: Option<Place>) -> Option<Place> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.multi_node.range((from, Bound::Unbounded)).next().copied()
+    }
+
+    /// Classes within one worker with ready tasks, in the order in which they are placed.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.order.iter().map(|place| place.4)
     }
@@ -151,7 +186,7 @@ impl Queue {
 
     /// True when no task is ready.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.is_empty() && self.multi_node.is_empty()
     }
 
     /// Adds ready tasks whose paths are this long.
@@ -239,15 +274,16 @@ impl Queue {
         change(class);
         let after = place(class);
         if before != after {
-            if !class.needs_cpus {
+            if !class.needs_cpus && !class.is_multi_node {
                 self.without_cpus += usize::from(after.is_some());
                 self.without_cpus -= usize::from(before.is_some());
             }
+            let order = if class.is_multi_node { &mut self.multi_node } else { &mut self.order };
             if let Some(before) = before {
-                self.order.remove(&before);
+                order.remove(&before);
             }
             if let Some(after) = after {
-                self.order.insert(after);
+                order.insert(after);
             }
         }
     }

@@ -92,6 +92,7 @@ impl Job {
             usage: self.usage,
             workers: self.workers.iter().copied().collect(),
             seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
+            nodes: self.nodes.iter().map(|(task, workers)| (*task, workers.clone())).collect(),
         }
     }
 
@@ -121,5 +122,6 @@ impl Job {
         self.usage = progress.usage;
         self.workers = progress.workers.iter().copied().collect();
         self.seconds = progress.seconds.iter().copied().collect();
+        self.nodes = progress.nodes.iter().cloned().collect();
     }
 }

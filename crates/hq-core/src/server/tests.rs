@@ -5,7 +5,11 @@ mod allocations;
 mod explanations;
 mod graphs;
 mod history;
+<<<<<<< HEAD
 mod order;
+=======
+mod nodes;
+>>>>>>> main
 mod placement;
 mod shares;
 mod speculation;

@@ -229,10 +229,16 @@ pub struct TaskSpec {
     /// From 1000.
     #[prost(uint32, optional, tag = "70")]
     pub speculate_thousandths: ::core::option::Option<u32>,
+<<<<<<< HEAD
     #[prost(uint64, optional, tag = "100")]
     pub expected_ns: ::core::option::Option<u64>,
     #[prost(bytes = "vec", optional, tag = "101")]
     pub locality: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+=======
+    /// Of ranks; empty: to be found out.
+    #[prost(string, tag = "80")]
+    pub launcher: ::prost::alloc::string::String,
+>>>>>>> main
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -297,6 +303,11 @@ pub struct Request {
     pub time_request_ns: u64,
     #[prost(uint32, tag = "4")]
     pub weight: u32,
+    /// On each node, each with `resources`.
+    #[prost(uint32, tag = "80")]
+    pub ranks: u32,
+    #[prost(bool, tag = "81")]
+    pub exclusive: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResourceRequest {
@@ -1901,6 +1912,9 @@ pub struct TaskInfo {
     pub error: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "40")]
     pub dependencies: ::prost::alloc::vec::Vec<After>,
+    /// Of a task on several nodes that is handed out: its workers.
+    #[prost(uint32, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -1954,6 +1968,13 @@ pub struct WorkerInfo {
     pub is_draining: bool,
     #[prost(uint64, optional, tag = "11")]
     pub idle_timeout_ns: ::core::option::Option<u64>,
+    /// A task on several nodes that it is one of, and the first of them.
+    #[prost(message, optional, tag = "80")]
+    pub multi_node_task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "81")]
+    pub main_node: u32,
+    #[prost(bool, tag = "82")]
+    pub is_reserved: bool,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2042,6 +2063,18 @@ pub struct RunBatch {
     pub content: ::core::option::Option<Template>,
     #[prost(message, optional, tag = "6")]
     pub entries: ::core::option::Option<Entries>,
+    /// Of a task on several nodes: all of them, for its first node; only the first one, for the others.
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<TaskNode>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskNode {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(string, tag = "2")]
+    pub hostname: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Template {
@@ -2161,6 +2194,116 @@ pub struct TaskNotify {
     #[prost(bytes = "vec", tag = "2")]
     pub text: ::prost::alloc::vec::Vec<u8>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToNode {
+    #[prost(oneof = "to_node::Body", tags = "1, 2, 3")]
+    pub body: ::core::option::Option<to_node::Body>,
+}
+/// Nested message and enum types in `ToNode`.
+pub mod to_node {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(message, tag = "1")]
+        Hello(super::NodeHello),
+        #[prost(message, tag = "2")]
+        Start(super::StartProcess),
+        #[prost(message, tag = "3")]
+        Signal(super::SignalProcess),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeHello {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(uint32, tag = "3")]
+    pub worker: u32,
+    #[prost(uint32, tag = "4")]
+    pub node: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartProcess {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    /// Absent for a helper of another launcher.
+    #[prost(message, optional, tag = "2")]
+    pub rank: ::core::option::Option<Rank>,
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub args: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub env: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub cwd: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Rank {
+    #[prost(uint32, tag = "1")]
+    pub local: u32,
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
+    #[prost(uint32, tag = "3")]
+    pub ranks: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SignalProcess {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(uint32, tag = "2")]
+    pub signal: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FromNode {
+    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4")]
+    pub body: ::core::option::Option<from_node::Body>,
+}
+/// Nested message and enum types in `FromNode`.
+pub mod from_node {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(uint32, tag = "1")]
+        Started(u32),
+        #[prost(message, tag = "2")]
+        Refused(super::ProcessRefused),
+        #[prost(message, tag = "3")]
+        Output(super::ProcessOutput),
+        #[prost(message, tag = "4")]
+        Ended(super::ProcessEnded),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessRefused {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessOutput {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(bool, tag = "2")]
+    pub is_error: bool,
+    #[prost(bytes = "vec", tag = "3")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessEnded {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(oneof = "process_ended::End", tags = "2, 3")]
+    pub end: ::core::option::Option<process_ended::End>,
+}
+/// Nested message and enum types in `ProcessEnded`.
+pub mod process_ended {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        #[prost(uint32, tag = "2")]
+        Exited(u32),
+        #[prost(uint32, tag = "3")]
+        Signaled(u32),
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Record {
     /// When it happened.
@@ -2168,7 +2311,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 80"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2222,6 +2365,8 @@ pub mod record {
         Speculated(super::Speculated),
         #[prost(message, tag = "71")]
         AttemptDropped(super::AttemptDropped),
+        #[prost(message, tag = "80")]
+        LeasedNodes(super::LeasedNodes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2400,6 +2545,23 @@ pub struct JobKept {
     pub workers: ::prost::alloc::vec::Vec<u32>,
     #[prost(message, repeated, tag = "70")]
     pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodesOfTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    /// The first one leads.
+    #[prost(uint32, repeated, tag = "2")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeasedNodes {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, optional, tag = "2")]
+    pub nodes: ::core::option::Option<NodesOfTask>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SecondAttempt {

@@ -56,7 +56,11 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 12, is_repeated: false, content: Content::Message(16) },
         Field { number: 13, is_repeated: false, content: Content::Message(17) },
         Field { number: 14, is_repeated: false, content: Content::Message(18) },
+<<<<<<< HEAD
         Field { number: 101, is_repeated: false, content: Content::Bytes },
+=======
+        Field { number: 80, is_repeated: false, content: Content::Bytes },
+>>>>>>> main
     ] },
     Shape { name: "Variable", size: size_of::<Variable>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
@@ -494,6 +498,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 10, is_repeated: false, content: Content::Message(5) },
         Field { number: 11, is_repeated: false, content: Content::Bytes },
         Field { number: 40, is_repeated: true, content: Content::Message(12) },
+        Field { number: 80, is_repeated: true, content: Content::Numbers },
     ] },
     Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(104) },
@@ -511,13 +516,14 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "WorkerInfo", size: size_of::<WorkerInfo>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(21) },
         Field { number: 8, is_repeated: false, content: Content::Message(3) },
+        Field { number: 80, is_repeated: false, content: Content::Message(3) },
     ] },
     Shape { name: "ToWorker", size: size_of::<ToWorker>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(109) },
         Field { number: 2, is_repeated: false, content: Content::Message(110) },
-        Field { number: 3, is_repeated: false, content: Content::Message(113) },
-        Field { number: 4, is_repeated: false, content: Content::Message(113) },
-        Field { number: 6, is_repeated: false, content: Content::Message(114) },
+        Field { number: 3, is_repeated: false, content: Content::Message(114) },
+        Field { number: 4, is_repeated: false, content: Content::Message(114) },
+        Field { number: 6, is_repeated: false, content: Content::Message(115) },
     ] },
     Shape { name: "Welcome", size: size_of::<Welcome>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },
@@ -527,8 +533,13 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "RunBatch", size: size_of::<RunBatch>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
-        Field { number: 5, is_repeated: false, content: Content::Message(112) },
+        Field { number: 5, is_repeated: false, content: Content::Message(113) },
         Field { number: 6, is_repeated: false, content: Content::Message(4) },
+        Field { number: 80, is_repeated: true, content: Content::Message(112) },
+    ] },
+    Shape { name: "TaskNode", size: size_of::<TaskNode>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Template", size: size_of::<Template>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(13) },
@@ -540,14 +551,14 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "Stop", size: size_of::<Stop>(), fields: &[
     ] },
     Shape { name: "FromWorker", size: size_of::<FromWorker>(), fields: &[
-        Field { number: 1, is_repeated: false, content: Content::Message(116) },
-        Field { number: 2, is_repeated: false, content: Content::Message(118) },
+        Field { number: 1, is_repeated: false, content: Content::Message(117) },
+        Field { number: 2, is_repeated: false, content: Content::Message(119) },
         Field { number: 3, is_repeated: false, content: Content::Message(1) },
-        Field { number: 4, is_repeated: false, content: Content::Message(121) },
+        Field { number: 4, is_repeated: false, content: Content::Message(122) },
     ] },
     Shape { name: "WorkerHello", size: size_of::<WorkerHello>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(21) },
-        Field { number: 4, is_repeated: true, content: Content::Message(117) },
+        Field { number: 4, is_repeated: true, content: Content::Message(118) },
     ] },
     Shape { name: "Held", size: size_of::<Held>(), fields: &[
         Field { number: 4, is_repeated: true, content: Content::Numbers },
@@ -555,12 +566,12 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 6, is_repeated: true, content: Content::Numbers },
     ] },
     Shape { name: "Report", size: size_of::<Report>(), fields: &[
-        Field { number: 3, is_repeated: true, content: Content::Message(119) },
+        Field { number: 3, is_repeated: true, content: Content::Message(120) },
         Field { number: 4, is_repeated: true, content: Content::Message(29) },
-        Field { number: 5, is_repeated: true, content: Content::Message(120) },
-        Field { number: 6, is_repeated: true, content: Content::Message(113) },
-        Field { number: 7, is_repeated: true, content: Content::Message(113) },
-        Field { number: 8, is_repeated: true, content: Content::Message(113) },
+        Field { number: 5, is_repeated: true, content: Content::Message(121) },
+        Field { number: 6, is_repeated: true, content: Content::Message(114) },
+        Field { number: 7, is_repeated: true, content: Content::Message(114) },
+        Field { number: 8, is_repeated: true, content: Content::Message(114) },
     ] },
     Shape { name: "Started", size: size_of::<Started>(), fields: &[
     ] },
@@ -571,27 +582,59 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 1, is_repeated: false, content: Content::Message(3) },
         Field { number: 2, is_repeated: false, content: Content::Bytes },
     ] },
+    Shape { name: "ToNode", size: size_of::<ToNode>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(124) },
+        Field { number: 2, is_repeated: false, content: Content::Message(125) },
+        Field { number: 3, is_repeated: false, content: Content::Message(127) },
+    ] },
+    Shape { name: "NodeHello", size: size_of::<NodeHello>(), fields: &[
+        Field { number: 1, is_repeated: false, content: Content::Message(3) },
+    ] },
+    Shape { name: "StartProcess", size: size_of::<StartProcess>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(126) },
+        Field { number: 3, is_repeated: true, content: Content::Bytes },
+        Field { number: 4, is_repeated: true, content: Content::Bytes },
+        Field { number: 5, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "Rank", size: size_of::<Rank>(), fields: &[
+    ] },
+    Shape { name: "SignalProcess", size: size_of::<SignalProcess>(), fields: &[
+    ] },
+    Shape { name: "FromNode", size: size_of::<FromNode>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(129) },
+        Field { number: 3, is_repeated: false, content: Content::Message(130) },
+        Field { number: 4, is_repeated: false, content: Content::Message(131) },
+    ] },
+    Shape { name: "ProcessRefused", size: size_of::<ProcessRefused>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "ProcessOutput", size: size_of::<ProcessOutput>(), fields: &[
+        Field { number: 3, is_repeated: false, content: Content::Bytes },
+    ] },
+    Shape { name: "ProcessEnded", size: size_of::<ProcessEnded>(), fields: &[
+    ] },
     Shape { name: "Record", size: size_of::<Record>(), fields: &[
-        Field { number: 2, is_repeated: false, content: Content::Message(123) },
-        Field { number: 3, is_repeated: false, content: Content::Message(124) },
-        Field { number: 4, is_repeated: false, content: Content::Message(125) },
-        Field { number: 5, is_repeated: false, content: Content::Message(126) },
-        Field { number: 6, is_repeated: false, content: Content::Message(127) },
-        Field { number: 7, is_repeated: false, content: Content::Message(128) },
-        Field { number: 8, is_repeated: false, content: Content::Message(129) },
-        Field { number: 9, is_repeated: false, content: Content::Message(130) },
-        Field { number: 12, is_repeated: false, content: Content::Message(131) },
-        Field { number: 13, is_repeated: false, content: Content::Message(132) },
-        Field { number: 14, is_repeated: false, content: Content::Message(133) },
-        Field { number: 15, is_repeated: false, content: Content::Message(134) },
-        Field { number: 17, is_repeated: false, content: Content::Message(135) },
-        Field { number: 18, is_repeated: false, content: Content::Message(136) },
-        Field { number: 19, is_repeated: false, content: Content::Message(124) },
-        Field { number: 20, is_repeated: false, content: Content::Message(127) },
-        Field { number: 21, is_repeated: false, content: Content::Message(143) },
+        Field { number: 2, is_repeated: false, content: Content::Message(133) },
+        Field { number: 3, is_repeated: false, content: Content::Message(134) },
+        Field { number: 4, is_repeated: false, content: Content::Message(135) },
+        Field { number: 5, is_repeated: false, content: Content::Message(136) },
+        Field { number: 6, is_repeated: false, content: Content::Message(137) },
+        Field { number: 7, is_repeated: false, content: Content::Message(138) },
+        Field { number: 8, is_repeated: false, content: Content::Message(139) },
+        Field { number: 9, is_repeated: false, content: Content::Message(140) },
+        Field { number: 12, is_repeated: false, content: Content::Message(141) },
+        Field { number: 13, is_repeated: false, content: Content::Message(142) },
+        Field { number: 14, is_repeated: false, content: Content::Message(143) },
+        Field { number: 15, is_repeated: false, content: Content::Message(144) },
+        Field { number: 17, is_repeated: false, content: Content::Message(145) },
+        Field { number: 18, is_repeated: false, content: Content::Message(146) },
+        Field { number: 19, is_repeated: false, content: Content::Message(134) },
+        Field { number: 20, is_repeated: false, content: Content::Message(137) },
+        Field { number: 21, is_repeated: false, content: Content::Message(155) },
         Field { number: 60, is_repeated: false, content: Content::Message(38) },
-        Field { number: 70, is_repeated: false, content: Content::Message(138) },
-        Field { number: 71, is_repeated: false, content: Content::Message(139) },
+        Field { number: 70, is_repeated: false, content: Content::Message(150) },
+        Field { number: 71, is_repeated: false, content: Content::Message(151) },
+        Field { number: 80, is_repeated: false, content: Content::Message(148) },
     ] },
     Shape { name: "Leased", size: size_of::<Leased>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
@@ -644,19 +687,26 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "JobKept", size: size_of::<JobKept>(), fields: &[
         Field { number: 4, is_repeated: false, content: Content::Bytes },
-        Field { number: 5, is_repeated: true, content: Content::Message(140) },
+        Field { number: 5, is_repeated: true, content: Content::Message(152) },
         Field { number: 6, is_repeated: true, content: Content::Numbers },
         Field { number: 7, is_repeated: true, content: Content::Numbers },
         Field { number: 8, is_repeated: true, content: Content::Numbers },
-        Field { number: 9, is_repeated: true, content: Content::Message(141) },
-        Field { number: 10, is_repeated: true, content: Content::Message(142) },
+        Field { number: 9, is_repeated: true, content: Content::Message(153) },
+        Field { number: 10, is_repeated: true, content: Content::Message(154) },
         Field { number: 11, is_repeated: true, content: Content::Numbers },
         Field { number: 12, is_repeated: true, content: Content::Numbers },
         Field { number: 13, is_repeated: true, content: Content::Numbers },
         Field { number: 14, is_repeated: true, content: Content::Numbers },
         Field { number: 15, is_repeated: false, content: Content::Message(5) },
         Field { number: 16, is_repeated: true, content: Content::Numbers },
-        Field { number: 70, is_repeated: true, content: Content::Message(137) },
+        Field { number: 70, is_repeated: true, content: Content::Message(149) },
+        Field { number: 80, is_repeated: true, content: Content::Message(147) },
+    ] },
+    Shape { name: "NodesOfTask", size: size_of::<NodesOfTask>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Numbers },
+    ] },
+    Shape { name: "LeasedNodes", size: size_of::<LeasedNodes>(), fields: &[
+        Field { number: 2, is_repeated: false, content: Content::Message(147) },
     ] },
     Shape { name: "SecondAttempt", size: size_of::<SecondAttempt>(), fields: &[
     ] },

@@ -6,6 +6,7 @@ mod deploy;
 mod doc;
 mod job;
 mod journal;
+mod mpirun;
 mod notify;
 mod run;
 mod server;
@@ -104,6 +105,8 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
         Command::Task(Lazy(TaskCommand::Explain(args))) => task::explain(context, args),
         Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
+        Command::Task(Lazy(TaskCommand::Mpirun(args))) => mpirun::mpirun(context, args),
+        Command::Task(Lazy(TaskCommand::Agent(args))) => mpirun::agent(args),
         Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),
         Command::Worker(Lazy(WorkerCommand::List(args))) => worker::list(context, args),
         Command::Worker(Lazy(WorkerCommand::Info(args))) => worker::info(context, args),

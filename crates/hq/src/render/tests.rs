@@ -98,6 +98,8 @@ fn spec() -> TaskSpec {
         stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
         requests: vec![Request {
             nodes: 0,
+            ranks: 0,
+            exclusive: false,
             resources: vec![
                 resource("cpus", AmountRequest::Some(Amount::whole(2), Policy::CompactStrict)),
                 resource("gpus", AmountRequest::Some(Amount(5_000), Policy::Compact)),
@@ -122,6 +124,7 @@ fn spec() -> TaskSpec {
         expected: Some(Duration::from_secs(1800)),
         locality: Some(b"%{ENTRY_2}".to_vec()),
         task_dir: true,
+        launcher: String::new(),
     }
 }
 
@@ -169,6 +172,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         usage: over.then(usage),
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
         dependencies: Vec::new(),
+        nodes: Vec::new(),
     }
 }
 
@@ -253,6 +257,8 @@ fn worker(id: u32) -> WorkerInfo {
         last_task: Some((TaskRef::new(JobId(3), TaskId(17)), at(50))),
         is_draining: false,
         idle_timeout: Some(Duration::from_secs(300)),
+        multi_node: None,
+        is_reserved: false,
     }
 }
 

@@ -6,6 +6,7 @@ mod enforce;
 mod explain;
 mod jobs;
 mod journal;
+mod nodes;
 mod outputs;
 mod reference;
 mod run;
