@@ -16,11 +16,8 @@ mod measure;
 mod null;
 mod peers;
 mod planning;
-<<<<<<< HEAD
 mod quality;
-=======
 mod ranks;
->>>>>>> main
 mod row;
 mod scheduling;
 mod spawn;
@@ -59,11 +56,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-<<<<<<< HEAD
-const ALL: [Benchmark; 25] = [
-=======
-const ALL: [Benchmark; 21] = [
->>>>>>> main
+const ALL: [Benchmark; 27] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -85,6 +78,11 @@ const ALL: [Benchmark; 21] = [
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("quality", "plans against the proven optimum", quality::run),
     ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
+    (
+        "distinct-virtual",
+        "the tasks of `distinct` in virtual time: what deciding alone loses",
+        scheduling::distinct,
+    ),
     ("mixed", "60 000 tasks of 1 to 32 s on 1 200 slots, in virtual time", scheduling::mixed),
     ("placement", "placing tasks on 131 072 cores, filling them and while others end", scheduling::placement),
     ("shares", "four jobs with shares against the fluid model, in virtual time", scheduling::shares),

@@ -223,3 +223,36 @@ pub(crate) fn locality(_: &Bench) -> Result<Vec<Row>, Trouble> {
     rows.push(Row::at_most("locality: uniform work", value, "2 % slower", uniform[1] / uniform[0], 1.02));
     Ok(rows)
 }
+
+/// The tasks of [`crate::distinct`], in virtual time: what is lost by deciding alone.
+///
+/// # Errors
+/// When something does not end.
+pub(crate) fn distinct(_: &Bench) -> Result<Vec<Row>, Trouble> {
+    let mut rows = Vec::new();
+    for (tasks, workers, cores, has_priorities) in [(200_u32, 4, 16_u32, true), (600, 16, 32, false)] {
+        let mut numbers = Numbers(5);
+        // What it takes to start a program and to tell its end varies a little.
+        let run_time = move |_: usize, _: &Start| Duration::from_micros(200_000 + numbers.below(3_000));
+        let mut cluster = VirtualCluster::new(workers, cores, Box::new(run_time));
+        let begun = cluster.elapsed();
+        let wanted = |at: u32| 1 + at * 7 % cores;
+        for at in 0..tasks {
+            cluster.submit(array(1, wanted(at), |spec, _| {
+                spec.requests[0].time_request = Duration::from_secs(u64::from(at) + 1);
+                spec.priority = if has_priorities { (at * 31 % 211) as i32 } else { 0 };
+            }));
+            cluster.run_for(Duration::from_micros(500));
+        }
+        if !cluster.run_until_ended(u64::from(tasks)) {
+            return Err(format!("{} of {tasks} tasks ended", cluster.ended).into());
+        }
+        let seconds = (cluster.elapsed() - begun).as_secs_f64();
+        let slots = workers as u32 * cores;
+        let ideal = f64::from((0..tasks).map(wanted).sum::<u32>()) * 0.2 / f64::from(slots);
+        let value = format!("{seconds:.2} s, ideal {ideal:.2} s");
+        let name = format!("distinct: {tasks} tasks, virtual");
+        rows.push(Row::at_most(&name, value, "within 8 % of the ideal", seconds / ideal, 1.08));
+    }
+    Ok(rows)
+}

@@ -179,14 +179,9 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
     (strings, times, rest).prop_map(|(strings, times, rest)| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
-<<<<<<< HEAD
         let (time_limit, kill_grace, warning, expected, locality) = times;
-        let (requests, pin, priority, crash_limit, (retry, speculate), task_dir) = rest;
-=======
-        let (time_limit, kill_grace, warning) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
->>>>>>> main
         TaskSpec {
             args,
             env,

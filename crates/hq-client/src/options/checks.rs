@@ -60,7 +60,6 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
     Ok(())
 }
 
-<<<<<<< HEAD
 /// A locality key holds placeholders of the server only, and those of entries only when there are entries.
 pub(super) fn check_locality(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
     let Some(key) = &spec.locality else { return Ok(()) };
@@ -75,7 +74,8 @@ pub(super) fn check_locality(spec: &TaskSpec, entries: &Entries) -> Result<(), O
         }
     }
     Ok(())
-=======
+}
+
 fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     let TaskOptions { resources, failures, execution, .. } = task;
     let has_nodes = resources.nodes.is_some_and(|nodes| nodes > 0);
@@ -106,7 +106,6 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
         Some((_, option)) => Err(OptionsError::Conflict("--nodes", option)),
         None => Ok(()),
     }
->>>>>>> main
 }
 
 /// Arguments, variables and entries that Linux passes to no program.

@@ -36,7 +36,6 @@ impl Server {
         self.count_shares();
         changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
-<<<<<<< HEAD
         if self.planning.floor().is_some() {
             self.planning.outdate();
         }
@@ -47,16 +46,9 @@ impl Server {
         let is_picky = |id: &&WorkerId| self.live.get(id).is_some_and(|live| live.is_idle_and_picky());
         let picky: BTreeSet<WorkerId> = looked_at.iter().filter(is_picky).copied().collect();
         let gathering = self.gather(now, looked_at);
-        let mut changed_workers = changed_workers;
         changed_workers.retain(|id| !gathering.contains(id));
         all.retain(|id| !gathering.contains(id));
         self.begin_reserve(now);
-        let contended =
-            self.hand_out(now, &changed_workers, &all, &changed_classes, Say::Planner(judged), &mut batches);
-=======
-        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
-        let picky: BTreeSet<WorkerId> =
-            self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
         let contended = self.hand_out(
             now,
             [&changed_workers, &all],
@@ -65,7 +57,6 @@ impl Server {
             &mut batches,
             effects,
         );
->>>>>>> main
         if let Some(priority) = contended {
             self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
@@ -73,15 +64,9 @@ impl Server {
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
         let returned = self.take_back_too_little(&picky, &mut batches);
         if !returned.is_empty() {
-<<<<<<< HEAD
             let mut others = everyone(self);
             others.retain(|id| !gathering.contains(id) && (!picky.contains(id) || batches.contains_key(id)));
-            self.hand_out(now, &BTreeSet::new(), &others, &returned, Say::Order, &mut batches);
-=======
-            let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
-            let others: BTreeSet<WorkerId> = others.copied().collect();
             self.hand_out(now, [&BTreeSet::new(), &others], &returned, Say::Order, &mut batches, effects);
->>>>>>> main
             self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
         self.end_reserve();
@@ -210,14 +195,14 @@ impl Server {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
+            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
+                continue;
+            }
             let priority = self.queue.key(class).priority;
             let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes(priority)) else {
                 continue;
             };
             let left = live.life_left(now);
-            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
-                continue;
-            }
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
             if choice
                 .is_some_and(|choice| left.is_none_or(|left| !left.is_zero() && left >= choice.time_request))
@@ -268,13 +253,9 @@ impl Server {
         if ready == 0 {
             return;
         }
-<<<<<<< HEAD
-        let requests = &self.queue.key(class).requests;
         let is_mixed = self.queue.is_mixed();
-=======
         let key = self.queue.key(class);
         let requests = &key.requests;
->>>>>>> main
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
         for worker in workers {
             let Some(live) = self.live.get_mut(worker).filter(|live| live.takes(key.priority)) else {
@@ -444,11 +425,8 @@ impl Server {
     fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
         for id in hungry {
             let Some(live) = self.live.get(id) else { continue };
-<<<<<<< HEAD
-            if !live.takes_tasks() || live.capacity.is_out_of_cpus() || live.capacity.has_backlog() {
-=======
-            if !live.takes_tasks() || live.reserved.is_some() || live.capacity.has_backlog() {
->>>>>>> main
+            let is_full = live.capacity.is_out_of_cpus() || live.capacity.has_backlog();
+            if !live.takes_tasks() || live.reserved.is_some() || is_full {
                 continue;
             }
             if let Some((victim, template, count)) = self.find_backlog(*id) {

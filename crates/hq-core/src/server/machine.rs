@@ -79,7 +79,6 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
-<<<<<<< HEAD
     /// How long tasks take.
     pub(super) run_times: RunTimes,
     pub(super) paths: Paths,
@@ -90,11 +89,9 @@ pub struct Server {
     pub(super) gather_end: Option<Timestamp>,
     /// Workers that are left alone for a moment.
     pub(super) gathering: BTreeSet<WorkerId>,
-=======
     /// Workers that are kept free for tasks on several nodes, with the priority of these, now and in the round before.
     pub(super) reserved: BTreeMap<WorkerId, i32>,
     pub(super) was_reserved: BTreeMap<WorkerId, i32>,
->>>>>>> main
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
@@ -141,17 +138,14 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
-<<<<<<< HEAD
             run_times: RunTimes::default(),
             paths: Paths::default(),
             locality: Locality::default(),
             reserve: Reserve::default(),
             gather_end: None,
             gathering: BTreeSet::new(),
-=======
             reserved: BTreeMap::new(),
             was_reserved: BTreeMap::new(),
->>>>>>> main
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),

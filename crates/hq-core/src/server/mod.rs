@@ -15,11 +15,8 @@ pub mod job;
 mod live;
 mod locality;
 mod machine;
-<<<<<<< HEAD
-pub mod paths;
-=======
 mod nodes;
->>>>>>> main
+pub mod paths;
 mod planning;
 pub mod queue;
 mod reports;

@@ -114,16 +114,12 @@ impl Server {
         for id in self.with_room(&all) {
             let live = &self.live[&id];
             let left = live.life_left(now);
-<<<<<<< HEAD
             let is_left_alone = self.gathering.contains(&id);
             if is_left_alone
-                || !live.takes_tasks()
+                || !live.takes(priority)
                 || live.is_idle_and_picky()
                 || left.is_some_and(|left| left.is_zero())
             {
-=======
-            if !live.takes(priority) || live.is_idle_and_picky() || left.is_some_and(|left| left.is_zero()) {
->>>>>>> main
                 continue;
             }
             let pools = &live.resources.pools;

@@ -1,14 +1,9 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
-<<<<<<< HEAD
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
 //! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
-//! long paths are is told in steps ([`super::paths`]), so that small differences do not reorder anything.
-=======
-//! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then
-//! by the age of their oldest job; within a class, older jobs and submits go first. Classes on several nodes have an
-//! order of their own.
->>>>>>> main
+//! long paths are is told in steps ([`super::paths`]), so that small differences do not reorder anything. Classes on
+//! several nodes have an order of their own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,16 +54,12 @@ struct Class {
     // The largest of its variants.
     weight: u32,
     needs_cpus: bool,
-<<<<<<< HEAD
+    is_multi_node: bool,
     // Submits that are known to be of this class.
     submits: u64,
     ready: BTreeMap<Group, IdSet>,
     // Lengths of paths in `ready`.
     steps: BTreeMap<TemplateId, BTreeSet<Step>>,
-=======
-    is_multi_node: bool,
-    ready: BTreeMap<TemplateId, IdSet>,
->>>>>>> main
     count: u64,
 }
 
@@ -87,10 +78,10 @@ impl Queue {
         self.ids.insert(key.clone(), id);
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
         let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
-<<<<<<< HEAD
         let class = Class {
             weight,
             needs_cpus: requests.iter().all(needs),
+            is_multi_node: requests.iter().any(|request| request.nodes > 0),
             submits: 1,
             ready: BTreeMap::new(),
             steps: BTreeMap::new(),
@@ -98,12 +89,6 @@ impl Queue {
             key,
         };
         self.classes.insert(id, class);
-=======
-        let needs_cpus = requests.iter().all(needs);
-        let is_multi_node = requests.iter().any(|request| request.nodes > 0);
-        let ready = BTreeMap::new();
-        self.classes.push(Class { key, weight, needs_cpus, is_multi_node, ready, count: 0 });
->>>>>>> main
         id
     }
 
@@ -142,12 +127,12 @@ impl Queue {
 
     /// True when its tasks run on several nodes.
     pub fn is_multi_node(&self, class: ClassId) -> bool {
-        self.classes[class.0 as usize].is_multi_node
+        self.classes.get(&class).is_some_and(|class| class.is_multi_node)
     }
 
     /// Classes on several nodes with ready tasks, in the order in which they are placed.
     pub fn multi_node(&self) -> impl Iterator<Item = ClassId> + '_ {
-        self.multi_node.iter().map(|place| place.3)
+        self.multi_node.iter().map(|place| place.4)
     }
 
     /// As [`Queue::next`], of classes on several nodes.

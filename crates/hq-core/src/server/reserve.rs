@@ -116,9 +116,10 @@ impl Server {
 
     // The worker on which least is missing. `None` when the class can run nowhere.
     fn nearest(&mut self, now: Timestamp, class: ClassId) -> Option<WorkerId> {
-        let requests = &self.queue.key(class).requests;
+        let key = self.queue.key(class);
+        let requests = &key.requests;
         let mut best: Option<(Reverse<u64>, WorkerId)> = None;
-        for (id, live) in self.live.iter_mut().filter(|(_, live)| live.takes_tasks()) {
+        for (id, live) in self.live.iter_mut().filter(|(_, live)| live.takes(key.priority)) {
             let left = live.ends_at.map(|end| end.since(now));
             let Some(choice) = live.choices(class, requests).first() else { continue };
             if left.is_some_and(|left| left < choice.time_request) {

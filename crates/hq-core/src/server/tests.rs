@@ -5,11 +5,8 @@ mod allocations;
 mod explanations;
 mod graphs;
 mod history;
-<<<<<<< HEAD
-mod order;
-=======
 mod nodes;
->>>>>>> main
+mod order;
 mod placement;
 mod shares;
 mod speculation;

@@ -229,16 +229,13 @@ pub struct TaskSpec {
     /// From 1000.
     #[prost(uint32, optional, tag = "70")]
     pub speculate_thousandths: ::core::option::Option<u32>,
-<<<<<<< HEAD
+    /// Of ranks; empty: to be found out.
+    #[prost(string, tag = "80")]
+    pub launcher: ::prost::alloc::string::String,
     #[prost(uint64, optional, tag = "100")]
     pub expected_ns: ::core::option::Option<u64>,
     #[prost(bytes = "vec", optional, tag = "101")]
     pub locality: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
-=======
-    /// Of ranks; empty: to be found out.
-    #[prost(string, tag = "80")]
-    pub launcher: ::prost::alloc::string::String,
->>>>>>> main
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
