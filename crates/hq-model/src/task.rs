@@ -40,6 +40,11 @@ pub struct TaskSpec {
     pub retry: Retry,
     /// When a task takes so long that it is started a second time elsewhere; never by default.
     pub speculate: Option<SpeculateFactor>,
+    /// How long one task is expected to run; learned from those that end when nothing is said.
+    pub expected: Option<Duration>,
+    /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` and
+    /// `%{ENTRY.N}`.
+    pub locality: Option<ByteString>,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
     /// What `%{MPIRUN}` stands for: the name of a launcher, `none`, or nothing when that is to be found out.

@@ -37,6 +37,8 @@ impl Wire for TaskSpec {
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
+            expected_ns: self.expected.map(nanos),
+            locality: self.locality.clone(),
             launcher: self.launcher.clone(),
         }
     }
@@ -63,6 +65,8 @@ impl Wire for TaskSpec {
             retry: required("retry", spec.retry)?,
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
+            expected: spec.expected_ns.map(Duration::from_nanos),
+            locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
         })
     }

@@ -121,6 +121,9 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
         ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
         ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
+        ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
+        ("classes tried without success", core::MISSES_MAX.to_string()),
+        ("locality keys of a worker", core::KEYS_OF_WORKER_MAX.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

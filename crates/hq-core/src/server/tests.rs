@@ -6,6 +6,7 @@ mod explanations;
 mod graphs;
 mod history;
 mod nodes;
+mod order;
 mod placement;
 mod shares;
 mod speculation;

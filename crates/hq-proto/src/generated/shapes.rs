@@ -57,6 +57,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 13, is_repeated: false, content: Content::Message(17) },
         Field { number: 14, is_repeated: false, content: Content::Message(18) },
         Field { number: 80, is_repeated: false, content: Content::Bytes },
+        Field { number: 101, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Variable", size: size_of::<Variable>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
