@@ -96,6 +96,7 @@ fn submit(session: &mut Session, name: &str, args: &[&str], cpus: u32, at: u32) 
         target: Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Default::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),

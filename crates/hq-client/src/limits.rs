@@ -36,5 +36,9 @@ pub const REPEATS_MAX: u32 = 3;
 /// Responses that arrived for another request of the same connection and wait to be asked for; more
 /// end the connection.
 pub const EARLY_RESPONSES_MAX: usize = 100_000;
+/// Submits are sent together until they have about so many bytes.
+pub const BLOCK_BYTES: usize = 1 << 20;
+/// Requests on their way at once when many are asked.
+pub const REQUESTS_AHEAD: usize = 64;
 /// Tasks asked for in one page of a list.
 pub const TASK_PAGE: u32 = 5_000;

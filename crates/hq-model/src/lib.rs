@@ -11,6 +11,7 @@ pub mod duration;
 pub mod entries;
 pub mod ids;
 pub mod idset;
+pub mod key;
 pub mod job;
 pub mod memory;
 pub mod paths;

@@ -22,6 +22,8 @@ pub struct TaskSpec {
     pub stdout: Output,
     /// Where standard error goes.
     pub stderr: Output,
+    /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
+    pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.
     pub requests: Vec<Request>,
     /// CPU affinity.

@@ -7,7 +7,7 @@ use crate::ProtoError;
 use crate::error::rule;
 use crate::generated as form;
 use crate::idset;
-use crate::wire::{Wire, list_from_wire, list_to_wire};
+use crate::wire::{Wire, list_from_wire, list_to_wire, name};
 
 /// The form of dependencies; none when there are none.
 pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::Dependencies> {
@@ -49,6 +49,7 @@ impl Wire for After {
         form::After {
             job: self.job.0,
             tasks: self.tasks.as_ref().map(Wire::to_wire),
+            key: self.key.clone(),
             any_end: self.condition == Condition::AnyEnd,
             window: match self.mapping {
                 Mapping::All => None,
@@ -62,6 +63,7 @@ impl Wire for After {
         Ok(After {
             job: JobId(after.job),
             tasks: tasks.transpose()?,
+            key: after.key.map(|key| name("key of a task", key)).transpose()?,
             condition: if after.any_end { Condition::AnyEnd } else { Condition::Success },
             mapping: after.window.map_or(Mapping::All, Mapping::Window),
         })

@@ -150,6 +150,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         usage: task.usage.as_ref().map(Wire::to_wire),
         error: task.error.clone(),
         dependencies: list_to_wire(&task.dependencies),
+        key: task.key.clone(),
     }
 }
 
@@ -167,6 +168,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         usage: task.usage.map(Usage::from_wire).transpose()?,
         error: task.error,
         dependencies: list_from_wire(task.dependencies)?,
+        key: task.key,
     };
     Ok((JobId(task.job), info))
 }

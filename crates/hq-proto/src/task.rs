@@ -36,6 +36,7 @@ impl Wire for TaskSpec {
             crash_limit: Some(self.crash_limit.to_wire()),
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
+            outputs: self.outputs.clone(),
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
         }
     }
@@ -62,8 +63,14 @@ impl Wire for TaskSpec {
             retry: required("retry", spec.retry)?,
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
+            outputs: outputs_from_wire(spec.outputs)?,
         })
     }
+}
+
+fn outputs_from_wire(outputs: Vec<ByteString>) -> Result<Vec<ByteString>, ProtoError> {
+    rule("path of an output", outputs.iter().all(|path| !path.is_empty()), "must not be empty")?;
+    Ok(outputs)
 }
 
 fn speculate_from_wire(thousandths: u32) -> Result<SpeculateFactor, ProtoError> {

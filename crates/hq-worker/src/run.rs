@@ -6,7 +6,7 @@
 use std::future::{Future, pending};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -104,7 +104,7 @@ impl Turns {
         let keys = AccessKeys::new(&socket).map_err(system("no randomness"))?;
         notify::listen(&socket, keys.clone(), words_sender).map_err(system("no socket for tasks"))?;
         let node = Node::new(
-            launcher.environment().iter().map(|v| v.as_bytes().to_vec()).collect(),
+            environment_for(launcher.environment(), &server),
             hq_binary.as_os_str().as_bytes().to_vec(),
             work_dir.path().as_os_str().as_bytes().to_vec(),
             keys,
@@ -277,6 +277,20 @@ impl Turns {
             self.lose(&reason);
         }
     }
+}
+
+// What tasks start from: the worker's environment, and where its server is found, so that they can ask it for more.
+fn environment_for(own: &[std::ffi::CString], server: &ServerSource) -> Vec<Vec<u8>> {
+    let name = &b"HQ_SERVER_DIR="[..];
+    let mut found: Vec<Vec<u8>> = own.iter().map(|variable| variable.as_bytes().to_vec()).collect();
+    if let ServerSource::File(path) = server
+        && let Some(dir) = path.parent().and_then(Path::parent)
+        && let Ok(dir) = std::path::absolute(dir)
+    {
+        found.retain(|variable| !variable.starts_with(name));
+        found.push([name, dir.as_os_str().as_bytes()].concat());
+    }
+    found
 }
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {

@@ -11,6 +11,7 @@ use hq_core::worker_messages::Template;
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
 
+use crate::declared;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
 use crate::outputs::{Aftermath, Janitor};
@@ -79,6 +80,10 @@ impl Supervisor {
             Ok(prepared) => prepared,
             Err(error) => return self.refuse(start.task, error),
         };
+        // An attempt that was lost with its worker may have left something.
+        if let Some(before) = start.instance.0.checked_sub(1) {
+            declared::move_aside(&prepared.declared(&start), Instance(before));
+        }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlotState::default());
             self.slots.len() as u32 - 1
@@ -179,7 +184,8 @@ impl Supervisor {
         }
         let is_success = *outcome == Outcome::Finished;
         let outputs = if is_success { prepared.outputs_to_remove(&start) } else { prepared.outputs(&start) };
-        self.janitor.clean(Aftermath { input, task_dir, outputs });
+        let (declared, instance) = (prepared.declared(&start), start.instance);
+        self.janitor.clean(Aftermath { input, task_dir, outputs, declared, instance });
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {

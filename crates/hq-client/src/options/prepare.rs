@@ -67,6 +67,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
 
     let CommonOptions { job, array, dependencies, task } = common;
     let (ids, entries) = task_ids(&array, around)?;
+    let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
     let args = command(options.command.command, &script, &task.execution, around)?;
     let stdin = match (&task.execution.stdin, script.stdin) {
@@ -84,7 +85,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     };
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
     let dependencies = Arc::new(dependencies.dependencies()?);
-    let submit = Submit { target, ids, entries, dependencies, spec: Arc::new(spec), submit_dir };
+    let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
 }
 
@@ -247,7 +248,7 @@ pub(super) fn spec(
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
         return Err(OptionsError::CwdInCwd);
     }
-    let OutputOptions { stdout, stderr, stream: _ } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, stream: _ } = outputs;
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
@@ -266,6 +267,7 @@ pub(super) fn spec(
         cwd,
         stdout: output(stdout, STDOUT_DEFAULT),
         stderr: output(stderr, STDERR_DEFAULT),
+        outputs: declared.into_iter().map(String::into_bytes).collect(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ResourceRequest};
@@ -148,6 +148,16 @@ pub struct OutputOptions {
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
     pub stderr: Option<OutputArg>,
 
+    /// A file or directory that each task leaves behind; may be given several times
+    ///
+    /// A task that exits with 0 and has not made all of them has failed. What an attempt that failed leaves there is moved
+    /// aside, to PATH.failed-INSTANCE. Relative paths start at the task's working directory; placeholders as for
+    /// --stdout.
+    ///
+    /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
+    pub output: Vec<String>,
+
     /// Collect the outputs of all tasks in a few files
     #[arg(long, value_name = "DIR", hide = true, visible_alias = "log")]
     pub stream: Option<OsString>,
@@ -279,6 +289,7 @@ impl OutputOptions {
         OutputOptions {
             stdout: self.stdout.or(script.stdout),
             stderr: self.stderr.or(script.stderr),
+            output: [script.output, self.output].concat(),
             stream: self.stream.or(script.stream),
         }
     }

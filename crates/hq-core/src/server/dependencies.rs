@@ -29,14 +29,14 @@ impl Server {
         Ok(Dependencies { after, edges: wanted.edges.clone() })
     }
 
-    fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {
+    pub(super) fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {
+        let mut after = self.with_key_found(after)?;
         let job = self.state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;
         if after.job == own && after.tasks.is_none() {
             return Err(RequestError::Invalid(format!(
                 "Tasks of job {own} cannot wait for the whole of it; name its tasks, as in {own}@0-9."
             )));
         }
-        let mut after = after.clone();
         if after.mapping != Mapping::All {
             let tasks = after.tasks.get_or_insert_with(|| job.ids.clone());
             if tasks.len() != ids.len() {
@@ -129,17 +129,18 @@ impl Server {
     /// they must, and jobs that are open.
     pub(super) fn unresolved(&self, id: JobId, task: TaskId) -> Vec<(JobId, IdSet)> {
         let Some(job) = self.state.jobs.get(&id) else { return Vec::new() };
-        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else {
-            return Vec::new();
-        };
-        let Some(place) = submit.ids.rank(task) else { return Vec::new() };
         let mut found = Vec::new();
+        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else {
+            return found;
+        };
+        let Some(place) = submit.ids.rank(task) else { return found };
         let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
         let open = targets.intersection(&job.ids).difference(&job.finished);
         if !open.is_empty() {
             found.push((id, open));
         }
-        for after in &submit.dependencies.after {
+        let deferred = job.deferred.get(&task).into_iter().flatten();
+        for after in submit.dependencies.after.iter().chain(deferred) {
             let Some(job) = self.state.jobs.get(&after.job) else { continue };
             let mut open = after.tasks.as_ref().unwrap_or(&job.ids).clone();
             if let Mapping::Window(size) = after.mapping {

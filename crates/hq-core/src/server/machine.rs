@@ -168,6 +168,7 @@ impl Server {
             for submit in 0..job.submits.len() as u32 {
                 self.waits.add(&self.state, TemplateId { job: id, submit });
             }
+            self.waits.add_deferred(&self.state, id);
             if let Some(blocked) = self.waits.blocked(id) {
                 ready.subtract(blocked);
             }
@@ -275,6 +276,7 @@ impl Server {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Deferred { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }

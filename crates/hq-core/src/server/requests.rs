@@ -8,7 +8,7 @@ use super::capacity::Needs;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::CANCEL_REASON_MAX;
+use crate::limits::{CANCEL_REASON_MAX, SUBMITS_MAX};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -27,7 +27,11 @@ impl Server {
         }
         let result = match body {
             ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
+            ClientRequest::SubmitAll { key, submits } => self.submit_all(now, *key, submits, effects),
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
+            ClientRequest::Defer { task, instance, after } => {
+                self.defer(now, *task, *instance, after, effects)
+            }
             ClientRequest::CloseJobs { jobs } => self.close_jobs(now, jobs, effects),
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
@@ -55,7 +59,10 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         if let Some((job, ids)) = self.state.answered.get(&key) {
-            return Ok(ClientResponse::Submitted { job: *job, ids: ids.clone(), warnings: Vec::new() });
+            let existing = self.existing(*job, submit).unwrap_or_default();
+            let existing = existing.into_iter().filter(|(_, task)| !ids.contains(*task)).collect();
+            let (job, ids) = (*job, ids.clone());
+            return Ok(ClientResponse::Submitted { job, ids, existing, warnings: Vec::new() });
         }
         if self.is_stopping() {
             return Err(RequestError::Stopping);
@@ -72,6 +79,70 @@ impl Server {
                 Some(_) => (*job, None),
             },
         };
+        if !submit.keys.is_empty() {
+            let existing = self.existing(job, submit)?;
+            if !existing.is_empty() {
+                if existing.len() == submit.keys.len() {
+                    let (ids, warnings) = (IdSet::new(), Vec::new());
+                    return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
+                }
+                let rest = super::keys::without(submit, &existing)?;
+                let (ids, warnings) = self.add_tasks(now, key, job, None, &rest, effects)?;
+                return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
+            }
+        }
+        let (ids, warnings) = self.add_tasks(now, key, job, spec, submit, effects)?;
+        Ok(ClientResponse::Submitted { job, ids, existing: Vec::new(), warnings })
+    }
+
+    // Several submits; into the job of the first.
+    fn submit_all(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        submits: &[Submit],
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        let count = submits.len();
+        if count == 0 || count > SUBMITS_MAX {
+            let text = format!("A request holds 1 to {SUBMITS_MAX} submits, and not {count}.");
+            return Err(RequestError::Invalid(text));
+        }
+        let mut all: Option<(JobId, IdSet, Vec<(u32, TaskId)>, Vec<String>)> = None;
+        let mut place = 0;
+        for (number, submit) in (0..).zip(submits) {
+            let goes_elsewhere = all.as_ref().is_some_and(|(job, ..)| submit.target != Target::Open(*job));
+            if goes_elsewhere {
+                return Err(RequestError::Invalid("Submits of one request go to one job.".into()));
+            }
+            let answer = self.submit(now, key.wrapping_add(number), submit, effects)?;
+            let ClientResponse::Submitted { job, ids, existing, warnings } = answer else { continue };
+            let existing = existing.into_iter().map(|(at, task)| (place + at, task));
+            let (_, all_ids, all_existing, all_warnings) =
+                all.get_or_insert_with(|| (job, IdSet::new(), Vec::new(), Vec::new()));
+            let known = all_existing.len();
+            all_existing.extend(existing);
+            place += (ids.len() as usize + all_existing.len() - known) as u32;
+            all_ids.union_with(&ids);
+            for warning in warnings {
+                if !all_warnings.contains(&warning) {
+                    all_warnings.push(warning);
+                }
+            }
+        }
+        let (job, ids, existing, warnings) = all.unwrap_or_default();
+        Ok(ClientResponse::Submitted { job, ids, existing, warnings })
+    }
+
+    fn add_tasks(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        job: JobId,
+        spec: Option<JobSpec>,
+        submit: &Submit,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(IdSet, Vec<String>), RequestError> {
         let ids = self.new_ids(job, &submit.ids)?;
         if !submit.entries.is_empty() && submit.entries.len() as u64 != ids.len() {
             let (entries, tasks) = (submit.entries.len(), ids.len());
@@ -88,6 +159,7 @@ impl Server {
             spec,
             ids: ids.clone(),
             entries: submit.entries.clone(),
+            keys: submit.keys.clone(),
             dependencies,
             task: submit.spec.clone(),
             submit_dir: submit.submit_dir.clone(),
@@ -99,8 +171,7 @@ impl Server {
             Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
             None => self.make_ready(job, &ids),
         }
-        let warnings = self.warnings(submit);
-        Ok(ClientResponse::Submitted { job, ids, warnings })
+        Ok((ids, self.warnings(submit)))
     }
 
     fn new_ids(&self, id: JobId, wanted: &TaskIds) -> Result<IdSet, RequestError> {
@@ -159,12 +230,12 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         if let Some((job, _)) = self.state.answered.get(&key) {
-            return Ok(ClientResponse::Submitted { job: *job, ids: IdSet::new(), warnings: Vec::new() });
+            return Ok(opened(*job));
         }
         check_name(spec)?;
         let job = JobId(self.state.last_job.0 + 1);
         self.record(now, Record::JobOpened { job, key, spec: spec.clone() }, effects);
-        Ok(ClientResponse::Submitted { job, ids: IdSet::new(), warnings: Vec::new() })
+        Ok(opened(job))
     }
 
     fn close_jobs(&mut self, now: Timestamp, jobs: &Selector, effects: &mut Vec<Effect>) -> Answer {
@@ -341,11 +412,17 @@ fn is_change(body: &ClientRequest) -> bool {
     matches!(
         body,
         ClientRequest::Submit { .. }
+            | ClientRequest::SubmitAll { .. }
             | ClientRequest::OpenJob { .. }
+            | ClientRequest::Defer { .. }
             | ClientRequest::CloseJobs { .. }
             | ClientRequest::Cancel { .. }
             | ClientRequest::ForgetJobs { .. }
     )
+}
+
+fn opened(job: JobId) -> ClientResponse {
+    ClientResponse::Submitted { job, ids: IdSet::new(), existing: Vec::new(), warnings: Vec::new() }
 }
 
 fn check_name(spec: &JobSpec) -> Result<(), RequestError> {

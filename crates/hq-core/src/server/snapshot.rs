@@ -64,6 +64,7 @@ fn job_snapshot<E>(
             spec: None,
             ids: submit.ids.clone(),
             entries: submit.entries.clone(),
+            keys: submit.keys.clone(),
             dependencies: submit.dependencies.clone(),
             task: submit.task.clone(),
             submit_dir: submit.submit_dir.clone(),
@@ -92,6 +93,7 @@ impl Job {
             usage: self.usage,
             workers: self.workers.iter().copied().collect(),
             seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
+            deferred: self.deferred.iter().map(|(task, after)| (*task, after.clone())).collect(),
         }
     }
 
@@ -121,5 +123,6 @@ impl Job {
         self.usage = progress.usage;
         self.workers = progress.workers.iter().copied().collect();
         self.seconds = progress.seconds.iter().copied().collect();
+        self.deferred = progress.deferred.iter().cloned().collect();
     }
 }

@@ -70,7 +70,7 @@ impl State {
                 self.last_job = self.last_job.max(*job);
                 self.remember(*key, *job, IdSet::new());
             }
-            Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
+            Record::Submitted { job, key, spec, ids, entries, keys, dependencies, task, submit_dir } => {
                 if let Some(spec) = spec {
                     self.jobs.insert(*job, Job::new(spec.clone(), false, at));
                     self.last_job = self.last_job.max(*job);
@@ -79,6 +79,7 @@ impl State {
                     job.add_submit(SubmitState {
                         ids: ids.clone(),
                         entries: entries.clone(),
+                        keys: keys.clone(),
                         dependencies: dependencies.clone(),
                         task: task.clone(),
                         submit_dir: submit_dir.clone(),
@@ -159,6 +160,7 @@ impl State {
             | Record::Leased { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Deferred { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
@@ -204,7 +206,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
         Record::JobClosed { .. } => job.is_open = false,
         Record::Leased { worker, ids, .. } => {
-            if job.queued.contains_all(ids) && job.delayed.is_empty() {
+            if job.queued.contains_all(ids) && job.delayed.is_empty() && job.deferred.is_empty() {
                 job.queued.subtract(ids);
             } else {
                 job.take_alive(ids);
@@ -233,6 +235,13 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                     }
                 }
             }
+        }
+        Record::Deferred { task, instance, after, .. } => {
+            let ids = IdSet::single(*task);
+            job.take_alive(&ids);
+            job.queued.union_with(&ids);
+            job.set_instance(&ids, *instance);
+            job.deferred.insert(*task, after.clone());
         }
         Record::Canceled { ids, reason, .. } => {
             job.take_alive(ids);

@@ -2,8 +2,10 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod defer;
 mod graphs;
 mod history;
+mod keys;
 mod placement;
 mod shares;
 mod speculation;
@@ -137,6 +139,7 @@ impl World {
             target: Target::New(JobSpec { name: "true".into(), max_fails, ..JobSpec::default() }),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),

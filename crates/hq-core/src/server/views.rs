@@ -175,6 +175,7 @@ impl Server {
                 usage: None,
                 error: None,
                 dependencies: job.dependencies_of(id, task),
+                key: job.key_of(task).map(|key| String::from_utf8_lossy(key).into_owned()),
             };
             match state {
                 TaskState::Finished => {

@@ -63,7 +63,15 @@ struct Edge {
 
 const NO_EDGE: u32 = u32::MAX;
 
-// A dependency of the tasks of a submit on many.
+// Those tasks of a submit that wait, and all among which places are counted.
+#[derive(Clone, Copy)]
+struct Waiters<'a> {
+    id: TemplateId,
+    all: &'a IdSet,
+    waiting: &'a IdSet,
+}
+
+// A dependency of tasks of a submit on many.
 #[derive(Clone, Debug)]
 struct Gate {
     after: After,
@@ -94,31 +102,70 @@ impl Waits {
                 }
             }
         }
-        let mut gates = Vec::new();
         for after in &submit.dependencies.after {
-            match &after.tasks {
-                Some(tasks) if after.mapping == Mapping::All && are_few(tasks, &waiting) => {
-                    for (target, task) in
-                        tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
-                    {
-                        let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
-                        if self.add_edge(state, target, waiting, after.condition, &mut hopeless) {
-                            blocked.insert(task);
-                        }
+            let waiters = Waiters { id, all: &submit.ids, waiting: &waiting };
+            self.add_after(state, after, waiters, &mut blocked, &mut hopeless);
+        }
+        self.block(id.job, &blocked, hopeless);
+    }
+
+    /// Takes in what tasks of a job wait for that put themselves back before.
+    pub(super) fn add_deferred(&mut self, state: &State, job: JobId) {
+        let tasks = state.jobs.get(&job).into_iter().flat_map(|job| job.deferred.keys());
+        for task in tasks {
+            self.defer(state, TaskRef::new(job, *task));
+        }
+    }
+
+    /// Takes in what a task waits for that has put itself back.
+    pub(super) fn defer(&mut self, state: &State, task: TaskRef) {
+        let Some(job) = state.jobs.get(&task.job) else { return };
+        let (Some(submit), Some(after)) = (job.submit_of(task.task), job.deferred.get(&task.task)) else {
+            return;
+        };
+        let id = TemplateId { job: task.job, submit };
+        let waiting = IdSet::single(task.task);
+        let (mut blocked, mut hopeless) = (IdSet::new(), BTreeMap::new());
+        for after in after {
+            let waiters = Waiters { id, all: &waiting, waiting: &waiting };
+            self.add_after(state, after, waiters, &mut blocked, &mut hopeless);
+        }
+        self.block(task.job, &blocked, hopeless);
+    }
+
+    fn add_after(
+        &mut self,
+        state: &State,
+        after: &After,
+        waiters: Waiters,
+        blocked: &mut IdSet,
+        hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
+    ) {
+        let Waiters { id, all, waiting } = waiters;
+        match &after.tasks {
+            Some(tasks) if after.mapping == Mapping::All && are_few(tasks, waiting) => {
+                for (target, task) in
+                    tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
+                {
+                    let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
+                    if self.add_edge(state, target, waiting, after.condition, hopeless) {
+                        blocked.insert(task);
                     }
                 }
-                _ => gates.extend(Gate::new(state, after, &submit.ids, &mut hopeless)),
+            }
+            _ => {
+                if let Some(gate) = Gate::new(state, after, all, hopeless) {
+                    blocked.union_with(&waiting.difference(&gate.released));
+                    self.on.entry(after.job).or_default().gates.insert(id);
+                    self.gates.entry(id).or_default().push(gate);
+                }
             }
         }
-        for gate in &gates {
-            blocked.union_with(&waiting.difference(&gate.released));
-            self.on.entry(gate.after.job).or_default().gates.insert(id);
-        }
-        if !gates.is_empty() {
-            self.gates.insert(id, gates);
-        }
-        if !blocked.is_empty() {
-            self.blocked.entry(id.job).or_default().union_with(&blocked);
+    }
+
+    fn block(&mut self, job: JobId, ids: &IdSet, hopeless: BTreeMap<(JobId, TaskState), IdSet>) {
+        if !ids.is_empty() {
+            self.blocked.entry(job).or_default().union_with(ids);
         }
         // What can never run is found as if it had just been decided.
         let endings = hopeless.into_iter().map(|((job, state), ids)| Ending { job, ids, state });
@@ -285,7 +332,7 @@ impl Waits {
         if self.gates.range(super::requests::templates_of(id)).next().is_some() {
             for (submit, part) in job.by_submit(&free) {
                 for gate in self.gates.get(&TemplateId { job: id, submit }).into_iter().flatten() {
-                    free.subtract(&part.difference(&gate.released));
+                    free.subtract(&part.intersection(&gate.waiting).difference(&gate.released));
                 }
             }
         }

@@ -20,6 +20,9 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
         (any::<bool>(), any::<u64>()).prop_map(|(follow, after)| Events { follow, after }),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
+        (task_ref(), instance(), dependencies())
+            .prop_map(|(task, instance, waits)| Defer { task, instance, after: waits.after }),
+        (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
         job_states().prop_map(|states| ListJobs { states }),
@@ -51,11 +54,9 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         select(vec![Done, WatchEnded]),
         request_error().prop_map(Error),
         server_info().prop_map(|info| ServerInfo(Box::new(info))),
-        (job(), id_set(), vec(text(), 0..3)).prop_map(|(job, ids, warnings)| Submitted {
-            job,
-            ids,
-            warnings
-        }),
+        (job(), id_set(), vec((any::<u32>(), edgy_id().prop_map(TaskId)), 0..3), vec(text(), 0..3)).prop_map(
+            |(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }
+        ),
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
@@ -94,6 +95,14 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         task_ref().prop_map(|task| TaskExists(task.job, task.task)),
         task_ref().prop_map(|task| NoTask(task.job, task.task)),
         job().prop_map(JobAlive),
+        (job(), text(), any::<u32>(), text()).prop_map(|(job, key, task, difference)| KeyTaken {
+            job,
+            key,
+            task: TaskId(task),
+            difference
+        }),
+        (job(), text()).prop_map(|(job, key)| NoKey(job, key)),
+        (task_ref(), instance(), text()).prop_map(|(task, instance, now)| NotRunning { task, instance, now }),
         (job(), text(), select(TaskState::ALL.to_vec())).prop_map(|(job, tasks, state)| Hopeless {
             job,
             tasks,
@@ -172,8 +181,8 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
     let waits = dependencies().prop_map(|dependencies| dependencies.after);
-    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
-        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, dependencies)| {
+    (numbers, state, of(worker()), times, of(usage()), (of(text()), of(text())), waits).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, (error, key), dependencies)| {
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -186,6 +195,7 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
                 usage,
                 error,
                 dependencies,
+                key,
             }
         },
     )
@@ -321,7 +331,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let rest = (any::<bool>(), timestamp(), of(text()), usage(), vec(worker(), 0..3));
     let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
         .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
-    let seconds = vec(second, 0..3);
+    let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
+    let seconds = (vec(second, 0..3), vec(deferred, 0..3));
     (sets, parts, counted, rest, seconds).prop_map(|(sets, parts, counted, rest, seconds)| JobProgress {
         is_open: rest.0,
         last_end: rest.1,
@@ -337,7 +348,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         delayed: counted.2,
         usage: rest.3,
         workers: rest.4,
-        seconds,
+        seconds: seconds.0,
+        deferred: seconds.1,
     })
 }
 
@@ -356,6 +368,7 @@ pub fn record() -> impl Strategy<Value = Record> {
             key,
             spec,
             ids,
+            keys: entries.clone(),
             entries,
             dependencies: Arc::new(dependencies),
             task: Arc::new(task),
@@ -382,6 +395,9 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), job(), edgy_id().prop_map(TaskId), instance())
             .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
+        (job(), edgy_id().prop_map(TaskId), instance(), dependencies()).prop_map(|(job, task, instance, waits)| {
+            Deferred { job, task, instance, after: waits.after }
+        }),
         (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
             job,
             task,

@@ -3,6 +3,7 @@
 use clap::builder::OsStringValueParser;
 use clap::{Args, Subcommand};
 use hq_client::options::values;
+use hq_model::dependency::After;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ pub(crate) enum TaskCommand {
     Info(InfoArgs),
     Explain(ExplainArgs),
     Notify(NotifyArgs),
+    Defer(DeferArgs),
 }
 
 /// List the tasks of jobs.
@@ -85,4 +87,24 @@ pub(crate) struct NotifyArgs {
     /// At most 1024 bytes
     #[arg(value_name = "MESSAGE", value_parser = OsStringValueParser::new())]
     pub message: OsString,
+}
+
+/// Wait for other tasks, and run again when they are done
+///
+/// Works inside a running task: its present instance is ended (SIGTERM, then SIGKILL after the grace of the task), its
+/// resources are free for others, and it starts again from the beginning as the next instance when the others have
+/// finished. This command does not return.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq task defer --after \"$HQ_JOB_ID@dock-1\" --after \"$HQ_JOB_ID@5-9\"\n  hq task defer --after 17"
+)]
+pub(crate) struct DeferArgs {
+    /// Run again when this job, or these tasks of it, have finished
+    ///
+    /// May be given several times. When one of them ends otherwise, this task is aborted.
+    #[arg(long, value_name = "JOB[@TASKS]", required_unless_present = "after_any")]
+    pub after: Vec<After>,
+    /// Run again when this job, or these tasks of it, have ended, whether with success or not
+    #[arg(long, value_name = "JOB[@TASKS]")]
+    pub after_any: Vec<After>,
 }

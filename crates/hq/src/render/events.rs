@@ -128,6 +128,12 @@ impl<W: Write> Events<W> {
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
                 self.line(at, "task-restarted", event)
             }
+            Record::Deferred { job, task, instance, after } => {
+                let after: Vec<String> = after.iter().map(ToString::to_string).collect();
+                let event =
+                    json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
+                self.line(at, "task-deferred", event)
+            }
             Record::Speculated { worker, job, task, instance } => {
                 let event = json!({
                     "job": job.0,
@@ -256,6 +262,7 @@ mod tests {
                 spec: Some(JobSpec { name: "score".into(), ..JobSpec::default() }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
+                keys: Entries::default(),
                 dependencies: Default::default(),
                 task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
                 submit_dir: b"/home".to_vec(),

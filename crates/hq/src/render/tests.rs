@@ -153,6 +153,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         usage: over.then(usage),
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
         dependencies: Vec::new(),
+        key: None,
     }
 }
 
@@ -296,11 +297,12 @@ snapshots! {
     sentence: Sentence("The server is stopping".into());
     answer: Answer { name: "address", text: "node7".into() };
     server_info: server();
-    submitted: Submitted { job: JobId(7), warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), warnings: vec!["look".into()] };
-    opened: Opened(Submitted { job: JobId(8), warnings: Vec::new() });
+    submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), existing: 0, warnings: vec!["look".into()] };
+    opened: Opened(Submitted { job: JobId(8), existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();

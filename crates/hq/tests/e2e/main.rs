@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cluster;
+mod graphs;
 mod jobs;
 mod journal;
 mod outputs;

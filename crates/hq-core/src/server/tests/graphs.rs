@@ -42,6 +42,7 @@ impl World {
             target,
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::new(Dependencies { after, edges }),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
