@@ -10,8 +10,8 @@ use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
 use hq_model::{
-    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskRef,
-    TaskSpec,
+    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId,
+    TaskRef, TaskSpec,
 };
 
 use crate::rng::Rng;
@@ -68,6 +68,11 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
         // Takes nothing from the chances: runs of before stay what they were.
         _ => match (jobs.last(), jobs.first()) {
+            (Some(last), _) if jobs.len().is_multiple_of(2) => ClientRequest::Ready {
+                task: TaskRef::new(*last, TaskId(0)),
+                instance: Instance(0),
+                text: b"sim".to_vec(),
+            },
             (Some(last), Some(first)) => ClientRequest::Defer {
                 task: TaskRef::new(*last, TaskId(jobs.len() as u32 % 3)),
                 instance: Instance((jobs.len() / 4 % 2) as u32),
@@ -166,6 +171,7 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> Cl
     // So are some of these names taken in an open job.
     let names: Vec<String> = (0..tasks).map(|task| format!("k{}", task + key % 7)).collect();
     let is_named = key.is_multiple_of(5) && dependencies.is_empty();
+    spec.service = key.is_multiple_of(3);
     let names = names.iter().map(String::as_bytes).filter(|_| is_named);
     ClientRequest::Submit {
         key: u128::from(key),

@@ -117,7 +117,12 @@ fn new_job() -> ClientRequest {
 }
 
 fn submitted(job: u32) -> ClientResponse {
-    ClientResponse::Submitted { job: JobId(job), ids: IdSet::range(0, 0), existing: Vec::new(), warnings: Vec::new() }
+    ClientResponse::Submitted {
+        job: JobId(job),
+        ids: IdSet::range(0, 0),
+        existing: Vec::new(),
+        warnings: Vec::new(),
+    }
 }
 
 fn progress(job: u32, finished: u64) -> ClientResponse {

@@ -47,6 +47,15 @@ pub enum ClientRequest {
         /// What it will wait for.
         after: Vec<After>,
     },
+    /// A running service is ready for those that wait for it. Answered by `Done`.
+    Ready {
+        /// The service.
+        task: TaskRef,
+        /// The instance that asks.
+        instance: Instance,
+        /// What those that wait are told.
+        text: ByteString,
+    },
     /// Make an open job. Answered by `Submitted` with no tasks.
     OpenJob {
         /// Names the request.
@@ -300,6 +309,9 @@ pub enum RequestError {
         /// What is true of it, as the end of "does not run as instance 0 …".
         now: String,
     },
+    /// Only services are ready.
+    #[error("Task {0} is no service; --service makes one of it.")]
+    NoService(TaskRef),
     /// No task has this key.
     #[error("No task of job {0} has the key `{1}`.")]
     NoKey(JobId, String),
@@ -376,6 +388,7 @@ impl RequestError {
             RequestError::NoTask(..) | RequestError::NoKey(..) => "no-task",
             RequestError::KeyTaken { .. } => "key-taken",
             RequestError::NotRunning { .. } => "not-running",
+            RequestError::NoService(_) => "no-service",
             RequestError::JobAlive(_) => "job-alive",
             RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
             RequestError::WorkerEnded(_) => "worker-ended",

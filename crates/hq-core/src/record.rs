@@ -107,6 +107,15 @@ pub enum Record {
         /// What it waits for, beside what it was submitted with.
         after: Vec<After>,
     },
+    /// A service is ready for those that wait for it.
+    ServiceReady {
+        /// The job.
+        job: JobId,
+        /// The service.
+        task: TaskId,
+        /// What it said.
+        text: ByteString,
+    },
     /// A second attempt of a running task was handed to another worker; the first one goes on.
     Speculated {
         /// The other worker.
@@ -255,6 +264,8 @@ pub struct JobProgress {
     pub seconds: Vec<(TaskId, SecondAttempt)>,
     /// What tasks wait for that put themselves back, ascending by task.
     pub deferred: Vec<(TaskId, Vec<After>)>,
+    /// What services said when they were ready, ascending by task.
+    pub ready: Vec<(TaskId, ByteString)>,
 }
 
 /// The second attempt of a task whose first one goes on.

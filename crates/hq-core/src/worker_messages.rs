@@ -89,6 +89,8 @@ pub struct RunBatch {
     pub instance: Instance,
     /// Their entries in order of ids, or empty.
     pub entries: Entries,
+    /// Keys of the services that they wait for, and what those said when they were ready.
+    pub services: Vec<(ByteString, ByteString)>,
 }
 
 /// From a worker to the server. The first message is `Hello`.

@@ -21,7 +21,9 @@ pub enum KeyError {
     #[error("the key `{0}` begins with a digit, as task ids do; put a letter before it")]
     Digit(String),
     /// Would break lines and tables.
-    #[error("the key `{0}` is not plain text: control characters and bytes that are not UTF-8 are not allowed")]
+    #[error(
+        "the key `{0}` is not plain text: control characters and bytes that are not UTF-8 are not allowed"
+    )]
     Unprintable(String),
 }
 
@@ -58,8 +60,14 @@ mod tests {
         for (key, expected) in [
             (&b""[..], "a key is empty"),
             (b"17", "the key `17` begins with a digit, as task ids do; put a letter before it"),
-            (b"a\nb", "the key `a\\nb` is not plain text: control characters and bytes that are not UTF-8 are not allowed"),
-            (b"a\xff", "the key `a\u{fffd}` is not plain text: control characters and bytes that are not UTF-8 are not allowed"),
+            (
+                b"a\nb",
+                "the key `a\\nb` is not plain text: control characters and bytes that are not UTF-8 are not allowed",
+            ),
+            (
+                b"a\xff",
+                "the key `a\u{fffd}` is not plain text: control characters and bytes that are not UTF-8 are not allowed",
+            ),
         ] {
             assert_eq!(check_key(key).expect_err("no key").to_string(), expected);
         }

@@ -42,6 +42,8 @@ pub struct TaskSpec {
     pub retry: Retry,
     /// When a task takes so long that it is started a second time elsewhere; never by default.
     pub speculate: Option<SpeculateFactor>,
+    /// Those that wait for it may start when it says that it is ready, and not when it has ended.
+    pub service: bool,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
 }

@@ -54,6 +54,9 @@ fn to_wire(body: &ClientRequest) -> Body {
             instance: instance.0,
             after: list_to_wire(after),
         }),
+        ClientRequest::Ready { task, instance, text } => {
+            Body::Ready(form::Ready { task: Some(task.to_wire()), instance: instance.0, text: text.clone() })
+        }
         ClientRequest::OpenJob { key, spec } => {
             Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
         }
@@ -112,14 +115,18 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             key: key_from_wire(&submit.key)?,
             submit: Box::new(required("submit", submit.submit)?),
         },
-        Body::SubmitAll(all) => ClientRequest::SubmitAll {
-            key: key_from_wire(&all.key)?,
-            submits: list_from_wire(all.submits)?,
-        },
+        Body::SubmitAll(all) => {
+            ClientRequest::SubmitAll { key: key_from_wire(&all.key)?, submits: list_from_wire(all.submits)? }
+        }
         Body::Defer(defer) => ClientRequest::Defer {
             task: required("task that is put back", defer.task)?,
             instance: Instance(defer.instance),
             after: list_from_wire(defer.after)?,
+        },
+        Body::Ready(ready) => ClientRequest::Ready {
+            task: required("service that is ready", ready.task)?,
+            instance: Instance(ready.instance),
+            text: ready.text,
         },
         Body::OpenJob(open) => ClientRequest::OpenJob {
             key: key_from_wire(&open.key)?,

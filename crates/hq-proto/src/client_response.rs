@@ -190,6 +190,7 @@ impl Wire for RequestError {
                 instance: instance.0,
                 now: now.clone(),
             }),
+            RequestError::NoService(task) => Error::NoService(task.to_wire()),
             RequestError::NoKey(job, key) => Error::NoKey(form::NoKey { job: job.0, key: key.clone() }),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
             RequestError::Hopeless { job, tasks, state } => {
@@ -229,6 +230,7 @@ impl Wire for RequestError {
             Error::KeyTaken(form::KeyTaken { job, key, task, difference }) => {
                 RequestError::KeyTaken { job: JobId(job), key, task: TaskId(task), difference }
             }
+            Error::NoService(task) => RequestError::NoService(TaskRef::from_wire(task)?),
             Error::NotRunning(form::NotRunning { task, instance, now }) => RequestError::NotRunning {
                 task: required("task that does not run", task)?,
                 instance: Instance(instance),

@@ -26,7 +26,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, un
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 90..=90];
+const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 90..=91];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -92,6 +92,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             instance: instance.0,
             after: list_to_wire(after),
         }),
+        Record::ServiceReady { job, task, text } => {
+            Kind::ServiceReady(form::ServiceReady { job: job.0, task: task.0, text: text.clone() })
+        }
         Record::Speculated { worker, job, task, instance } => Kind::Speculated(form::Speculated {
             worker: worker.0,
             job: job.0,
@@ -173,6 +176,9 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             instance: Instance(deferred.instance),
             after: list_from_wire(deferred.after)?,
         },
+        Kind::ServiceReady(ready) => {
+            Record::ServiceReady { job: JobId(ready.job), task: TaskId(ready.task), text: ready.text }
+        }
         Kind::Speculated(second) => Record::Speculated {
             worker: WorkerId(second.worker),
             job: JobId(second.job),
@@ -274,6 +280,9 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
         seconds: progress.seconds.iter().map(second_to_wire).collect(),
+        ready: (progress.ready.iter())
+            .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
+            .collect(),
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
     }
 }
@@ -301,6 +310,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
         seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
+        ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
     })
 }

@@ -37,6 +37,7 @@ impl Wire for TaskSpec {
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
             outputs: self.outputs.clone(),
+            service: self.service,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
         }
     }
@@ -64,6 +65,7 @@ impl Wire for TaskSpec {
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
             outputs: outputs_from_wire(spec.outputs)?,
+            service: spec.service,
         })
     }
 }
@@ -78,7 +80,7 @@ fn speculate_from_wire(thousandths: u32) -> Result<SpeculateFactor, ProtoError> 
     factor.ok_or(ProtoError::Rule { field: "factor of speculation", rule: "must be at least 1" })
 }
 
-fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {
+pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {
     form::Variable { name: name.clone(), value: value.clone() }
 }
 

@@ -186,6 +186,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             cwd,
             stdout,
             stderr,
+            service: pin == Pin::Omp,
             outputs,
             requests,
             pin,

@@ -270,6 +270,7 @@ fn impossible_orders() {
             content: None,
             ids,
             instance: Instance(0),
+            services: Vec::new(),
             entries: Entries::new(entries.iter().copied()).expect("short"),
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {

@@ -74,6 +74,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             content: content.take(),
             ids: ids.take_first(count as u64),
             instance: batch.instance,
+            services: batch.services.clone(),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -100,6 +101,7 @@ mod tests {
             content: Some(Template { id: TEMPLATE, spec: Arc::default(), submit_dir: Vec::new() }),
             ids: IdSet::range(first, last),
             instance: Instance(0),
+            services: Vec::new(),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
         }
     }

@@ -17,14 +17,17 @@ const NAMED_MAX: usize = 3;
 pub(crate) fn missing(outputs: &[ByteString]) -> Option<String> {
     let path = |output: &ByteString| PathBuf::from(OsStr::from_bytes(output));
     let mut missing = outputs.iter().map(path).filter(|path| fs::metadata(path).is_err());
-    let named: Vec<String> = missing.by_ref().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+    let named: Vec<String> =
+        missing.by_ref().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
     let more = missing.count();
     let names = named.join(", ");
     match (named.len(), more) {
         (0, _) => None,
         (1, _) => Some(format!("Its output {names} is missing, although the program exited with code 0")),
         (_, 0) => Some(format!("Its outputs {names} are missing, although the program exited with code 0")),
-        _ => Some(format!("Its outputs {names} and {more} more are missing, although the program exited with code 0")),
+        _ => Some(format!(
+            "Its outputs {names} and {more} more are missing, although the program exited with code 0"
+        )),
     }
 }
 

@@ -323,7 +323,11 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
         "an argument"
     } else if spec.env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
         "an environment variable"
-    } else if has_nul(&spec.cwd) || has_nul(submit_dir) || output(&spec.stdout) || output(&spec.stderr) || spec.outputs.iter().any(|path| has_nul(path))
+    } else if has_nul(&spec.cwd)
+        || has_nul(submit_dir)
+        || output(&spec.stdout)
+        || output(&spec.stderr)
+        || spec.outputs.iter().any(|path| has_nul(path))
     {
         "a path"
     } else if spec.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {

@@ -30,6 +30,9 @@ impl Order {
                 self.succeeded.remove(job);
                 self.deferred.retain(|task, _| task.job != *job);
             }
+            if let Record::ServiceReady { job, task, .. } = record {
+                self.succeeded.entry(*job).or_default().insert(*task);
+            }
             if let Record::Deferred { job, task, instance, after } = record {
                 self.deferred.insert(TaskRef::new(*job, *task), (*instance, after.clone()));
             }

@@ -71,7 +71,7 @@ pub fn from_json(
 ///
 /// # Errors
 /// When a key is none, or one text would name several tasks.
-pub fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Result<Entries, OptionsError> {
+pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Result<Entries, OptionsError> {
     let Some(key) = key else { return Ok(Entries::default()) };
     let wrong = |message: String| OptionsError::Key { message };
     let pattern = Pattern::new(key.as_bytes());
@@ -106,7 +106,8 @@ pub fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Result<Entri
         check_key(&text).map_err(|error| wrong(error.to_string()))?;
         found.push(text);
     }
-    Entries::new(found.iter().map(Vec::as_slice)).ok_or_else(|| wrong("the keys are too long together".into()))
+    Entries::new(found.iter().map(Vec::as_slice))
+        .ok_or_else(|| wrong("the keys are too long together".into()))
 }
 
 // The text of a JSON value without blanks outside strings: numbers stay as they were written.

@@ -67,6 +67,8 @@ struct Task {
     stdin: Option<String>,
     #[serde(default)]
     task_dir: bool,
+    #[serde(default)]
+    service: bool,
     pin: Option<String>,
     time_limit: Option<Word>,
     signal: Option<String>,
@@ -190,6 +192,9 @@ pub fn prepare_file(
         let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
         let dependencies = task.dependencies().map_err(wrong)?;
         let (name, deps, key) = (task.name.take(), std::mem::take(&mut task.deps), task.key.take());
+        if task.service && key.is_none() {
+            return Err(wrong("a service needs a key".into()));
+        }
         let keys = match key {
             None => Entries::default(),
             Some(_) if is_array => return Err(wrong("key belongs to [[task]]".into())),
@@ -312,6 +317,7 @@ impl Task {
                 env: env.collect(),
                 stdin: None,
                 task_dir: self.task_dir,
+                service: self.service,
             },
             outputs: OutputOptions {
                 stdout: output("stdout", self.stdout)?,

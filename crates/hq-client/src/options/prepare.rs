@@ -67,6 +67,9 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
 
     let CommonOptions { job, array, dependencies, task } = common;
     let (ids, entries) = task_ids(&array, around)?;
+    if task.execution.service && array.key.is_none() {
+        return Err(OptionsError::Needs("--service", "--key"));
+    }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
     let args = command(options.command.command, &script, &task.execution, around)?;
@@ -282,6 +285,7 @@ pub(super) fn spec(
         },
         speculate,
         task_dir: execution.task_dir,
+        service: execution.service,
     })
 }
 

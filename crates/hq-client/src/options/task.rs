@@ -126,6 +126,14 @@ pub struct ExecutionOptions {
     /// HQ_ERROR_FILENAME; that text is shown as its error.
     #[arg(long)]
     pub task_dir: bool,
+
+    /// The task is a service: those that wait for it start when it says `hq task ready`, not when it ends
+    ///
+    /// Needs --key: they find what it said in HQ_SERVICE_KEY.
+    ///
+    /// Example: `--service --key db -- ./database.sh`.
+    #[arg(long)]
+    pub service: bool,
 }
 
 /// Where outputs go.
@@ -280,6 +288,7 @@ impl ExecutionOptions {
             env,
             stdin: self.stdin.or(script.stdin),
             task_dir: self.task_dir || script.task_dir,
+            service: self.service || script.service,
         }
     }
 }

@@ -87,13 +87,7 @@ impl Server {
     }
 
     // `by` waits for these tasks.
-    fn go_on(
-        &self,
-        search: &mut Search,
-        by: TaskRef,
-        job: JobId,
-        ids: &IdSet,
-    ) -> Result<(), RequestError> {
+    fn go_on(&self, search: &mut Search, by: TaskRef, job: JobId, ids: &IdSet) -> Result<(), RequestError> {
         let goal = search.goal;
         if job == goal.job && ids.contains(goal.task) {
             return Err(RequestError::Cycle(goal.job, search.path(by)));

@@ -135,7 +135,7 @@ impl Server {
         };
         let Some(place) = submit.ids.rank(task) else { return found };
         let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
-        let open = targets.intersection(&job.ids).difference(&job.finished);
+        let open = targets.intersection(&job.ids).difference(&job.finished).difference(&job.ready_services());
         if !open.is_empty() {
             found.push((id, open));
         }
@@ -148,6 +148,9 @@ impl Server {
                 open = open.slice(place.saturating_sub(size), place.saturating_add(size));
             }
             open.subtract(&job.finished);
+            if after.tasks.is_some() {
+                open.subtract(&job.ready_services());
+            }
             if after.condition == Condition::AnyEnd {
                 open = open.intersection(&job.alive());
             }

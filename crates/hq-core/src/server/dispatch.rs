@@ -14,6 +14,7 @@ use super::live::{Choice, choices};
 use super::machine::Server;
 use super::planning::Judged;
 use super::queue::ClassId;
+use super::services::Services;
 use super::{Effect, Gate};
 use crate::limits::BACKLOG_CLASSES_MAX;
 use crate::record::Record;
@@ -311,18 +312,23 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let job = template.job;
+        let parts = self.by_services(template, ids);
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
         let state = &self.state.jobs[&job];
         let submit = &state.submits[template.submit as usize];
         let Some(live) = self.live.get_mut(&worker) else { return };
-        for (instance, ids) in state.by_instance(ids) {
+        let by_instance = |(services, ids): (Services, IdSet)| {
+            let parts = state.by_instance(&ids);
+            parts.into_iter().map(move |(instance, ids)| (services.clone(), instance, ids))
+        };
+        for (services, instance, ids) in parts.into_iter().flat_map(by_instance) {
             let content = live.templates.insert(template).then(|| Template {
                 id: template,
                 spec: submit.task.clone(),
                 submit_dir: submit.submit_dir.clone(),
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            run.push(RunBatch { template, content, ids, instance, entries });
+            run.push(RunBatch { template, content, ids, instance, entries, services });
         }
     }
 

@@ -59,6 +59,8 @@ pub struct Job {
     pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What tasks wait for that put themselves back while they ran: a subset of `queued`.
     pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
+    pub ready: BTreeMap<TaskId, ByteString>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -117,6 +119,7 @@ impl Job {
             delayed: BTreeMap::new(),
             seconds: BTreeMap::new(),
             deferred: BTreeMap::new(),
+            ready: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -175,6 +178,11 @@ impl Job {
         });
         found.extend(self.deferred.get(&task).into_iter().flatten().cloned());
         found
+    }
+
+    /// Services that are ready, or have been.
+    pub fn ready_services(&self) -> IdSet {
+        self.ready.keys().copied().collect()
     }
 
     /// Tasks that have not ended.

@@ -192,7 +192,6 @@ fn shown(submit: &Submit, place: usize) -> String {
 
 // FNV-1a. Keys with equal hashes are told apart by their texts.
 fn hash_of(key: &[u8]) -> u64 {
-    key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    key.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

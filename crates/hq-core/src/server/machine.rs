@@ -263,6 +263,9 @@ impl Server {
             Record::Failed { job, failure } => {
                 self.waits.note(*job, &IdSet::single(failure.task), TaskState::Failed);
             }
+            Record::ServiceReady { job, task, .. } => {
+                self.waits.note(*job, &IdSet::single(*task), TaskState::Finished);
+            }
             Record::Canceled { job, ids, .. } => self.waits.note(*job, ids, TaskState::Canceled),
             Record::Aborted { job, ids, .. } => self.waits.note(*job, ids, TaskState::Aborted),
             Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
@@ -277,6 +280,7 @@ impl Server {
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
+            | Record::ServiceReady { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }

@@ -18,6 +18,7 @@ pub mod queue;
 mod reports;
 mod requests;
 mod retention;
+mod services;
 mod shares;
 mod snapshot;
 mod speculation;

@@ -32,6 +32,7 @@ impl Server {
             ClientRequest::Defer { task, instance, after } => {
                 self.defer(now, *task, *instance, after, effects)
             }
+            ClientRequest::Ready { task, instance, text } => self.ready(now, *task, *instance, text, effects),
             ClientRequest::CloseJobs { jobs } => self.close_jobs(now, jobs, effects),
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
@@ -415,6 +416,7 @@ fn is_change(body: &ClientRequest) -> bool {
             | ClientRequest::SubmitAll { .. }
             | ClientRequest::OpenJob { .. }
             | ClientRequest::Defer { .. }
+            | ClientRequest::Ready { .. }
             | ClientRequest::CloseJobs { .. }
             | ClientRequest::Cancel { .. }
             | ClientRequest::ForgetJobs { .. }

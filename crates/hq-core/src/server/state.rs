@@ -161,6 +161,7 @@ impl State {
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
+            | Record::ServiceReady { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
@@ -175,6 +176,11 @@ impl State {
     /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
     pub fn task_state(&self, task: hq_model::TaskRef) -> Option<TaskState> {
         self.jobs.get(&task.job)?.state_of(task.task)
+    }
+
+    /// True for a service that is ready, or has been.
+    pub fn is_ready(&self, task: hq_model::TaskRef) -> bool {
+        self.jobs.get(&task.job).is_some_and(|job| job.ready.contains_key(&task.task))
     }
 
     fn remember(&mut self, key: RequestKey, job: JobId, ids: IdSet) {
@@ -235,6 +241,9 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                     }
                 }
             }
+        }
+        Record::ServiceReady { task, text, .. } => {
+            job.ready.insert(*task, text.clone());
         }
         Record::Deferred { task, instance, after, .. } => {
             let ids = IdSet::single(*task);

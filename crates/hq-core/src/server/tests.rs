@@ -7,6 +7,7 @@ mod graphs;
 mod history;
 mod keys;
 mod placement;
+mod services;
 mod shares;
 mod speculation;
 

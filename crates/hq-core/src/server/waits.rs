@@ -144,8 +144,7 @@ impl Waits {
         let Waiters { id, all, waiting } = waiters;
         match &after.tasks {
             Some(tasks) if after.mapping == Mapping::All && are_few(tasks, waiting) => {
-                for (target, task) in
-                    tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
+                for (target, task) in tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
                 {
                     let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
                     if self.add_edge(state, target, waiting, after.condition, hopeless) {
@@ -181,6 +180,9 @@ impl Waits {
         condition: Condition,
         hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
     ) -> bool {
+        if state.is_ready(target) {
+            return false;
+        }
         // A task that is forgotten has ended, and as wished: otherwise this one would have ended with it.
         match state.task_state(target) {
             None | Some(TaskState::Finished) => return false,
@@ -381,13 +383,19 @@ impl Gate {
         let marks = if after.mapping == Mapping::All { tasks.clone() } else { IdSet::new() };
         let mut gate = Gate { after: after.clone(), waiting: waiting.clone(), released: IdSet::new(), marks };
         gate.take(Some(job), &job.finished, TaskState::Finished);
+        if after.tasks.is_some() && !job.ready.is_empty() {
+            gate.take(Some(job), &job.ready_services(), TaskState::Finished);
+        }
         let others = [
             (TaskState::Failed, &job.failed),
             (TaskState::Canceled, &job.canceled),
             (TaskState::Aborted, &job.aborted),
         ];
         for (ended, ids) in others {
-            let ids = ids.intersection(tasks);
+            let mut ids = ids.intersection(tasks);
+            if after.tasks.is_some() && !job.ready.is_empty() {
+                ids.subtract(&job.ready_services());
+            }
             if after.condition == Condition::AnyEnd {
                 gate.take(Some(job), &ids, ended);
             } else if !ids.is_empty() {
@@ -406,7 +414,12 @@ impl Gate {
         let some;
         let ids = match &self.after.tasks {
             Some(tasks) => {
-                some = ids.intersection(tasks);
+                let mut found = ids.intersection(tasks);
+                // What becomes of a service that has been ready is nothing to those that wait for that.
+                if let Some(job) = job.filter(|job| ended != TaskState::Finished && !job.ready.is_empty()) {
+                    found.subtract(&job.ready_services());
+                }
+                some = found;
                 &some
             }
             None => ids,

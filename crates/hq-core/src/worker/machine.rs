@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
 use super::pools::{Needs, Pools};
@@ -77,6 +77,7 @@ struct Batch {
     all: IdSet,
     left: IdSet,
     entries: Entries,
+    services: Arc<Vec<(ByteString, ByteString)>>,
 }
 
 #[derive(Debug)]
@@ -320,6 +321,7 @@ impl Worker {
                 all: batch.ids,
                 left: ids,
                 entries: batch.entries,
+                services: Arc::new(batch.services),
             };
             self.queue.insert((Reverse(priority), self.arrivals), queued);
         }
@@ -477,6 +479,7 @@ impl Worker {
                     instance: batch.instance,
                     template: known.template.clone(),
                     entry,
+                    services: batch.services.clone(),
                     variant: variant as u32,
                     allocation: allocation.clone(),
                 }));

@@ -238,6 +238,8 @@ pub struct TaskSpec {
     /// Paths of what each task is to leave behind.
     #[prost(bytes = "vec", repeated, tag = "90")]
     pub outputs: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bool, tag = "91")]
+    pub service: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -1344,7 +1346,7 @@ pub struct ClientRequest {
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1398,7 +1400,19 @@ pub mod client_request {
         SubmitAll(super::SubmitAll),
         #[prost(message, tag = "91")]
         Defer(super::Defer),
+        #[prost(message, tag = "92")]
+        Ready(super::Ready),
     }
+}
+/// A running service is ready.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ready {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
 }
 /// A running task puts itself back.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1598,7 +1612,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1652,6 +1666,8 @@ pub mod request_error {
         NoKey(super::NoKey),
         #[prost(message, tag = "92")]
         NotRunning(super::NotRunning),
+        #[prost(message, tag = "93")]
+        NoService(super::TaskRef),
     }
 }
 /// Tasks to wait for ended without success.
@@ -2016,6 +2032,9 @@ pub struct RunBatch {
     pub content: ::core::option::Option<Template>,
     #[prost(message, optional, tag = "6")]
     pub entries: ::core::option::Option<Entries>,
+    /// Keys of services, and what they said.
+    #[prost(message, repeated, tag = "90")]
+    pub services: ::prost::alloc::vec::Vec<Variable>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Template {
@@ -2142,7 +2161,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2198,6 +2217,8 @@ pub mod record {
         AttemptDropped(super::AttemptDropped),
         #[prost(message, tag = "90")]
         Deferred(super::Deferred),
+        #[prost(message, tag = "91")]
+        ServiceReady(super::ServiceReady),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2380,6 +2401,15 @@ pub struct JobKept {
     pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
     #[prost(message, repeated, tag = "90")]
     pub deferred: ::prost::alloc::vec::Vec<DeferredTask>,
+    #[prost(message, repeated, tag = "91")]
+    pub ready: ::prost::alloc::vec::Vec<ReadyService>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadyService {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DeferredTask {
@@ -2408,6 +2438,15 @@ pub struct Speculated {
     pub task: u32,
     #[prost(uint32, tag = "4")]
     pub instance: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceReady {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Deferred {

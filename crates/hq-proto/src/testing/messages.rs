@@ -20,8 +20,16 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
         (any::<bool>(), any::<u64>()).prop_map(|(follow, after)| Events { follow, after }),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
-        (task_ref(), instance(), dependencies())
-            .prop_map(|(task, instance, waits)| Defer { task, instance, after: waits.after }),
+        (task_ref(), instance(), dependencies()).prop_map(|(task, instance, waits)| Defer {
+            task,
+            instance,
+            after: waits.after
+        }),
+        (task_ref(), instance(), byte_string()).prop_map(|(task, instance, text)| Ready {
+            task,
+            instance,
+            text
+        }),
         (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
@@ -54,9 +62,8 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         select(vec![Done, WatchEnded]),
         request_error().prop_map(Error),
         server_info().prop_map(|info| ServerInfo(Box::new(info))),
-        (job(), id_set(), vec((any::<u32>(), edgy_id().prop_map(TaskId)), 0..3), vec(text(), 0..3)).prop_map(
-            |(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }
-        ),
+        (job(), id_set(), vec((any::<u32>(), edgy_id().prop_map(TaskId)), 0..3), vec(text(), 0..3))
+            .prop_map(|(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }),
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
@@ -102,6 +109,7 @@ fn request_error() -> impl Strategy<Value = RequestError> {
             difference
         }),
         (job(), text()).prop_map(|(job, key)| NoKey(job, key)),
+        task_ref().prop_map(NoService),
         (task_ref(), instance(), text()).prop_map(|(task, instance, now)| NotRunning { task, instance, now }),
         (job(), text(), select(TaskState::ALL.to_vec())).prop_map(|(job, tasks, state)| Hopeless {
             job,
@@ -182,7 +190,15 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let state = select(TaskState::ALL.to_vec());
     let waits = dependencies().prop_map(|dependencies| dependencies.after);
     (numbers, state, of(worker()), times, of(usage()), (of(text()), of(text())), waits).prop_map(
-        |((task, submit, instance, crashes), state, worker, (started, ended), usage, (error, key), dependencies)| {
+        |(
+            (task, submit, instance, crashes),
+            state,
+            worker,
+            (started, ended),
+            usage,
+            (error, key),
+            dependencies,
+        )| {
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -233,7 +249,8 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
         |(template, content, instance, (ids, entries))| {
             let content =
                 content.map(|(spec, submit_dir)| Template { id: template, spec: Arc::new(spec), submit_dir });
-            RunBatch { template, content, ids, instance, entries }
+            let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
+            RunBatch { template, content, ids, instance, entries, services }
         },
     )
 }
@@ -332,7 +349,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
         .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
     let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
-    let seconds = (vec(second, 0..3), vec(deferred, 0..3));
+    let ready = (edgy_id().prop_map(TaskId), byte_string());
+    let seconds = (vec(second, 0..3), vec(deferred, 0..3), vec(ready, 0..3));
     (sets, parts, counted, rest, seconds).prop_map(|(sets, parts, counted, rest, seconds)| JobProgress {
         is_open: rest.0,
         last_end: rest.1,
@@ -350,6 +368,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         workers: rest.4,
         seconds: seconds.0,
         deferred: seconds.1,
+        ready: seconds.2,
     })
 }
 
@@ -395,9 +414,14 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), job(), edgy_id().prop_map(TaskId), instance())
             .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
-        (job(), edgy_id().prop_map(TaskId), instance(), dependencies()).prop_map(|(job, task, instance, waits)| {
-            Deferred { job, task, instance, after: waits.after }
+        (job(), edgy_id().prop_map(TaskId), byte_string()).prop_map(|(job, task, text)| ServiceReady {
+            job,
+            task,
+            text
         }),
+        (job(), edgy_id().prop_map(TaskId), instance(), dependencies()).prop_map(
+            |(job, task, instance, waits)| { Deferred { job, task, instance, after: waits.after } }
+        ),
         (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
             job,
             task,

@@ -18,6 +18,7 @@ pub(crate) enum TaskCommand {
     Explain(ExplainArgs),
     Notify(NotifyArgs),
     Defer(DeferArgs),
+    Ready(ReadyArgs),
 }
 
 /// List the tasks of jobs.
@@ -107,4 +108,16 @@ pub(crate) struct DeferArgs {
     /// Run again when this job, or these tasks of it, have ended, whether with success or not
     #[arg(long, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
+}
+
+/// Say that this service is ready
+///
+/// Works inside a running task that was submitted with --service: those that wait for it may start, and find the text in
+/// HQ_SERVICE_KEY, where KEY is its key.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task ready \"$(hostname):5432\"")]
+pub(crate) struct ReadyArgs {
+    /// What those that wait need to know, at most 1024 bytes
+    #[arg(value_name = "TEXT", default_value = "", value_parser = OsStringValueParser::new())]
+    pub text: OsString,
 }

@@ -1,5 +1,6 @@
-//! What a running task says of itself: `hq task defer`.
+//! What a running task says of itself: `hq task defer` and `hq task ready`.
 
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
@@ -7,8 +8,9 @@ use hq_model::dependency::{After, Condition};
 use hq_model::{Instance, JobId, TaskId, TaskRef};
 
 use super::{Context, Done};
-use crate::cli::task::DeferArgs;
+use crate::cli::task::{DeferArgs, ReadyArgs};
 use crate::error::HqError;
+use crate::report::Nothing;
 
 /// How long a task that was put back waits for its own end before it says that none came.
 const END_TIME_MAX: Duration = Duration::from_secs(3600);
@@ -21,6 +23,12 @@ pub(super) fn defer(context: &Context, args: DeferArgs) -> Result<Done, HqError>
     // The worker ends this attempt, and this process with it: what follows here in a script must not be done.
     std::thread::sleep(END_TIME_MAX);
     Err(HqError::failed("not-running", format!("Task {task} was put back, and its worker did not end it.")))
+}
+
+pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError> {
+    let (task, instance) = own_task()?;
+    context.ask(ClientRequest::Ready { task, instance, text: args.text.into_vec() })?;
+    Done::ok(Nothing)
 }
 
 // The task that this process belongs to.

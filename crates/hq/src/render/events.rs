@@ -130,9 +130,11 @@ impl<W: Write> Events<W> {
             }
             Record::Deferred { job, task, instance, after } => {
                 let after: Vec<String> = after.iter().map(ToString::to_string).collect();
-                let event =
-                    json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
+                let event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
                 self.line(at, "task-deferred", event)
+            }
+            Record::ServiceReady { job, task, text } => {
+                self.line(at, "service-ready", json!({ "job": job.0, "task": task.0, "text": bytes(text) }))
             }
             Record::Speculated { worker, job, task, instance } => {
                 let event = json!({

@@ -82,6 +82,8 @@ fn spec() -> TaskSpec {
             remove_if_finished: false,
         },
         stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
+        outputs: vec![b"result".to_vec()],
+        service: false,
         requests: vec![Request {
             nodes: 0,
             resources: vec![

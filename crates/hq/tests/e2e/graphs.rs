@@ -86,3 +86,78 @@ fn a_job_file_of_thousands_of_distinct_tasks_goes_in_few_requests() {
     let events = cluster.ok("journal replay");
     assert_eq!(events.lines().filter(|line| line.contains("\"job-created\"")).count(), 3_000);
 }
+
+#[test]
+fn a_task_puts_itself_back_behind_what_it_made() {
+    let cluster = Cluster::new();
+    cluster.ok("job open");
+    cluster.write(
+        "decide.sh",
+        "if test ! -e sum; then\n\
+         $HQ submit --job $HQ_JOB_ID --key add -- sh -c 'echo 3 > sum'\n\
+         $HQ task defer --after $HQ_JOB_ID@add\n\
+         echo this line is never reached\n\
+         fi\n\
+         echo $(cat sum) by instance $HQ_INSTANCE_ID\n",
+    );
+    cluster.ok("submit --job 1 --stdout decided -- bash decide.sh");
+    cluster.ok("job close 1");
+    cluster.ok("job wait 1");
+    assert_eq!(cluster.read("decided"), "3 by instance 1\n");
+}
+
+#[test]
+fn who_puts_a_task_back_is_that_task() {
+    let cluster = Cluster::new();
+    let outside = cluster.fails(1, "task defer --after 1");
+    assert!(outside.contains("This works only inside a running task"), "{outside}");
+    cluster.ok("submit --wait -- true");
+    let old = cluster
+        .command(["task", "defer", "--after", "1"])
+        .envs([("HQ_JOB_ID", "1"), ("HQ_TASK_ID", "0"), ("HQ_INSTANCE_ID", "0")])
+        .output()
+        .expect("hq can be run");
+    let old = String::from_utf8_lossy(&old.stderr).into_owned();
+    assert!(old.contains("Task 1@0 does not run as instance 0 any more: it is finished"), "{old}");
+    cluster.write("self.sh", "$HQ task defer --after $HQ_JOB_ID@$HQ_TASK_ID 2>&1; true");
+    cluster.ok("submit --wait --stdout said -- bash self.sh");
+    let said = cluster.read("said");
+    assert!(said.contains("Tasks of job 2 wait for each other: 0 -> 0."), "{said}");
+}
+
+#[test]
+fn outputs_that_were_promised_must_be_there() {
+    let cluster = Cluster::new();
+    cluster.fails(1, "submit --wait --array 1-2 --output 'out-%{TASK_ID}' -- sh -c 'test %{TASK_ID} = 2 || echo 1 > out-1'");
+    let tasks = cluster.json("task list 1");
+    assert_eq!((&tasks["1"][0]["state"], &tasks["1"][1]["state"]), (&"finished".into(), &"failed".into()));
+    let error = tasks["1"][1]["error"].as_str().expect("an error");
+    assert!(error.ends_with("out-2 is missing, although the program exited with code 0"), "{error}");
+    // What attempts left that failed is no result.
+    cluster.fails(1, "submit --wait --retry 1 --output half -- sh -c 'test ! -e half && echo $HQ_INSTANCE_ID > half; exit 3'");
+    assert_eq!((cluster.read("half.failed-0"), cluster.read("half.failed-1")), ("0\n".into(), "1\n".into()));
+    assert!(!cluster.path("half").exists());
+    cluster.write("job.toml", "[[task]]\ncommand = [\"true\"]\noutputs = [\"nothing\"]\n");
+    cluster.ok("job submit-file job.toml");
+    cluster.fails(1, "job wait 3");
+}
+
+#[test]
+fn tasks_start_when_their_service_is_ready() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("go");
+    cluster.ok("job open");
+    let needs = cluster.fails(2, "submit --job 1 --service -- true");
+    assert!(needs.contains("--service works only together with --key"), "{needs}");
+    cluster.ok("submit --job 1 --service --key db -- sh -c 'cat go; $HQ task ready here:7; exec sleep 1000'");
+    cluster.ok("submit --job 1 --key use --after 1@db --stdout used -- sh -c 'echo $HQ_SERVICE_db'");
+    let why = cluster.ok("task explain 1 1");
+    assert!(why.contains("it waits for task 1@0"), "{why}");
+    std::fs::write(&pipe, "").expect("the service reads");
+    cluster.ok("submit --job 1 --after 1@use --wait -- true");
+    assert_eq!(cluster.read("used"), "here:7\n");
+    cluster.write("no.sh", "$HQ task ready 2>&1; true");
+    cluster.ok("submit --wait --stdout no -- bash no.sh");
+    assert!(cluster.read("no").contains("Task 2@0 is no service"));
+    cluster.ok("job cancel 1");
+}

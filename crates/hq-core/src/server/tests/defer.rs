@@ -73,10 +73,16 @@ fn who_speaks_must_be_running() {
     assert_eq!(refused(world.defer("9@0", 0, &["1"])), "Job 9 not found.");
     assert_eq!(refused(world.defer("1@7", 0, &["2"])), "Task 7 not found in job 1.");
     let only = "only a running task speaks for itself.";
-    assert_eq!(refused(world.defer("1@0", 1, &["2"])), format!("Task 1@0 does not run as instance 1 now; {only}"));
+    assert_eq!(
+        refused(world.defer("1@0", 1, &["2"])),
+        format!("Task 1@0 does not run as instance 1 now; {only}")
+    );
     world.defer("1@0", 0, &["2"]).expect("put back");
     let old = refused(world.defer("1@0", 0, &["2"]));
-    assert_eq!(old, format!("Task 1@0 does not run as instance 0 any more: instance 1 is its present one; {only}"));
+    assert_eq!(
+        old,
+        format!("Task 1@0 does not run as instance 0 any more: instance 1 is its present one; {only}")
+    );
     world.was_ended(1, 0);
     world.ends(2, 0, 0);
     let ended = refused(world.defer("2@0", 0, &["1"]));

@@ -83,11 +83,11 @@ fn a_key_stays_with_its_definition() {
         refused(world.named(&["a"], |submit| change(submit)))
     };
     let of = |what| {
-        format!("The key `a` names task 0 of job 1 already, which has another {what}. Give this task a key of its own.")
+        format!(
+            "The key `a` names task 0 of job 1 already, which has another {what}. Give this task a key of its own."
+        )
     };
-    let spec = |change: fn(&mut TaskSpec)| {
-        move |submit: &mut Submit| change(Arc::make_mut(&mut submit.spec))
-    };
+    let spec = |change: fn(&mut TaskSpec)| move |submit: &mut Submit| change(Arc::make_mut(&mut submit.spec));
     assert_eq!(other(&spec(|spec| spec.args.push(b"-v".to_vec()))), of("command"));
     assert_eq!(other(&spec(|spec| spec.env.push((b"A".to_vec(), b"1".to_vec())))), of("environment"));
     assert_eq!(other(&spec(|spec| spec.requests = vec![cpus(2)])), of("resource request"));
@@ -164,9 +164,8 @@ fn many_submits_come_in_one_request() {
         };
         keys.iter().map(submit).collect::<Vec<_>>()
     };
-    let ask = |world: &mut World, key, submits| {
-        answered(world.ask(ClientRequest::SubmitAll { key, submits }))
-    };
+    let ask =
+        |world: &mut World, key, submits| answered(world.ask(ClientRequest::SubmitAll { key, submits }));
     let first = Ok(("0-2".to_owned(), vec![]));
     assert_eq!(ask(&mut world, 100, request(&["a", "b", "c"])), first);
     assert_eq!(ask(&mut world, 100, request(&["a", "b", "c"])), first, "repeated");
