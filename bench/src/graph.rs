@@ -73,7 +73,7 @@ pub(crate) fn arrays(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let first = submit(&cluster, count, Dependencies::default())?;
     let tasks = Some((0..count).map(TaskId).collect());
     let after = After { tasks, mapping: Mapping::Window(0), ..After::of(first) };
-    let second = submit(&cluster, count, Dependencies { after: vec![after], edges: Edges::default() })?;
+    let second = submit(&cluster, count, Dependencies { after: vec![after], ..Dependencies::default() })?;
     cluster.start("worker", &NULL)?;
     cluster.run(&["worker", "wait", "1"])?;
     let time = cluster.run(&["job", "wait", &second.to_string()])?;
@@ -111,7 +111,7 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 
 fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, Trouble> {
     let edges = Edges::new(lists).ok_or("too many edges")?;
-    Ok(Dependencies { after: Vec::new(), edges })
+    Ok(Dependencies { edges, ..Dependencies::default() })
 }
 
 fn submit_and_wait(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<Duration, Trouble> {

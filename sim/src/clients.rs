@@ -173,6 +173,10 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> Cl
     let is_named = key.is_multiple_of(5) && dependencies.is_empty();
     spec.service = key.is_multiple_of(3);
     let names = names.iter().map(String::as_bytes).filter(|_| is_named);
+    let mut dependencies = dependencies;
+    if key.is_multiple_of(7) {
+        Arc::make_mut(&mut dependencies).files.push(format!("/sim/{}", key % 5).into_bytes());
+    }
     ClientRequest::Submit {
         key: u128::from(key),
         submit: Box::new(Submit {

@@ -107,6 +107,13 @@ pub enum Record {
         /// What it waits for, beside what it was submitted with.
         after: Vec<After>,
     },
+    /// Files that tasks of a job waited for exist.
+    FilesFound {
+        /// The job.
+        job: JobId,
+        /// Their paths.
+        files: Vec<ByteString>,
+    },
     /// A service is ready for those that wait for it.
     ServiceReady {
         /// The job.
@@ -266,6 +273,8 @@ pub struct JobProgress {
     pub deferred: Vec<(TaskId, Vec<After>)>,
     /// What services said when they were ready, ascending by task.
     pub ready: Vec<(TaskId, ByteString)>,
+    /// Files that its tasks waited for and that were found, ascending.
+    pub files: Vec<ByteString>,
 }
 
 /// The second attempt of a task whose first one goes on.

@@ -9,13 +9,15 @@ use std::str::FromStr;
 
 use crate::idset::IdSetError;
 use crate::key::{KeyError, check_key};
-use crate::{IdSet, JobId, TaskId};
+use crate::{ByteString, IdSet, JobId, TaskId};
 
 /// All that the tasks of one submit wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
     /// What all of them wait for, or each for its part of it.
     pub after: Vec<After>,
+    /// Files that all of them wait for, absolute paths: until they exist.
+    pub files: Vec<ByteString>,
     /// What each of them waits for in its own job.
     pub edges: Edges,
 }
@@ -23,7 +25,7 @@ pub struct Dependencies {
 impl Dependencies {
     /// True when the tasks wait for nothing.
     pub fn is_empty(&self) -> bool {
-        self.after.is_empty() && self.edges.is_empty()
+        self.after.is_empty() && self.files.is_empty() && self.edges.is_empty()
     }
 }
 

@@ -26,7 +26,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, un
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 90..=91];
+const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 90..=92];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -94,6 +94,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         }),
         Record::ServiceReady { job, task, text } => {
             Kind::ServiceReady(form::ServiceReady { job: job.0, task: task.0, text: text.clone() })
+        }
+        Record::FilesFound { job, files } => {
+            Kind::FilesFound(form::FilesFound { job: job.0, files: files.clone() })
         }
         Record::Speculated { worker, job, task, instance } => Kind::Speculated(form::Speculated {
             worker: worker.0,
@@ -179,6 +182,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         Kind::ServiceReady(ready) => {
             Record::ServiceReady { job: JobId(ready.job), task: TaskId(ready.task), text: ready.text }
         }
+        Kind::FilesFound(found) => Record::FilesFound { job: JobId(found.job), files: found.files },
         Kind::Speculated(second) => Record::Speculated {
             worker: WorkerId(second.worker),
             job: JobId(second.job),
@@ -280,6 +284,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
         seconds: progress.seconds.iter().map(second_to_wire).collect(),
+        files: progress.files.clone(),
         ready: (progress.ready.iter())
             .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
             .collect(),
@@ -310,6 +315,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
         seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
+        files: kept.files,
         ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
     })

@@ -266,9 +266,10 @@ pub fn dependencies() -> impl Strategy<Value = Dependencies> {
     let after = (job(), of(some_ids()), of(text()), condition, mapping)
         .prop_map(|(job, tasks, key, condition, mapping)| After { job, tasks, key, condition, mapping });
     let lists = vec(vec(any::<u32>().prop_map(TaskId), 0..3), 0..4);
-    (vec(after, 0..3), lists).prop_map(|(after, lists)| {
+    let file = byte_string().prop_map(|name| [b"/".to_vec(), name].concat());
+    (vec(after, 0..3), lists, vec(file, 0..3)).prop_map(|(after, lists, files)| {
         let edges = Edges::new(lists).expect("few");
-        Dependencies { after, edges }
+        Dependencies { after, files, edges }
     })
 }
 

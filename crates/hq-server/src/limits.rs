@@ -121,7 +121,13 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
         ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
         ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
+        ("submits in one request", core::SUBMITS_MAX.to_string()),
+        ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
+        ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
+
+/// How long to wait before files that tasks wait for are looked for again.
+pub(crate) const FILES_INTERVAL: Duration = Duration::from_secs(1);

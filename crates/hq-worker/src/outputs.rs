@@ -33,6 +33,8 @@ pub(crate) struct Aftermath {
     pub(crate) outputs: Vec<ByteString>,
     /// What the task was to leave behind.
     pub(crate) declared: Vec<ByteString>,
+    /// What it left stays where it is, even when it failed.
+    pub(crate) keeps: bool,
     /// Which attempt of it this was.
     pub(crate) instance: Instance,
 }
@@ -76,7 +78,7 @@ impl Drop for Janitor {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, outputs, declared, instance } = aftermath;
+    let Aftermath { mut input, task_dir, outputs, declared, instance, keeps } = aftermath;
     let is_success = matches!(input, Input::Ended { outcome: Outcome::Finished, .. });
     if is_success
         && let Input::Ended { outcome, .. } = &mut input
@@ -84,7 +86,7 @@ fn clean(aftermath: Aftermath) -> Input {
     {
         *outcome = Outcome::Failed(FailureKind::Output, text);
     }
-    if matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
+    if !keeps && matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
         declared::move_aside(&declared, instance);
     }
     if let Input::Ended {

@@ -185,7 +185,9 @@ impl Supervisor {
         let is_success = *outcome == Outcome::Finished;
         let outputs = if is_success { prepared.outputs_to_remove(&start) } else { prepared.outputs(&start) };
         let (declared, instance) = (prepared.declared(&start), start.instance);
-        self.janitor.clean(Aftermath { input, task_dir, outputs, declared, instance });
+        // Another attempt may have written what is there.
+        let keeps = prepared.template.spec.speculate.is_some();
+        self.janitor.clean(Aftermath { input, task_dir, outputs, declared, instance, keeps });
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {

@@ -164,8 +164,8 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
         let edges = Edges::new(lists.values().map(|part| &part.list)).unwrap_or_default();
         let keys = lists.values().filter_map(|part| part.key.as_deref());
         let keys = Entries::new(keys).unwrap_or_default();
-        let after = submit.dependencies.after.clone();
-        Submit { ids, keys, dependencies: Arc::new(Dependencies { after, edges }), ..submit }
+        let (after, files) = (submit.dependencies.after.clone(), submit.dependencies.files.clone());
+        Submit { ids, keys, dependencies: Arc::new(Dependencies { after, files, edges }), ..submit }
     };
     found.into_iter().map(whole).collect()
 }
@@ -175,6 +175,7 @@ fn are_alike(one: &Submit, other: &Submit) -> bool {
     one.spec == other.spec
         && one.keys.is_empty() == other.keys.is_empty()
         && one.dependencies.after == other.dependencies.after
+        && one.dependencies.files == other.dependencies.files
         && one.entries == no_entries
         && other.entries == no_entries
 }

@@ -89,6 +89,8 @@ struct Task {
     #[serde(default)]
     after_any: Vec<String>,
     #[serde(default)]
+    after_files: Vec<String>,
+    #[serde(default)]
     each: bool,
     window: Option<u32>,
     speculate: Option<Word>,
@@ -190,7 +192,7 @@ pub fn prepare_file(
             |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
         let is_array = table == "array";
         let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
-        let dependencies = task.dependencies().map_err(wrong)?;
+        let dependencies = task.dependencies(submit_dir).map_err(wrong)?;
         let (name, deps, key) = (task.name.take(), std::mem::take(&mut task.deps), task.key.take());
         if task.service && key.is_none() {
             return Err(wrong("a service needs a key".into()));
@@ -279,7 +281,7 @@ impl Ids {
 }
 
 impl Task {
-    fn dependencies(&self) -> Result<Dependencies, String> {
+    fn dependencies(&self, dir: &[u8]) -> Result<Dependencies, String> {
         let list = |key: &str, texts: &[String]| -> Result<Vec<After>, String> {
             texts.iter().map(|text| text.parse().map_err(|error| format!("{key}: {error}"))).collect()
         };
@@ -289,10 +291,11 @@ impl Task {
         let options = DependencyOptions {
             after: list("after", &self.after)?,
             after_any: list("after_any", &self.after_any)?,
+            after_file: self.after_files.iter().map(OsString::from).collect(),
             each: self.each,
             window: self.window,
         };
-        options.dependencies().map_err(|_| "each and window need after or after_any".into())
+        options.dependencies(dir).map_err(|_| "each and window need after or after_any".into())
     }
 
     fn spec(self) -> Result<TaskSpec, String> {

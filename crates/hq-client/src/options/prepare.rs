@@ -87,7 +87,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         None => Target::New(job.spec(&name)),
     };
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
-    let dependencies = Arc::new(dependencies.dependencies()?);
+    let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
 }

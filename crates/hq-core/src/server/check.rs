@@ -139,6 +139,9 @@ impl Server {
         };
         let edges = submit.ids.iter().zip(submit.dependencies.edges.iter());
         let mut found: IdSet = edges.filter(|(_, list)| waits(list)).map(|(task, _)| task).collect();
+        if submit.dependencies.files.iter().any(|file| !job.files.contains(file)) {
+            return submit.ids.clone();
+        }
         for after in &submit.dependencies.after {
             let Some(job) = self.state.jobs.get(&after.job) else { continue };
             let tasks = after.tasks.as_ref().unwrap_or(&job.ids);

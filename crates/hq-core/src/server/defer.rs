@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hq_model::dependency::{After, Mapping};
-use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp};
+use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 
 use super::Effect;
 use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{DEFER_SEARCH_MAX, DEPENDENCIES_MAX, NAMED_TASKS_MAX};
 use crate::record::Record;
+use crate::worker_messages::TemplateId;
 
 impl Server {
     /// A running task waits for these, and then runs again as another instance; its present one is ended.
@@ -40,6 +41,7 @@ impl Server {
         self.check_not_behind_itself(task, &after)?;
         let parts = self.state.jobs[&task.job].by_last_instance(&ids);
         let last = parts.last().map_or(instance, |(last, _)| *last);
+        self.note_parting(task);
         self.end_early(now, task.job, &ids, effects);
         let instance = Instance(last.0 + 1);
         let record = Record::Deferred { job: task.job, task: task.task, instance, after };
@@ -49,6 +51,27 @@ impl Server {
             self.make_ready(task.job, &ids);
         }
         Ok(ClientResponse::Done)
+    }
+
+    // The next attempt starts when those that are there now have ended.
+    fn note_parting(&mut self, task: TaskRef) {
+        let holders = self.live.iter().filter(|(_, live)| live.has(task));
+        self.parting.extend(holders.map(|(worker, _)| (task, *worker)));
+    }
+
+    /// Forgets attempts that have ended: what runs next may start.
+    pub(super) fn end_parting(&mut self) {
+        let live = &self.live;
+        let has_ended =
+            |(task, worker): &(TaskRef, WorkerId)| !live.get(worker).is_some_and(|live| live.has(*task));
+        let ended: Vec<(TaskRef, WorkerId)> = self.parting.iter().copied().filter(has_ended).collect();
+        for attempt in ended {
+            self.parting.remove(&attempt);
+            let TaskRef { job, task } = attempt.0;
+            let submit = self.state.jobs.get(&job).and_then(|job| job.submit_of(task));
+            let template = submit.map(|submit| TemplateId { job, submit });
+            self.changed_classes.extend(template.and_then(|template| self.classes.get(&template)));
+        }
     }
 
     /// Only the present attempt of a task speaks for it.

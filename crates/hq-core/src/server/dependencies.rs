@@ -26,7 +26,16 @@ impl Server {
         let after =
             wanted.after.iter().map(|after| self.after_of(job, ids, after)).collect::<Result<_, _>>()?;
         self.check_edges(job, ids, &wanted.edges)?;
-        Ok(Dependencies { after, edges: wanted.edges.clone() })
+        if wanted.files.len() > DEPENDENCIES_MAX {
+            let text = format!("A submit may wait for {DEPENDENCIES_MAX} files at most.");
+            return Err(RequestError::Invalid(text));
+        }
+        if let Some(file) = wanted.files.iter().find(|file| file.first() != Some(&b'/') || file.contains(&0))
+        {
+            let file = String::from_utf8_lossy(file);
+            return Err(RequestError::Invalid(format!("The file `{file}` is not an absolute path.")));
+        }
+        Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
     }
 
     pub(super) fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{Entries, IdSet, Timestamp, WorkerId};
+use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use super::live::{Choice, choices};
@@ -23,6 +23,7 @@ use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.end_parting();
         let changed_workers = std::mem::take(&mut self.changed_workers);
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
@@ -273,6 +274,17 @@ impl Server {
             if let Some(held) = live.held.get(&template).filter(|held| held.ids.intersects(&ids)) {
                 skipped.push((template, held.ids.intersection(&ids)));
                 ids.subtract(&held.ids);
+                if ids.is_empty() {
+                    continue;
+                }
+            }
+            let all = (TaskRef::new(template.job, TaskId(0)), WorkerId(0));
+            let parting = self.parting.range(all..).take_while(|attempt| attempt.0.job == template.job);
+            let parting: IdSet =
+                parting.map(|attempt| attempt.0.task).filter(|task| ids.contains(*task)).collect();
+            if !parting.is_empty() {
+                ids.subtract(&parting);
+                skipped.push((template, parting));
                 if ids.is_empty() {
                     continue;
                 }

@@ -69,6 +69,9 @@ impl Server {
                 texts.push(format!("it waits for job {job}, which is open; `hq job close {job}` closes it"));
             }
         }
+        for file in self.files_missing(id, task).iter().take(NAMED_TASKS_MAX) {
+            texts.push(format!("it waits for the file {}", String::from_utf8_lossy(file)));
+        }
         texts.into_iter().map(|text| Reason { worker: None, text }).collect()
     }
 

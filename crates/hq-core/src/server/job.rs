@@ -59,6 +59,8 @@ pub struct Job {
     pub seconds: BTreeMap<TaskId, SecondAttempt>,
     /// What tasks wait for that put themselves back while they ran: a subset of `queued`.
     pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// Files that its tasks waited for and that were found, whatever became of them.
+    pub files: BTreeSet<ByteString>,
     /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
     pub ready: BTreeMap<TaskId, ByteString>,
     /// What is known of failed tasks, with the time of the end.
@@ -120,6 +122,7 @@ impl Job {
             seconds: BTreeMap::new(),
             deferred: BTreeMap::new(),
             ready: BTreeMap::new(),
+            files: BTreeSet::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),

@@ -99,7 +99,10 @@ impl Server {
             "directory"
         } else if !submit.dependencies.is_empty() || !known.dependencies.is_empty() {
             let wanted = self.with_keys_found(&submit.dependencies)?;
-            if of_place(&wanted, id, place as u64) == of_place(&known.dependencies, id, known_place as u64) {
+            if wanted.files == known.dependencies.files
+                && of_place(&wanted, id, place as u64)
+                    == of_place(&known.dependencies, id, known_place as u64)
+            {
                 return Ok(());
             }
             "list of dependencies"
@@ -119,7 +122,8 @@ impl Server {
             }
             Ok(after)
         });
-        Ok(Dependencies { after: found.collect::<Result<_, _>>()?, edges: wanted.edges.clone() })
+        let after = found.collect::<Result<_, _>>()?;
+        Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
     }
 
     /// A dependency on a key, as one on the task that has it.
@@ -173,7 +177,7 @@ pub(super) fn without(submit: &Submit, places: &[(u32, TaskId)]) -> Result<Submi
         } else {
             Edges::new(left.iter().map(|place| lists.of(*place))).unwrap_or_default()
         };
-        dependencies = Dependencies { after, edges }.into();
+        dependencies = Dependencies { after, files: dependencies.files.clone(), edges }.into();
     }
     Ok(Submit {
         target: submit.target.clone(),

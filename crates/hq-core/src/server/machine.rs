@@ -84,6 +84,10 @@ pub struct Server {
     pub(super) alloc: AllocLive,
     /// Tasks that take long.
     pub(super) speculation: Speculation,
+    /// Attempts of tasks that put themselves back, as long as their workers have them.
+    pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
+    /// Files that are looked for.
+    pub(super) watched_files: Vec<hq_model::ByteString>,
 }
 
 /// A task that is reported as started.
@@ -124,6 +128,8 @@ impl Server {
             ended: Ended::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
+            parting: BTreeSet::new(),
+            watched_files: Vec::new(),
         }
     }
 
@@ -211,6 +217,7 @@ impl Server {
                 self.options.info.journal_trouble = Some((since, error));
             }
             Input::JournalWorks => self.options.info.journal_trouble = None,
+            Input::FilesFound { paths } => self.files_found(now, &paths, effects),
             Input::Batch(report) => self.batch_reports(now, report, effects),
         }
     }
@@ -226,6 +233,7 @@ impl Server {
         self.end_delays(now);
         self.resolve_dependencies(now, effects);
         self.planning.give_up(now);
+        self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
             self.dispatch(now, effects);
@@ -281,6 +289,7 @@ impl Server {
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
             | Record::ServiceReady { job, .. }
+            | Record::FilesFound { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }

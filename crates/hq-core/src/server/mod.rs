@@ -9,6 +9,7 @@ mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
+mod files;
 pub mod job;
 mod keys;
 mod live;
@@ -93,6 +94,11 @@ pub enum Input {
     },
     /// It is written again, and nothing of before is lost.
     JournalWorks,
+    /// Of the files of the last [`Effect::WatchFiles`], these exist.
+    FilesFound {
+        /// Their paths.
+        paths: Vec<hq_model::ByteString>,
+    },
     /// A batch system answered an order.
     Batch(BatchReport),
 }
@@ -154,6 +160,11 @@ pub enum Effect {
         order: BatchOrder,
         /// What has to be done before.
         gate: Gate,
+    },
+    /// Look for these files, and no others, until they are there; answer with [`Input::FilesFound`].
+    WatchFiles {
+        /// Their paths, ascending.
+        paths: Vec<hq_model::ByteString>,
     },
     /// Plan, beside everything else, and answer with [`Input::Planned`]. At most one is under way.
     Plan {

@@ -93,6 +93,7 @@ impl Job {
             usage: self.usage,
             workers: self.workers.iter().copied().collect(),
             seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
+            files: self.files.iter().cloned().collect(),
             ready: self.ready.iter().map(|(task, text)| (*task, text.clone())).collect(),
             deferred: self.deferred.iter().map(|(task, after)| (*task, after.clone())).collect(),
         }
@@ -124,6 +125,7 @@ impl Job {
         self.usage = progress.usage;
         self.workers = progress.workers.iter().copied().collect();
         self.seconds = progress.seconds.iter().copied().collect();
+        self.files = progress.files.iter().cloned().collect();
         self.ready = progress.ready.iter().cloned().collect();
         self.deferred = progress.deferred.iter().cloned().collect();
     }

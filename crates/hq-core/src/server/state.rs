@@ -162,6 +162,7 @@ impl State {
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
             | Record::ServiceReady { job, .. }
+            | Record::FilesFound { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
@@ -242,6 +243,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                 }
             }
         }
+        Record::FilesFound { files, .. } => job.files.extend(files.iter().cloned()),
         Record::ServiceReady { task, text, .. } => {
             job.ready.insert(*task, text.clone());
         }

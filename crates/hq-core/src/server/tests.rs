@@ -3,6 +3,7 @@
 
 mod allocations;
 mod defer;
+mod files;
 mod graphs;
 mod history;
 mod keys;
@@ -95,6 +96,7 @@ impl World {
                 }
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
+                | Effect::WatchFiles { .. }
                 | Effect::Journal { .. }
                 | Effect::Exit => {}
             }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hq_model::dependency::{After, Condition, Mapping};
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use super::job::Job;
 use super::state::State;
@@ -21,6 +21,10 @@ pub(super) struct Waits {
     on: BTreeMap<JobId, Watched>,
     // Those of each submit that are not open for all of it.
     gates: BTreeMap<TemplateId, Vec<Gate>>,
+    // Files that the tasks of a submit wait for.
+    pub(super) files: BTreeMap<TemplateId, BTreeSet<ByteString>>,
+    // Other files may have to be looked for now.
+    pub(super) files_changed: bool,
     // How many edges lead to a waiting task.
     missing: BTreeMap<TaskRef, u32>,
     // Queued tasks that are not ready because of others.
@@ -101,6 +105,13 @@ impl Waits {
                     }
                 }
             }
+        }
+        let files = submit.dependencies.files.iter().filter(|file| !job.files.contains(*file));
+        let files: BTreeSet<ByteString> = files.cloned().collect();
+        if !files.is_empty() {
+            blocked.union_with(&waiting);
+            self.files.insert(id, files);
+            self.files_changed = true;
         }
         for after in &submit.dependencies.after {
             let waiters = Waiters { id, all: &submit.ids, waiting: &waiting };
@@ -208,6 +219,7 @@ impl Waits {
     /// Tasks do not wait any more, because they have ended.
     pub(super) fn unblock(&mut self, job: JobId, ids: &IdSet) {
         let Some(blocked) = self.blocked.get_mut(&job) else { return };
+        self.files_changed |= !self.files.is_empty();
         blocked.subtract(ids);
         if blocked.is_empty() {
             self.blocked.remove(&job);
@@ -255,6 +267,8 @@ impl Waits {
         self.on.remove(&job);
         self.blocked.remove(&job);
         let of_job = super::requests::templates_of(job);
+        self.files_changed |= !self.files.is_empty();
+        self.files.retain(|id, _| id.job != job);
         let gates: Vec<TemplateId> = self.gates.range(of_job).map(|gate| *gate.0).collect();
         for id in gates {
             for gate in self.gates.remove(&id).unwrap_or_default() {
@@ -338,6 +352,13 @@ impl Waits {
                 }
             }
         }
+        if !self.files.is_empty() {
+            for (submit, part) in job.by_submit(&free) {
+                if self.files.contains_key(&TemplateId { job: id, submit }) {
+                    free.subtract(&part);
+                }
+            }
+        }
         free.subtract(&self.missing_among(id, &free));
         if let Some(blocked) = self.blocked.get_mut(&id) {
             blocked.subtract(&free);
@@ -346,6 +367,22 @@ impl Waits {
             }
         }
         free
+    }
+
+    /// Files exist that tasks of a job wait for. Returns the tasks that wait for nothing any more.
+    pub(super) fn found(&mut self, state: &State, job: JobId, files: &[ByteString]) -> IdSet {
+        let mut loosened = IdSet::new();
+        for (id, missing) in self.files.range_mut(super::requests::templates_of(job)) {
+            missing.retain(|file| !files.contains(file));
+            if missing.is_empty()
+                && let Some(job) = state.jobs.get(&job)
+            {
+                loosened.union_with(&job.submits[id.submit as usize].ids);
+            }
+        }
+        self.files.retain(|_, missing| !missing.is_empty());
+        self.files_changed = true;
+        self.free(state, job, &loosened)
     }
 
     fn missing_among(&self, job: JobId, ids: &IdSet) -> IdSet {

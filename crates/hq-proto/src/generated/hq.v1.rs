@@ -179,6 +179,9 @@ pub struct Dependencies {
     /// Ids of tasks of the same job.
     #[prost(uint32, repeated, tag = "3")]
     pub targets: ::prost::alloc::vec::Vec<u32>,
+    /// Absolute paths.
+    #[prost(bytes = "vec", repeated, tag = "90")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// Tasks of a job that others wait for.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2161,7 +2164,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91, 92"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2219,6 +2222,8 @@ pub mod record {
         Deferred(super::Deferred),
         #[prost(message, tag = "91")]
         ServiceReady(super::ServiceReady),
+        #[prost(message, tag = "92")]
+        FilesFound(super::FilesFound),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2403,6 +2408,8 @@ pub struct JobKept {
     pub deferred: ::prost::alloc::vec::Vec<DeferredTask>,
     #[prost(message, repeated, tag = "91")]
     pub ready: ::prost::alloc::vec::Vec<ReadyService>,
+    #[prost(bytes = "vec", repeated, tag = "92")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadyService {
@@ -2438,6 +2445,13 @@ pub struct Speculated {
     pub task: u32,
     #[prost(uint32, tag = "4")]
     pub instance: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesFound {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServiceReady {

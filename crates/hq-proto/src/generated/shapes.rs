@@ -42,6 +42,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 1, is_repeated: true, content: Content::Message(12) },
         Field { number: 2, is_repeated: true, content: Content::Numbers },
         Field { number: 3, is_repeated: true, content: Content::Numbers },
+        Field { number: 90, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "After", size: size_of::<After>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(2) },
@@ -592,12 +593,13 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 18, is_repeated: false, content: Content::Message(133) },
         Field { number: 19, is_repeated: false, content: Content::Message(121) },
         Field { number: 20, is_repeated: false, content: Content::Message(124) },
-        Field { number: 21, is_repeated: false, content: Content::Message(144) },
+        Field { number: 21, is_repeated: false, content: Content::Message(145) },
         Field { number: 60, is_repeated: false, content: Content::Message(38) },
         Field { number: 70, is_repeated: false, content: Content::Message(137) },
-        Field { number: 71, is_repeated: false, content: Content::Message(140) },
-        Field { number: 90, is_repeated: false, content: Content::Message(139) },
-        Field { number: 91, is_repeated: false, content: Content::Message(138) },
+        Field { number: 71, is_repeated: false, content: Content::Message(141) },
+        Field { number: 90, is_repeated: false, content: Content::Message(140) },
+        Field { number: 91, is_repeated: false, content: Content::Message(139) },
+        Field { number: 92, is_repeated: false, content: Content::Message(138) },
     ] },
     Shape { name: "Leased", size: size_of::<Leased>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
@@ -651,12 +653,12 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "JobKept", size: size_of::<JobKept>(), fields: &[
         Field { number: 4, is_repeated: false, content: Content::Bytes },
-        Field { number: 5, is_repeated: true, content: Content::Message(141) },
+        Field { number: 5, is_repeated: true, content: Content::Message(142) },
         Field { number: 6, is_repeated: true, content: Content::Numbers },
         Field { number: 7, is_repeated: true, content: Content::Numbers },
         Field { number: 8, is_repeated: true, content: Content::Numbers },
-        Field { number: 9, is_repeated: true, content: Content::Message(142) },
-        Field { number: 10, is_repeated: true, content: Content::Message(143) },
+        Field { number: 9, is_repeated: true, content: Content::Message(143) },
+        Field { number: 10, is_repeated: true, content: Content::Message(144) },
         Field { number: 11, is_repeated: true, content: Content::Numbers },
         Field { number: 12, is_repeated: true, content: Content::Numbers },
         Field { number: 13, is_repeated: true, content: Content::Numbers },
@@ -666,6 +668,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 70, is_repeated: true, content: Content::Message(136) },
         Field { number: 90, is_repeated: true, content: Content::Message(135) },
         Field { number: 91, is_repeated: true, content: Content::Message(134) },
+        Field { number: 92, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "ReadyService", size: size_of::<ReadyService>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Bytes },
@@ -676,6 +679,9 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "SecondAttempt", size: size_of::<SecondAttempt>(), fields: &[
     ] },
     Shape { name: "Speculated", size: size_of::<Speculated>(), fields: &[
+    ] },
+    Shape { name: "FilesFound", size: size_of::<FilesFound>(), fields: &[
+        Field { number: 2, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "ServiceReady", size: size_of::<ServiceReady>(), fields: &[
         Field { number: 3, is_repeated: false, content: Content::Bytes },

@@ -368,6 +368,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
         workers: rest.4,
         seconds: seconds.0,
         deferred: seconds.1,
+        files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
         ready: seconds.2,
     })
 }
@@ -414,6 +415,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), job(), edgy_id().prop_map(TaskId), instance())
             .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
+        (job(), vec(byte_string(), 0..3)).prop_map(|(job, files)| FilesFound { job, files }),
         (job(), edgy_id().prop_map(TaskId), byte_string()).prop_map(|(job, task, text)| ServiceReady {
             job,
             task,

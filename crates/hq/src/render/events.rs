@@ -133,6 +133,10 @@ impl<W: Write> Events<W> {
                 let event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
                 self.line(at, "task-deferred", event)
             }
+            Record::FilesFound { job, files } => {
+                let files: Vec<Value> = files.iter().map(|file| bytes(file)).collect();
+                self.line(at, "files-found", json!({ "job": job.0, "files": files }))
+            }
             Record::ServiceReady { job, task, text } => {
                 self.line(at, "service-ready", json!({ "job": job.0, "task": task.0, "text": bytes(text) }))
             }

@@ -154,10 +154,44 @@ fn tasks_start_when_their_service_is_ready() {
     let why = cluster.ok("task explain 1 1");
     assert!(why.contains("it waits for task 1@0"), "{why}");
     std::fs::write(&pipe, "").expect("the service reads");
-    cluster.ok("submit --job 1 --after 1@use --wait -- true");
+    cluster.ok("submit --after 1@use --wait -- true");
     assert_eq!(cluster.read("used"), "here:7\n");
     cluster.write("no.sh", "$HQ task ready 2>&1; true");
     cluster.ok("submit --wait --stdout no -- bash no.sh");
-    assert!(cluster.read("no").contains("Task 2@0 is no service"));
+    assert!(cluster.read("no").contains("Task 3@0 is no service"));
     cluster.ok("job cancel 1");
+}
+
+#[test]
+fn tasks_wait_for_files() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --after-file flag -- cat flag");
+    let why = cluster.ok("task explain 1 0");
+    let path = cluster.path("flag");
+    assert!(why.contains(&format!("it waits for the file {}", path.display())), "{why}");
+    cluster.write("flag", "it is here");
+    cluster.ok("job wait 1");
+    assert_eq!(cluster.ok("job cat 1 stdout"), "it is here");
+    cluster.write("job.toml", "[[task]]\ncommand = [\"true\"]\nafter_files = [\"flag\", \"second\"]\n");
+    cluster.ok("job submit-file job.toml");
+    cluster.write("second", "");
+    cluster.ok("job wait 2");
+}
+
+#[test]
+fn a_job_file_that_is_too_large_is_refused_at_once() {
+    let cluster = Cluster::server();
+    let file = std::fs::File::create(cluster.path("large.toml")).expect("a file");
+    file.set_len(100_000_000).expect("a sparse file");
+    let error = cluster.fails(2, "job submit-file large.toml");
+    assert!(error.contains("large.toml has more than 67108864 bytes"), "{error}");
+    let forgotten = {
+        cluster.ok("submit --array 1-3 -- true");
+        cluster.ok("job cancel 1");
+        cluster.fails(1, "submit --after 1 -- true")
+    };
+    assert!(forgotten.contains("could never run: canceled already"), "{forgotten}");
+    cluster.ok("job forget 1");
+    let forgotten = cluster.fails(1, "submit --after 1 -- true");
+    assert!(forgotten.contains("Job 1 not found."), "{forgotten}");
 }

@@ -59,6 +59,8 @@ fn it_does_not_start_before_its_old_instance_is_gone() {
     world.sent(1);
     world.defer("2@0", 0, &["1"]).expect("put back behind what has ended");
     assert_eq!(world.sent(1), "-2:0");
+    world.worker(2, 8);
+    assert_eq!(world.sent(2), "", "nowhere else either");
     // It ended by itself meanwhile: that was not the present instance any more.
     world.ends(2, 0, 0);
     assert_eq!(world.sent(1), "2:0/1");
@@ -128,7 +130,7 @@ fn one_of_an_array_waits_and_the_others_go_on() {
     world.submit(1, |spec| spec.priority = 1);
     let target = Target::Open(world.open());
     world.key += 1;
-    let many = Dependencies { after: vec!["1".parse().expect("a job")], edges: Edges::default() };
+    let many = Dependencies { after: vec!["1".parse().expect("a job")], ..Dependencies::default() };
     let submit = super::keys::named(&["a", "b", "c"], |submit| {
         submit.target = target;
         submit.dependencies = many.into();

@@ -43,7 +43,7 @@ impl World {
             ids: TaskIds::Next(count),
             entries: Entries::default(),
             keys: Entries::default(),
-            dependencies: Arc::new(Dependencies { after, edges }),
+            dependencies: Arc::new(Dependencies { after, edges, ..Dependencies::default() }),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         };

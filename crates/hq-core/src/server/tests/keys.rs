@@ -1,6 +1,6 @@
 //! Named tasks: made once, found by their keys, refused where they differ.
 
-use hq_model::dependency::{After, Dependencies, Edges, Mapping};
+use hq_model::dependency::{After, Dependencies, Mapping};
 
 use super::*;
 use crate::client_messages::RequestError;
@@ -118,7 +118,7 @@ fn tasks_wait_for_named_tasks() {
     let after = |texts: &'static [&'static str]| {
         move |submit: &mut Submit| {
             let after = texts.iter().map(|text| text.parse().expect("a dependency")).collect();
-            submit.dependencies = Arc::new(Dependencies { after, edges: Edges::default() });
+            submit.dependencies = Arc::new(Dependencies { after, ..Dependencies::default() });
         }
     };
     world.named(&["b"], after(&["1@a"])).expect("made");
@@ -143,7 +143,7 @@ fn those_that_are_missing_wait_for_their_own() {
         move |submit: &mut Submit| {
             let after: After = format!("2@{ids}").parse().expect("a dependency");
             let after = vec![After { mapping: Mapping::Window(0), ..after }];
-            submit.dependencies = Arc::new(Dependencies { after, edges: Edges::default() });
+            submit.dependencies = Arc::new(Dependencies { after, ..Dependencies::default() });
         }
     };
     world.named(&["b"], each("1")).expect("made");
