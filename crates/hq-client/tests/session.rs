@@ -134,6 +134,7 @@ fn progress(job: u32, finished: u64) -> ClientResponse {
         is_open: false,
         counters,
         cancel_reason: None,
+        unrunnable: 0,
     }])
 }
 

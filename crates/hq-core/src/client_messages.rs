@@ -13,6 +13,7 @@ use hq_model::{
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
+use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
 
@@ -133,6 +134,11 @@ pub enum ClientRequest {
         /// The task.
         task: TaskId,
     },
+    /// Say what the tasks of jobs wait for. Answered by `ExplainedJobs`.
+    ExplainJobs {
+        /// Which.
+        jobs: Selector,
+    },
     /// Answered by `Workers`.
     ListWorkers {
         /// Which.
@@ -219,15 +225,10 @@ pub enum ClientResponse {
     },
     /// Answer to `TaskIds`.
     TaskIds(Vec<(JobId, IdSet)>),
-    /// Answer to `ExplainTask`: what is true of the task everywhere, then of each worker.
-    Explained {
-        /// The task.
-        task: TaskRef,
-        /// Its state, `running` included.
-        state: TaskState,
-        /// The reasons, the most important first.
-        reasons: Vec<Reason>,
-    },
+    /// Answer to `ExplainTask`.
+    Explained(Box<TaskExplanation>),
+    /// Answer to `ExplainJobs`.
+    ExplainedJobs(Vec<JobExplanation>),
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.
@@ -451,6 +452,8 @@ pub struct JobSummary {
     pub counters: Counters,
     /// The words given with `cancel`.
     pub cancel_reason: Option<String>,
+    /// Tasks that no worker could ever run that is there or that a queue may bring. Counted in lists and details.
+    pub unrunnable: u64,
 }
 
 impl JobSummary {
@@ -521,15 +524,6 @@ pub struct TaskInfo {
     pub dependencies: Vec<After>,
     /// Its name in the job.
     pub key: Option<String>,
-}
-
-/// Why a task does not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// The worker it is about; `None` when it holds everywhere.
-    pub worker: Option<WorkerId>,
-    /// For people.
-    pub text: String,
 }
 
 /// All about a worker.

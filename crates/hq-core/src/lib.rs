@@ -6,6 +6,7 @@
 
 pub mod alloc;
 pub mod client_messages;
+pub mod explanation;
 pub mod limits;
 pub mod measures;
 pub mod record;

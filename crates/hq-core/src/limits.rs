@@ -32,6 +32,20 @@ pub const PLANNED_CLASSES_MAX: usize = 1024;
 pub const PLAN_TIME_MAX: Duration = Duration::from_secs(1);
 /// Workers about which `hq task explain` speaks one by one.
 pub const EXPLAINED_WORKERS_MAX: usize = 1000;
+/// Tasks on one worker that `hq task explain` looks at to say who holds what.
+pub const EXPLAINED_HOLDERS_MAX: usize = 256;
+/// Groups of tasks that `hq job explain` tells apart; the tasks of others are counted.
+pub const EXPLAINED_GROUPS_MAX: usize = 20;
+/// Busy workers of which `hq job explain` looks for the one that is free first.
+pub const EXPLAINED_BUSY_MAX: usize = 16;
+/// Request classes that go before a task and are looked at one by one when it is explained; all others count as
+/// going before it.
+pub const AHEAD_LOOKED_AT_MAX: usize = 256;
+/// Request classes that are named as going before a task; the tasks of others are counted.
+pub const AHEAD_NAMED_MAX: usize = 4;
+/// Steps (shapes of workers, per distinct request) to find the tasks that nobody could ever run, in one list of jobs;
+/// beyond it, tasks pass for runnable.
+pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
 /// Most tasks in one page of a task list.
 pub const TASK_PAGE_MAX: u32 = 10_000;
 /// Longest wait before a retry; the doubling delay stops here.

@@ -7,7 +7,7 @@ use crate::Amount;
 use crate::request::GPUS;
 
 /// The content of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PoolKind {
     /// Distinct things with labels, in groups (NUMA nodes, say). A pool without groups has one.
     /// Labels are unique over all groups; every group has at least one.
@@ -24,7 +24,7 @@ pub enum PoolKind {
 }
 
 /// A named pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourcePool {
     /// A letter, then letters, digits and `/`.
     pub name: String,
@@ -33,7 +33,7 @@ pub struct ResourcePool {
 }
 
 /// All a worker offers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerResources {
     /// Pools, `cpus` first, the others sorted by name; names unique.
     pub pools: Vec<ResourcePool>,
@@ -42,7 +42,7 @@ pub struct WorkerResources {
 }
 
 /// A preference for taking two groups together: `cpus[0]:gpus[0]=256`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Coupling {
     /// Pool and group index.
     pub left: (String, u32),

@@ -97,6 +97,7 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::ExplainTask { jobs, task } => {
             Body::ExplainTask(form::ExplainTask { jobs: Some(jobs.to_wire()), task: task.0 })
         }
+        ClientRequest::ExplainJobs { jobs } => Body::ExplainJobs(jobs.to_wire()),
         ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
         ClientRequest::Alloc(request) => Body::Alloc(request.to_wire()),
         ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
@@ -156,6 +157,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             jobs: required("jobs to list", list.jobs)?,
             states: list_from_wire(list.states)?,
         },
+        Body::ExplainJobs(jobs) => ClientRequest::ExplainJobs { jobs: Wire::from_wire(jobs)? },
         Body::ExplainTask(explain) => ClientRequest::ExplainTask {
             jobs: required("job to explain", explain.jobs)?,
             task: TaskId(explain.task),

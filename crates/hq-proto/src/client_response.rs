@@ -1,6 +1,6 @@
 //! What the server answers to clients.
 
-use hq_core::client_messages::{ClientResponse, Reason, RequestError};
+use hq_core::client_messages::{ClientResponse, RequestError};
 use hq_model::{IdSet, Instance, JobId, JobState, QueueId, TaskId, TaskRef, TaskState, WorkerId};
 use prost::Message;
 
@@ -77,16 +77,9 @@ fn to_wire(body: &ClientResponse) -> Body {
             let numbers = workers.iter().map(|worker| worker.0).collect();
             Body::WorkersStopped(form::NumberList { numbers })
         }
-        ClientResponse::Explained { task, state, reasons } => {
-            let reasons = reasons.iter().map(|reason| form::Reason {
-                worker: reason.worker.map(|worker| worker.0),
-                text: reason.text.clone(),
-            });
-            Body::Explained(form::Explained {
-                task: Some(task.to_wire()),
-                state: state.to_wire(),
-                reasons: reasons.collect(),
-            })
+        ClientResponse::Explained(explained) => Body::Explained(explained.to_wire()),
+        ClientResponse::ExplainedJobs(jobs) => {
+            Body::ExplainedJobs(form::ExplainedJobs { jobs: list_to_wire(jobs) })
         }
         ClientResponse::Alloc(response) => Body::Alloc(response.to_wire()),
         ClientResponse::Events { records, next } => {
@@ -128,15 +121,8 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             let jobs = list.jobs.into_iter().map(|job| Ok((JobId(job.job), ids(&job.ids)?)));
             ClientResponse::TaskIds(jobs.collect::<Result<_, ProtoError>>()?)
         }
-        Body::Explained(explained) => ClientResponse::Explained {
-            task: required("task that is explained", explained.task)?,
-            state: TaskState::from_wire(explained.state)?,
-            reasons: explained
-                .reasons
-                .into_iter()
-                .map(|reason| Reason { worker: reason.worker.map(WorkerId), text: reason.text })
-                .collect(),
-        },
+        Body::Explained(explained) => ClientResponse::Explained(Box::new(Wire::from_wire(explained)?)),
+        Body::ExplainedJobs(list) => ClientResponse::ExplainedJobs(list_from_wire(list.jobs)?),
         Body::Progress(list) => ClientResponse::Progress(list_from_wire(list.jobs)?),
         Body::Notification(notification) => ClientResponse::Notification {
             task: required("task of a notification", notification.task)?,

@@ -11,6 +11,7 @@ mod client_response;
 mod dependency;
 mod ended;
 mod error;
+mod explanation;
 mod hello;
 mod idset;
 mod job;

@@ -68,6 +68,7 @@ impl Wire for JobSummary {
             is_open: self.is_open,
             counters: Some(self.counters.to_wire()),
             cancel_reason: self.cancel_reason.clone(),
+            unrunnable: self.unrunnable,
         }
     }
 
@@ -78,6 +79,7 @@ impl Wire for JobSummary {
             is_open: summary.is_open,
             counters: required("counters of a job", summary.counters)?,
             cancel_reason: summary.cancel_reason,
+            unrunnable: summary.unrunnable,
         })
     }
 }

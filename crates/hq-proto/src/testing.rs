@@ -27,6 +27,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 mod allocation;
+mod explanation;
 mod messages;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};

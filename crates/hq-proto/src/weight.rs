@@ -132,6 +132,7 @@ mod tests {
             is_open: false,
             counters: Counters { finished: 1, ..Counters::default() },
             cancel_reason: None,
+            unrunnable: 0,
         };
         for answer in [
             ClientResponse::Tasks { tasks, next: None },

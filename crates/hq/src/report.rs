@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
-use hq_core::client_messages::{JobDetail, JobSummary, Reason, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::paths::PathTemplates;
-use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::tasks::TaskStream;
@@ -224,15 +225,11 @@ pub(crate) struct WorkerEnded(pub WorkerEnd);
 /// What a worker would find on this machine.
 pub(crate) struct Hardware(pub Detected);
 
-/// Why a task does not run.
-pub(crate) struct Explained {
-    /// The task.
-    pub task: TaskRef,
-    /// Its state.
-    pub state: TaskState,
-    /// The reasons, the most important first.
-    pub reasons: Vec<Reason>,
-}
+/// What a task waits for.
+pub(crate) struct Explained(pub Box<TaskExplanation>);
+
+/// What the tasks of jobs wait for.
+pub(crate) struct ExplainedJobs(pub Vec<JobExplanation>);
 
 /// A queue was made.
 pub(crate) struct QueueAdded(pub QueueId);

@@ -44,6 +44,11 @@ impl Needs {
         }
         Some(Needs(needs))
     }
+
+    /// Units of a pool that are needed.
+    pub fn units_of(&self, pool: usize) -> u64 {
+        self.0.iter().filter(|need| need.0 == pool).map(|need| need.1).sum()
+    }
 }
 
 impl Capacity {

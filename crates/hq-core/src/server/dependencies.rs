@@ -134,6 +134,26 @@ impl Server {
         }
     }
 
+    /// How many tasks a task was to wait for, whether they have ended or not.
+    pub(super) fn dependency_count(&self, id: JobId, task: TaskId) -> u64 {
+        let Some(job) = self.state.jobs.get(&id) else { return 0 };
+        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else { return 0 };
+        let Some(place) = submit.ids.rank(task) else { return 0 };
+        let of_after = |after: &After| {
+            let tasks = after.tasks.as_ref().or_else(|| Some(&self.state.jobs.get(&after.job)?.ids));
+            match (tasks, after.mapping) {
+                (None, _) => 0,
+                (Some(tasks), Mapping::All) => tasks.len(),
+                (Some(tasks), Mapping::Window(size)) => {
+                    let size = u64::from(size);
+                    tasks.slice(place.saturating_sub(size), place.saturating_add(size)).len()
+                }
+            }
+        };
+        let edges = submit.dependencies.edges.of(place as usize).len() as u64;
+        edges + submit.dependencies.after.iter().map(of_after).sum::<u64>()
+    }
+
     /// What a task that has not started waits for, told from the durable state alone: tasks that have not ended as
     /// they must, and jobs that are open.
     pub(super) fn unresolved(&self, id: JobId, task: TaskId) -> Vec<(JobId, IdSet)> {

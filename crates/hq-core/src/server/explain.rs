@@ -1,18 +1,22 @@
-//! Why a task waits, said of the present: what goes before it, and what each worker lacks.
+//! What a task waits for, said of the present: what goes before it, what each worker lacks, and what queues do about it.
+
+mod job;
+mod verdict;
 
 use hq_model::selector::Selector;
-use hq_model::{
-    AmountRequest, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerResources, duration,
-};
+use hq_model::{JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
-use super::capacity::Needs;
-use super::live::{LiveWorker, choices};
+use super::fleet::{Fleet, match_of};
+use super::live::LiveWorker;
 use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
-use crate::client_messages::{ClientResponse, Reason, RequestError};
-use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_TASKS_MAX};
+use crate::alloc::policy;
+use crate::client_messages::{ClientResponse, RequestError};
+use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
+use crate::limits::{AHEAD_LOOKED_AT_MAX, AHEAD_NAMED_MAX, EXPLAINED_WORKERS_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
+pub(super) use verdict::about;
 
 impl Server {
     /// Says what a task waits for.
@@ -27,171 +31,299 @@ impl Server {
         let whole = TaskRef::new(id, task);
         let run = self.running.get(&id).and_then(|running| running.get(&task));
         let state = shown_state(state, run.is_some());
-        let everywhere = |text: String| vec![Reason { worker: None, text }];
         let leased = job.leased.iter().find(|(_, ids)| ids.contains(task)).map(|(worker, _)| *worker);
-        let delayed = self.delays.iter().find(|(_, delayed)| *delayed == whole);
-        let reasons = match (state, run, leased, delayed) {
-            (TaskState::Waiting, _, Some(worker), _) => vec![Reason {
-                worker: Some(worker),
-                text: "it is handed to this worker and starts there as soon as it fits".into(),
-            }],
-            (TaskState::Waiting, _, _, Some((at, _))) => {
-                everywhere(format!("it failed and is tried again in {}", duration::format(at.since(now))))
+        let template = TemplateId { job: id, submit };
+        let mut workers = Vec::new();
+        let reasons = match (state, run, leased) {
+            (TaskState::Waiting, _, Some(worker)) => self.handed_out(now, worker, template, task),
+            (TaskState::Waiting, _, None) => {
+                workers = self.matches(now, template);
+                self.waiting(now, template, task)
             }
-            (TaskState::Waiting, ..) if self.waits.blocked(id).is_some_and(|ids| ids.contains(task)) => {
-                self.dependency_reasons(id, task)
+            (TaskState::Running, Some(run), _) => {
+                let text = format!("it has run there for {}", about(now.since(run.since)));
+                vec![Reason::new(ReasonKind::Running, text).on(run.worker)]
             }
-            (TaskState::Waiting, ..) => self.reasons(now, TemplateId { job: id, submit }, task),
-            (TaskState::Running, Some(run), ..) => {
-                vec![Reason { worker: Some(run.worker), text: "it runs there".into() }]
+            (ended, ..) => {
+                vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}"))]
             }
-            (ended, ..) => everywhere(format!("it does not wait: it is {ended}")),
         };
-        Ok(ClientResponse::Explained { task: whole, state, reasons })
+        let unresolved = match state {
+            TaskState::Waiting => self.unresolved(id, task).iter().map(|(_, open)| open.len()).sum(),
+            _ => 0,
+        };
+        Ok(ClientResponse::Explained(Box::new(TaskExplanation {
+            task: whole,
+            state,
+            dependencies: self.dependency_count(id, task),
+            unresolved,
+            reasons,
+            workers,
+        })))
+    }
+
+    // Of a task that a worker has for later.
+    fn handed_out(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        template: TemplateId,
+        task: TaskId,
+    ) -> Vec<Reason> {
+        let text = "it is handed to this worker and starts there as soon as it fits";
+        let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
+        let Some(live) = self.live.get(&worker) else { return vec![reason] };
+        let held = live.held.get(&template);
+        let needs = held.and_then(|held| {
+            let other = held.others.iter().find(|(_, ids)| ids.contains(task));
+            other.map(|other| &other.0).or(held.needs.as_ref())
+        });
+        match needs {
+            _ if live.connection.is_none() => {
+                let text = format!(
+                    "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
+                    about(live.lost_at.since(now))
+                );
+                vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)]
+            }
+            Some(needs) if live.capacity.room(needs) < 0 => {
+                vec![reason, self.busy(now, worker, live, needs, true)]
+            }
+            _ => vec![reason],
+        }
+    }
+
+    // Of a task that nobody has.
+    fn waiting(&self, now: Timestamp, template: TemplateId, task: TaskId) -> Vec<Reason> {
+        let whole = TaskRef::new(template.job, task);
+        let mut reasons = self.of_server();
+        let requests = self.requests_of(template);
+        let fleet = self.fleet(now);
+        let is_able = fleet.could_run(requests);
+        if !is_able {
+            reasons.extend(self.unfit(now, &fleet, template));
+        }
+        if let Some(at) = self.state.jobs[&template.job].delayed.get(&task).filter(|at| **at > now) {
+            let text = format!("it failed and is tried again in {}", about(at.since(now)));
+            reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
+            return reasons;
+        }
+        if self.waits.blocked(template.job).is_some_and(|ids| ids.contains(task)) {
+            reasons.extend(self.dependency_reasons(template.job, task));
+            return reasons;
+        }
+        let Some(class) = self.classes.get(&template).copied() else {
+            return reasons;
+        };
+        if fleet.is_empty() {
+            return reasons;
+        }
+        if is_able {
+            reasons.extend(self.share_reason(class, template.job));
+            reasons.extend(self.ahead(&fleet, class, whole, template));
+            reasons.extend(self.of_queues(now, class));
+        }
+        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
+            reasons.push(self.verdict(now, *worker, live, fleet.group_size(self, *worker), requests, true));
+        }
+        if self.live.len() > EXPLAINED_WORKERS_MAX {
+            let more = self.live.len() - EXPLAINED_WORKERS_MAX;
+            reasons.push(Reason::new(ReasonKind::Other, format!("{more} more workers are not shown")));
+        }
+        reasons
+    }
+
+    // What holds all tasks back.
+    fn of_server(&self) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        if let Some((_, error)) = &self.options.info.journal_trouble {
+            let text = format!("the server starts nothing while its journal cannot be written ({error})");
+            reasons.push(Reason::new(ReasonKind::Server, text));
+        }
+        if self.is_stopping() {
+            reasons.push(Reason::new(ReasonKind::Server, "the server is stopping"));
+        }
+        reasons
+    }
+
+    // Of tasks that no worker could ever run, as far as is known.
+    fn unfit(&self, now: Timestamp, fleet: &Fleet<'_>, template: TemplateId) -> Vec<Reason> {
+        let requests = self.requests_of(template);
+        if fleet.is_empty() {
+            let text = "no worker is connected, and no allocation queue could bring one; it needs one with ";
+            let wanted: Vec<String> = requests.iter().map(ToString::to_string).collect();
+            return vec![Reason::new(
+                ReasonKind::NoWorker,
+                format!("{text}{}", wanted.join(", or one with ")),
+            )];
+        }
+        let text = format!(
+            "no worker could ever run it, of those that are there or that queues may bring: {}",
+            fleet.what_lacks(requests)
+        );
+        let mut reasons = vec![Reason::new(ReasonKind::Unfit, text)];
+        reasons.extend(self.queues_that_cannot(now, requests));
+        reasons
+    }
+
+    fn queues_that_cannot(&self, now: Timestamp, requests: &[hq_model::Request]) -> Vec<Reason> {
+        let offers = self.offers(now).into_iter().take(NAMED_TASKS_MAX);
+        let why = |(offer, _): (crate::alloc::demand::Offer, _)| {
+            let why = offer.why_not(requests)?;
+            let text = format!("allocation queue {}: {why}", offer.queue);
+            Some(Reason::new(ReasonKind::Queue, text).of(offer.queue))
+        };
+        offers.filter_map(why).collect()
+    }
+
+    pub(super) fn share_reason(&self, class: ClassId, job: JobId) -> Option<Reason> {
+        let max = self.share_of(job).max.unwrap_or_default();
+        (self.share_room(class) == 0).then(|| {
+            let tasks = if max == 1 { "task" } else { "tasks" };
+            let text = format!("its job has {max} {tasks} handed out, as many as its share allows");
+            Reason::new(ReasonKind::Share, text)
+        })
+    }
+
+    // Which ready tasks come earlier in the order, of those that some worker could run.
+    fn ahead(
+        &self,
+        fleet: &Fleet<'_>,
+        class: ClassId,
+        task: TaskRef,
+        template: TemplateId,
+    ) -> Option<Reason> {
+        let own = self.queue.key(class);
+        let mut named = Vec::new();
+        let mut total = 0;
+        let mut unnamed = 0;
+        for (place, other) in self.queue.in_order().take_while(|other| *other != class).enumerate() {
+            let key = self.queue.key(other);
+            if place < AHEAD_LOOKED_AT_MAX && (!fleet.could_run(&key.requests) || self.share_room(other) == 0)
+            {
+                continue;
+            }
+            let count = self.queue.count(other);
+            total += count;
+            if named.len() == AHEAD_NAMED_MAX {
+                unnamed += count;
+                continue;
+            }
+            let Some(head) = self.queue.head(other) else { continue };
+            let why = if key.priority > own.priority {
+                format!("priority {} against {}", key.priority, own.priority)
+            } else if weight(&key.requests) > weight(&own.requests) {
+                "by weight".into()
+            } else {
+                "older".into()
+            };
+            named.push(format!("{count} of job {} ({why})", head.job));
+        }
+        let before = self.queue.ready_before(class, template, task.task);
+        total += before;
+        if total == 0 {
+            return None;
+        }
+        if before > 0 {
+            named.push(format!("{before} like it, older"));
+        }
+        if unnamed > 0 {
+            named.push(format!("{unnamed} others"));
+        }
+        let goes = if total == 1 { "1 ready task goes" } else { &format!("{total} ready tasks go") };
+        let text = format!("{goes} before it: {}", named.join(", "));
+        Some(Reason::new(ReasonKind::Priority, text))
+    }
+
+    // What queues of allocations do for tasks of a class.
+    fn of_queues(&self, now: Timestamp, class: ClassId) -> Vec<Reason> {
+        if self.state.alloc.queues.is_empty() {
+            return Vec::new();
+        }
+        let offers = self.offers(now);
+        let waiting = self.waiting_classes(now);
+        let matched = self.match_demand(&waiting, &offers);
+        let served = waiting.iter().position(|(other, _)| *other == class);
+        let served = served.and_then(|at| matched.classes.get(at));
+        let requests = &self.queue.key(class).requests;
+        let mut reasons = Vec::new();
+        for (offer, permit) in offers.iter().take(NAMED_TASKS_MAX) {
+            let id = offer.queue;
+            let Some(queue) = self.state.alloc.queues.get(&id) else { continue };
+            let name = match &queue.params.name {
+                Some(name) => format!("allocation queue {id} ({name})"),
+                None => format!("allocation queue {id}"),
+            };
+            let coming = served.and_then(|served| served.coming.get(&id)).copied().unwrap_or(0);
+            let new = served.and_then(|served| served.new.get(&id)).copied().unwrap_or(0);
+            let text = if let Some(why) = offer.why_not(requests) {
+                format!("{name}: {why}")
+            } else if coming > 0 {
+                format!("{name}: workers that are on their way will take {coming} of these tasks")
+            } else if let Some(why) = &permit.why_none {
+                let hint = match (&queue.paused, policy::retries_at(queue)) {
+                    (Some(_), Some(_)) => format!("; `hq alloc resume {id}` ends that"),
+                    _ => String::new(),
+                };
+                format!("{name} could bring a worker for it, and asks for nothing: {why}{hint}")
+            } else if new > 0 {
+                format!("{name}: workers for {new} of these tasks are being asked for")
+            } else {
+                format!("{name} asks for nothing more: what is there or on its way is enough")
+            };
+            reasons.push(Reason::new(ReasonKind::Queue, text).of(id));
+        }
+        reasons
     }
 
     // Of a task that waits for others.
     fn dependency_reasons(&self, id: JobId, task: TaskId) -> Vec<Reason> {
-        let mut texts = Vec::new();
+        let mut reasons = Vec::new();
+        let mut say = |text: String| reasons.push(Reason::new(ReasonKind::Dependency, text));
         for (job, open) in self.unresolved(id, task) {
+            let name = self.state.jobs.get(&job).filter(|_| job != id).map(|known| &known.spec.name);
+            let named = name.map_or_else(String::new, |name| format!(" of `{name}`"));
+            let job_name = name.map_or_else(String::new, |name| format!(" (`{name}`)"));
             for task in open.iter().take(NAMED_TASKS_MAX) {
                 let whole = TaskRef::new(job, task);
                 let runs = self.running.get(&job).is_some_and(|running| running.contains_key(&task));
                 let state = self.state.task_state(whole).map(|state| shown_state(state, runs));
                 let state = state.map_or_else(String::new, |state| format!(", which is {state}"));
-                texts.push(format!("it waits for task {whole}{state}"));
+                say(format!("it waits for task {whole}{named}{state}"));
             }
             let more = open.len().saturating_sub(NAMED_TASKS_MAX as u64);
             if more > 0 {
-                texts.push(format!("it waits for {more} more tasks of job {job}"));
+                say(format!("it waits for {more} more tasks of job {job}"));
             }
             if open.is_empty() {
-                texts.push(format!("it waits for job {job}, which is open; `hq job close {job}` closes it"));
+                say(format!(
+                    "it waits for job {job}{job_name}, which is open; `hq job close {job}` closes it"
+                ));
             }
         }
         for file in self.files_missing(id, task).iter().take(NAMED_TASKS_MAX) {
-            texts.push(format!("it waits for the file {}", String::from_utf8_lossy(file)));
-        }
-        texts.into_iter().map(|text| Reason { worker: None, text }).collect()
-    }
-
-    // Of a task that is ready and that nobody has.
-    fn reasons(&self, now: Timestamp, template: TemplateId, task: TaskId) -> Vec<Reason> {
-        let everywhere = |text: String| Reason { worker: None, text };
-        let Some(class) = self.classes.get(&template) else {
-            return vec![everywhere("it is not ready yet".into())];
-        };
-        let requests = &self.queue.key(*class).requests;
-        let able = |live: &&LiveWorker| !choices(&live.resources, requests).is_empty();
-        let mut reasons = Vec::new();
-        if self.live.is_empty() {
-            reasons.push(everywhere("no worker is connected".into()));
-        } else if !self.live.values().any(|live| able(&live)) {
-            let requests: Vec<String> = requests.iter().map(ToString::to_string).collect();
-            reasons.push(everywhere(format!(
-                "no connected worker could ever run it; it needs one with {}",
-                requests.join(", or one with ")
-            )));
-        }
-        if self.share_room(*class) == 0 {
-            let max = self.share_of(template.job).max.unwrap_or_default();
-            reasons
-                .push(everywhere(format!("its job has {max} tasks handed out, as many as its share allows")));
-        }
-        match self.ahead(*class, template, task) {
-            0 => {}
-            1 => reasons.push(everywhere("1 ready task goes before it, by priority, weight or age".into())),
-            ahead => reasons
-                .push(everywhere(format!("{ahead} ready tasks go before it, by priority, weight or age"))),
-        }
-        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
-            reasons.push(Reason { worker: Some(*worker), text: verdict(now, live, requests) });
-        }
-        if self.live.len() > EXPLAINED_WORKERS_MAX {
-            let more = self.live.len() - EXPLAINED_WORKERS_MAX;
-            reasons.push(everywhere(format!("{more} more workers are not shown")));
+            say(format!("it waits for the file {}", String::from_utf8_lossy(file)));
         }
         reasons
     }
 
-    // How many ready tasks come earlier in the order.
-    fn ahead(&self, class: ClassId, template: TemplateId, task: TaskId) -> u64 {
-        let earlier = self.queue.in_order().take_while(|other| *other != class);
-        let classes: u64 = earlier.map(|other| self.queue.count(other)).sum();
-        let own: u64 = self.queue.ready_before(class, template, task);
-        classes + own
-    }
-}
-
-fn verdict(now: Timestamp, live: &LiveWorker, requests: &[Request]) -> String {
-    if live.connection.is_none() {
-        return "it is disconnected, and may come back".into();
-    }
-    if live.is_draining {
-        return "it finishes what runs there and takes nothing new".into();
-    }
-    let choices = choices(&live.resources, requests);
-    if choices.is_empty() {
-        let lacks: Vec<String> = requests.iter().map(|request| lack(&live.resources, request)).collect();
-        return lacks.join("; as another variant: ");
-    }
-    let left = live.life_left(now);
-    let lives = |choice: &&super::live::Choice| left.is_none_or(|left| left >= choice.time_request);
-    let Some(choice) = choices.iter().find(lives) else {
-        let left = duration::format(left.unwrap_or_default());
-        return format!(
-            "it ends in {left}, and the task asks for {}",
-            duration::format(choices[0].time_request)
-        );
-    };
-    if live.is_idle_and_picky() {
-        let percent = f64::from(live.min_utilization) / 100.0;
-        return format!("it is idle, and starts nothing before {percent} % of its CPUs would be used");
-    }
-    if choices.iter().filter(lives).any(|choice| live.capacity.room(&choice.needs) > 0) {
-        return "it has room, which tasks before this one take".into();
-    }
-    busy(live, &choice.needs)
-}
-
-fn busy(live: &LiveWorker, needs: &Needs) -> String {
-    let (pool, free, wanted) = live.capacity.scarcest(needs);
-    let Some(pool) = live.resources.pools.get(pool) else { return "it is busy".into() };
-    format!("{}: {free} of {} are free, the task needs {wanted}", pool.name, pool.kind.total())
-}
-
-// The first thing that a worker does not have for a request.
-fn lack(resources: &WorkerResources, request: &Request) -> String {
-    for resource in &request.resources {
-        let Some(pool) = resources.giver(&resource.name) else {
-            return format!("it has no {}", resource.name);
+    // How workers match what a submit asks for.
+    fn matches(&self, now: Timestamp, template: TemplateId) -> Vec<WorkerMatch> {
+        let (requests, fleet) = (self.requests_of(template), self.fleet(now));
+        let of = |(worker, live): (&WorkerId, &LiveWorker)| WorkerMatch {
+            worker: *worker,
+            variants: match_of(live, fleet.group_size(self, *worker), now, requests),
         };
-        let total = resources.pools[pool].kind.total();
-        if let AmountRequest::Some(amount, _) = resource.amount
-            && amount > total
-        {
-            return format!("{}: it has {total}, the task needs {amount}", resource.name);
-        }
+        self.live.iter().take(EXPLAINED_WORKERS_MAX).map(of).collect()
     }
-    "it cannot run such tasks".into()
+
+    fn requests_of(&self, template: TemplateId) -> &[hq_model::Request] {
+        let job = self.state.jobs.get(&template.job);
+        let submit = job.and_then(|job| job.submits.get(template.submit as usize));
+        submit.map_or(&[], |submit| &submit.task.requests)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use hq_model::resources::parse_pool;
-
-    use super::*;
-
-    #[test]
-    fn what_a_worker_lacks_is_named() {
-        let pools = vec![parse_pool("cpus", "4").expect("a pool")];
-        let resources = WorkerResources::new(pools, Vec::new()).expect("resources");
-        let request = |name: &str, amount: &str| {
-            let amount = hq_model::request::parse_amount(name, amount).expect("an amount");
-            let resources = vec![hq_model::ResourceRequest { name: name.into(), amount }];
-            Request { resources, ..Request::default() }
-        };
-        assert_eq!(lack(&resources, &request("cpus", "8")), "cpus: it has 4, the task needs 8");
-        assert_eq!(lack(&resources, &request("gpus", "1")), "it has no gpus");
-    }
+fn weight(requests: &[hq_model::Request]) -> u32 {
+    requests.iter().map(|request| request.weight).max().unwrap_or_default()
 }

@@ -226,6 +226,11 @@ impl LiveWorker {
         self.walls_us.contains_key(&template)
     }
 
+    /// How long tasks of this template took here lately.
+    pub(super) fn wall(&self, template: TemplateId) -> Option<Duration> {
+        self.walls_us.get(&template).map(|wall_us| Duration::from_micros(*wall_us as u64))
+    }
+
     /// Learns from ended tasks how long those of this template take here.
     pub(super) fn learn_wall(&mut self, template: TemplateId, count: u32, wall_us: u64) {
         let mean = wall_us as f64 / f64::from(count.max(1));

@@ -10,6 +10,7 @@ pub mod details;
 mod dispatch;
 mod explain;
 mod files;
+mod fleet;
 pub mod job;
 mod keys;
 mod live;

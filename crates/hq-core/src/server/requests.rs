@@ -2,9 +2,10 @@
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
 use super::capacity::Needs;
+use super::live::LiveWorker;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -172,7 +173,7 @@ impl Server {
             Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
             None => self.make_ready(job, &ids),
         }
-        Ok((ids, self.warnings(submit)))
+        Ok((ids, self.warnings(now, submit)))
     }
 
     fn new_ids(&self, id: JobId, wanted: &TaskIds) -> Result<IdSet, RequestError> {
@@ -203,24 +204,27 @@ impl Server {
     }
 
     // Things the user should know about an accepted submit.
-    fn warnings(&mut self, submit: &Submit) -> Vec<String> {
+    fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
-        let connected = self.live.values().filter(|worker| worker.connection.is_some());
-        let mut workers = 0;
-        for worker in connected {
-            if requests.iter().any(|request| Needs::new(&worker.resources, request).is_some()) {
-                return Vec::new();
-            }
-            workers += 1;
-        }
-        if workers == 0 {
+        // Mostly the first worker that is looked at could.
+        let could = |live: &LiveWorker| {
+            let left = live.life_left(now);
+            let lives = |request: &Request| left.is_none_or(|left| left >= request.time_request);
+            let fits = |request: &Request| lives(request) && Needs::new(&live.resources, request).is_some();
+            !live.is_draining && requests.iter().any(|request| request.nodes == 0 && fits(request))
+        };
+        if self.live.values().any(could) {
             return Vec::new();
         }
-        let nobody = match workers {
-            1 => "The one connected worker could never run these tasks.".to_owned(),
-            _ => format!("None of the {workers} connected workers could ever run these tasks."),
-        };
-        vec![nobody]
+        let fleet = self.fleet(now);
+        if fleet.is_empty() || fleet.could_run(requests) {
+            return Vec::new();
+        }
+        vec![format!(
+            "No worker could ever run these tasks, of those that are there or that allocation queues may bring: {}. \
+             They wait for one that can.",
+            fleet.what_lacks(requests)
+        )]
     }
 
     fn open_job(

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod defer;
+mod explanations;
 mod files;
 mod graphs;
 mod history;

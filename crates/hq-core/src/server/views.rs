@@ -19,16 +19,23 @@ impl Server {
     pub(super) fn view(&self, now: Timestamp, body: &ClientRequest) -> Answer {
         match body {
             ClientRequest::ServerInfo => Ok(ClientResponse::ServerInfo(Box::new(self.options.info.clone()))),
-            ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(states))),
+            ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(now, states))),
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs } => {
                 let jobs = self.select_jobs(jobs)?;
-                Ok(ClientResponse::JobDetails(jobs.into_iter().map(|id| self.job_detail(id)).collect()))
+                let unrunnable = self.unrunnable(now, &jobs);
+                let mut details: Vec<JobDetail> = jobs.into_iter().map(|id| self.job_detail(id)).collect();
+                for detail in &mut details {
+                    detail.summary.unrunnable =
+                        unrunnable.get(&detail.summary.job).copied().unwrap_or_default();
+                }
+                Ok(ClientResponse::JobDetails(details))
             }
             ClientRequest::ListTasks { jobs, tasks, states, after, limit } => {
                 self.list_tasks(jobs, tasks.as_ref(), states, *after, *limit)
             }
             ClientRequest::ExplainTask { jobs, task } => self.explain(now, jobs, *task),
+            ClientRequest::ExplainJobs { jobs } => self.explain_jobs(now, jobs),
             ClientRequest::TaskIds { jobs, states } => {
                 let jobs = self.select_jobs(jobs)?;
                 let ids = jobs.into_iter().map(|id| (id, self.tasks_in(id, &self.state.jobs[&id], states)));
@@ -56,10 +63,11 @@ impl Server {
             is_open: job.is_open,
             counters: job.counters(self.running_count(id)),
             cancel_reason: job.cancel_reason.clone(),
+            unrunnable: 0,
         }
     }
 
-    fn list_jobs(&self, states: &[JobState]) -> Vec<JobSummary> {
+    fn list_jobs(&self, now: Timestamp, states: &[JobState]) -> Vec<JobSummary> {
         let shown = |id: &JobId, job: &Job| {
             states.is_empty() || {
                 let counters = job.counters(self.running_count(*id));
@@ -69,7 +77,13 @@ impl Server {
             }
         };
         let jobs = self.state.jobs.iter().filter(|(id, job)| shown(id, job));
-        jobs.map(|(id, job)| self.summary(*id, job)).collect()
+        let mut list: Vec<JobSummary> = jobs.map(|(id, job)| self.summary(*id, job)).collect();
+        let ids: Vec<JobId> = list.iter().map(|summary| summary.job).collect();
+        let unrunnable = self.unrunnable(now, &ids);
+        for summary in &mut list {
+            summary.unrunnable = unrunnable.get(&summary.job).copied().unwrap_or_default();
+        }
+        list
     }
 
     fn count_jobs(&self) -> Vec<(JobState, u64)> {

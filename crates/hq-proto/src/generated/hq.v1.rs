@@ -1349,7 +1349,7 @@ pub struct ClientRequest {
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1405,6 +1405,8 @@ pub mod client_request {
         Defer(super::Defer),
         #[prost(message, tag = "92")]
         Ready(super::Ready),
+        #[prost(message, tag = "110")]
+        ExplainJobs(super::Selector),
     }
 }
 /// A running service is ready.
@@ -1538,7 +1540,7 @@ pub struct ClientResponse {
     pub request: u64,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1584,6 +1586,8 @@ pub mod client_response {
         Explained(super::Explained),
         #[prost(message, tag = "60")]
         Alloc(super::AllocResponse),
+        #[prost(message, tag = "110")]
+        ExplainedJobs(super::ExplainedJobs),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1594,6 +1598,13 @@ pub struct Explained {
     pub state: i32,
     #[prost(message, repeated, tag = "3")]
     pub reasons: ::prost::alloc::vec::Vec<Reason>,
+    /// Tasks it was to wait for, and those of them that have not ended as they must.
+    #[prost(uint64, tag = "110")]
+    pub dependencies: u64,
+    #[prost(uint64, tag = "111")]
+    pub unresolved: u64,
+    #[prost(message, repeated, tag = "112")]
+    pub workers: ::prost::alloc::vec::Vec<WorkerMatch>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Reason {
@@ -1601,6 +1612,87 @@ pub struct Reason {
     pub worker: ::core::option::Option<u32>,
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
+    /// A word.
+    #[prost(string, tag = "110")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(uint32, optional, tag = "111")]
+    pub queue: ::core::option::Option<u32>,
+    #[prost(uint64, optional, tag = "112")]
+    pub until_us: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WorkerMatch {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub variants: ::prost::alloc::vec::Vec<Lacks>,
+}
+/// What a worker can never give to a variant; nothing when it could run it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Lacks {
+    #[prost(message, repeated, tag = "1")]
+    pub lacks: ::prost::alloc::vec::Vec<Lack>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lack {
+    #[prost(oneof = "lack::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<lack::Kind>,
+}
+/// Nested message and enum types in `Lack`.
+pub mod lack {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        Resource(super::LackedResource),
+        #[prost(message, tag = "2")]
+        Time(super::LackedTime),
+        #[prost(message, tag = "3")]
+        Group(super::LackedNodes),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LackedResource {
+    #[prost(message, optional, tag = "1")]
+    pub request: ::core::option::Option<ResourceRequest>,
+    #[prost(uint64, tag = "2")]
+    pub has: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LackedTime {
+    #[prost(uint64, tag = "1")]
+    pub request_ns: u64,
+    #[prost(uint64, tag = "2")]
+    pub left_ns: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LackedNodes {
+    #[prost(uint32, tag = "1")]
+    pub nodes: u32,
+    #[prost(uint32, tag = "2")]
+    pub size: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedJobs {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<JobExplanation>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobExplanation {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(enumeration = "JobState", tag = "2")]
+    pub state: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<TaskGroup>,
+    #[prost(uint64, tag = "4")]
+    pub others: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskGroup {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "2")]
+    pub reasons: ::prost::alloc::vec::Vec<Reason>,
 }
 /// Records as in the journal.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1796,6 +1888,9 @@ pub struct JobSummary {
     pub counters: ::core::option::Option<Counters>,
     #[prost(string, optional, tag = "5")]
     pub cancel_reason: ::core::option::Option<::prost::alloc::string::String>,
+    /// Tasks that no worker could ever run.
+    #[prost(uint64, tag = "110")]
+    pub unrunnable: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobCounts {

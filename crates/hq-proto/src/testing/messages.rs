@@ -1,8 +1,8 @@
 //! Generators of whole messages and records.
 
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobSummary, Reason, RequestError, ServerInfo, SubmitInfo,
-    TaskInfo, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobDetail, JobSummary, RequestError, ServerInfo, SubmitInfo, TaskInfo,
+    WorkerFilter, WorkerInfo,
 };
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
@@ -50,6 +50,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (selector(), any::<bool>()).prop_map(|(workers, drain)| StopWorkers { workers, drain }),
         any::<u32>().prop_map(|count| WaitWorkers { count }),
         allocation::alloc_request().prop_map(Alloc),
+        selector().prop_map(|jobs| ExplainJobs { jobs }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
 }
@@ -71,12 +72,8 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         vec(canceled, 0..4).prop_map(Canceled),
         (vec((job(), task_info()), 0..4), of(task_ref())).prop_map(|(tasks, next)| Tasks { tasks, next }),
         vec((job(), id_set()), 0..4).prop_map(TaskIds),
-        (task_ref(), select(TaskState::ALL.to_vec()), vec((of(worker()), text()), 0..4)).prop_map(
-            |(task, state, reasons)| {
-                let reason = |(worker, text)| Reason { worker, text };
-                Explained { task, state, reasons: reasons.into_iter().map(reason).collect() }
-            }
-        ),
+        explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
+        vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
         vec(job_summary(), 0..4).prop_map(Progress),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
             task,
@@ -154,13 +151,14 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
 }
 
 fn job_summary() -> impl Strategy<Value = JobSummary> {
-    (job(), text(), any::<bool>(), counters(), of(text())).prop_map(
-        |(job, name, is_open, counters, cancel_reason)| JobSummary {
+    (job(), text(), any::<bool>(), counters(), of(text()), any::<u64>()).prop_map(
+        |(job, name, is_open, counters, cancel_reason, unrunnable)| JobSummary {
             job,
             name,
             is_open,
             counters,
             cancel_reason,
+            unrunnable,
         },
     )
 }

@@ -20,6 +20,7 @@ pub(crate) enum JobCommand {
     /// Count jobs by state
     Summary,
     Info(InfoArgs),
+    Explain(ExplainArgs),
     Cancel(CancelArgs),
     Forget(ForgetArgs),
     Cat(CatArgs),
@@ -76,6 +77,18 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job info last\n  hq job info 1,4-6 --output-mode json")]
 pub(crate) struct InfoArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+}
+
+/// Say what the tasks of jobs wait for
+///
+/// In groups of tasks that wait for the same: dependencies, busy resources and until when at the earliest, tasks that go
+/// first, shares, queues, or a worker that there is not.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job explain last")]
+pub(crate) struct ExplainArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,

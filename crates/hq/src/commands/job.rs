@@ -8,12 +8,13 @@ use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
-    CancelArgs, CloseArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs, TaskIdsArgs, WaitArgs,
+    CancelArgs, CloseArgs, ExplainArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs, TaskIdsArgs,
+    WaitArgs,
 };
 use crate::error::HqError;
 use crate::logging::now;
 use crate::progress::Progress;
-use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds};
+use crate::report::{Canceled, ExplainedJobs, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds};
 use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::{Follow, follow};
 
@@ -35,6 +36,13 @@ pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
 pub(super) fn summary(context: &Context) -> Result<Done, HqError> {
     match context.ask(ClientRequest::CountJobs)? {
         ClientResponse::JobCounts(counts) => Done::ok(JobCounts(counts)),
+        _ => unexpected(),
+    }
+}
+
+pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {
+    match context.ask(ClientRequest::ExplainJobs { jobs: args.jobs })? {
+        ClientResponse::ExplainedJobs(jobs) => Done::ok(ExplainedJobs(jobs)),
         _ => unexpected(),
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {
     let request = ClientRequest::ExplainTask { jobs: args.job, task: TaskId(args.task) };
     match context.ask(request)? {
-        ClientResponse::Explained { task, state, reasons } => Done::ok(Explained { task, state, reasons }),
+        ClientResponse::Explained(explained) => Done::ok(Explained(explained)),
         _ => unexpected(),
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, SubmitInfo};
+use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo};
 use hq_model::{JobId, JobState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
@@ -40,7 +40,11 @@ impl Report for Jobs {
             })
             .collect();
         let header = ["ID", "Name", "State", "Tasks", "Cancel Reason"];
-        Ok(table::table(out, style, &header[..if self.verbose { 5 } else { 4 }], &rows)?)
+        table::table(out, style, &header[..if self.verbose { 5 } else { 4 }], &rows)?;
+        for job in self.jobs.iter().filter(|job| job.unrunnable > 0) {
+            writeln!(out, "Job {}: {}", job.job, unrunnable(job))?;
+        }
+        Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -54,6 +58,12 @@ impl Report for Jobs {
         }
         Ok(())
     }
+}
+
+fn unrunnable(job: &JobSummary) -> String {
+    let tasks = text::count(job.unrunnable, "task");
+    let fit = if job.unrunnable == 1 { "fits" } else { "fit" };
+    format!("{tasks} {fit} no worker that is there or to come; see `hq job explain {}`", job.job)
 }
 
 impl JobCounts {
@@ -243,6 +253,9 @@ fn details(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, Cell)> {
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
         ("Retries", each(&|s| retries(&s.spec.retry)).into()),
     ]);
+    if summary.unrunnable > 0 {
+        rows.push(("Unrunnable", unrunnable(summary).into()));
+    }
     rows.extend(job.share.map(|share| ("Share", share.to_string().into())));
     rows.extend(usage(&job.usage, true));
     rows

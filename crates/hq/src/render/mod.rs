@@ -7,6 +7,7 @@ mod alloc;
 mod alloc_events;
 pub(crate) mod error;
 pub(crate) mod events;
+mod explain;
 mod hardware;
 pub(crate) mod history_page;
 mod job;

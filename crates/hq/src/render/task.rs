@@ -15,7 +15,7 @@ use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
 use super::{Report, text};
 use crate::error::HqError;
-use crate::report::{Explained, JobFiles, TaskDetails, Tasks};
+use crate::report::{JobFiles, TaskDetails, Tasks};
 
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
@@ -87,45 +87,6 @@ impl Report for TaskDetails {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let tasks: Vec<Value> = self.tasks.iter().map(|task| document(task, &self.files)).collect();
         Ok(json::write(out, &tasks.into())?)
-    }
-}
-
-impl Report for Explained {
-    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        writeln!(out, "Task {} is {}", self.task, self.state)?;
-        let (everywhere, of_workers): (Vec<_>, Vec<_>) =
-            self.reasons.iter().partition(|reason| reason.worker.is_none());
-        for reason in everywhere {
-            writeln!(out, "- {}", reason.text)?;
-        }
-        let rows: Vec<Vec<Cell>> = of_workers
-            .iter()
-            .filter_map(|reason| Some(vec![reason.worker?.to_string().into(), reason.text.as_str().into()]))
-            .collect();
-        if !rows.is_empty() {
-            table::table(out, style, &["Worker", "Why not there"], &rows)?;
-        }
-        Ok(())
-    }
-
-    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let reason = |reason: &hq_core::client_messages::Reason| serde_json::json!({ "worker": reason.worker.map(|worker| worker.0), "reason": reason.text });
-        let document = serde_json::json!({
-            "schema_version": SCHEMA_VERSION,
-            "job": self.task.job.0,
-            "task": self.task.task.0,
-            "state": self.state.to_string(),
-            "reasons": self.reasons.iter().map(reason).collect::<Vec<_>>(),
-        });
-        Ok(json::write(out, &document)?)
-    }
-
-    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        for reason in &self.reasons {
-            let worker = reason.worker.map(|worker| format!("{worker} ")).unwrap_or_default();
-            writeln!(out, "{worker}{}", reason.text)?;
-        }
-        Ok(())
     }
 }
 

@@ -59,7 +59,14 @@ fn text(mut out: Vec<u8>, shown: Result<(), HqError>) -> String {
 }
 
 fn summary(job: u32, name: &str, counters: Counters) -> JobSummary {
-    JobSummary { job: JobId(job), name: name.into(), is_open: false, counters, cancel_reason: None }
+    JobSummary {
+        job: JobId(job),
+        name: name.into(),
+        is_open: false,
+        counters,
+        cancel_reason: None,
+        unrunnable: 0,
+    }
 }
 
 fn jobs() -> Vec<JobSummary> {
@@ -67,7 +74,14 @@ fn jobs() -> Vec<JobSummary> {
     canceled.cancel_reason = Some("wrong input".into());
     let mut open = summary(3, "sweep", Counters::default());
     open.is_open = true;
-    vec![summary(1, "score", Counters { running: 2, waiting: 98, ..Counters::default() }), canceled, open]
+    let mut hopeless = summary(4, "gpu", Counters { waiting: 3, ..Counters::default() });
+    hopeless.unrunnable = 3;
+    vec![
+        summary(1, "score", Counters { running: 2, waiting: 98, ..Counters::default() }),
+        canceled,
+        open,
+        hopeless,
+    ]
 }
 
 fn spec() -> TaskSpec {
@@ -293,6 +307,7 @@ macro_rules! snapshots {
 }
 
 mod alloc;
+mod explain;
 
 snapshots! {
     nothing: Nothing;

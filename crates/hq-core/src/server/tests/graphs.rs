@@ -116,12 +116,13 @@ fn a_whole_job_has_to_be_closed() {
     world.graph(1, vec![after("1")], Edges::default()).expect("accepted");
     world.finishes(1, 0, 1);
     assert_eq!(world.sent(1), "1:0-1/0");
-    let ClientResponse::Explained { reasons, .. } = world
+    let ClientResponse::Explained(explained) = world
         .ask(ClientRequest::ExplainTask { jobs: Selector::Ids(IdSet::single(TaskId(2))), task: TaskId(0) })
     else {
         panic!("explained");
     };
-    assert_eq!(reasons[0].text, "it waits for job 1, which is open; `hq job close 1` closes it");
+    let reasons = &explained.reasons;
+    assert_eq!(reasons[0].text, "it waits for job 1 (`open`), which is open; `hq job close 1` closes it");
     world.ask(ClientRequest::CloseJobs { jobs: Selector::All });
     assert_eq!(world.sent(1), "2:0/0");
 }

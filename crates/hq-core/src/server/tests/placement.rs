@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn request(parts: &[(&str, u64)]) -> Request {
+pub(super) fn request(parts: &[(&str, u64)]) -> Request {
     let resource = |&(name, count): &(&str, u64)| ResourceRequest {
         name: name.into(),
         amount: AmountRequest::Some(Amount::whole(count), Policy::Compact),
@@ -11,7 +11,7 @@ fn request(parts: &[(&str, u64)]) -> Request {
     Request { resources: parts.iter().map(resource).collect(), weight, ..Request::default() }
 }
 
-fn worker_with(world: &mut World, connection: u64, cpus: u32, others: &[(&str, u32)]) {
+pub(super) fn worker_with(world: &mut World, connection: u64, cpus: u32, others: &[(&str, u32)]) {
     let mut config = config(cpus);
     for (name, count) in others {
         let kind = PoolKind::Range { first: 0, last: count - 1 };
@@ -111,37 +111,6 @@ fn many_distinct_requests_are_served_one_after_the_other() {
     }
 }
 
-fn explained(world: &mut World, job: JobId, task: u32) -> Vec<String> {
-    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
-    let request = ClientRequest::ExplainTask { jobs, task: TaskId(task) };
-    let ClientResponse::Explained { reasons, .. } = world.ask(request) else { panic!("an explanation") };
-    let reason = |reason: crate::client_messages::Reason| match reason.worker {
-        Some(worker) => format!("{worker}: {}", reason.text),
-        None => reason.text,
-    };
-    reasons.into_iter().map(reason).collect()
-}
-
-#[test]
-fn a_waiting_task_is_explained() {
-    let mut world = World::new();
-    let gpu = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 1), ("gpus", 2)])]);
-    assert_eq!(explained(&mut world, gpu, 0), ["no worker is connected"]);
-    worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
-    let never = "no connected worker could ever run it; it needs one with cpus: 1 compact, gpus: 2 compact";
-    assert_eq!(explained(&mut world, gpu, 0), [never, "1: gpus: it has 1, the task needs 2"]);
-    let small = world.submit(200, |_| {});
-    assert_eq!(
-        explained(&mut world, small, 0),
-        ["1: it is handed to this worker and starts there as soon as it fits"]
-    );
-    let last = explained(&mut world, small, 199);
-    assert!(last[0].ends_with("ready tasks go before it, by priority, weight or age"), "{last:?}");
-    assert_eq!(last[1], "1: cpus: 0 of 2 are free, the task needs 1");
-    let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(200) };
-    assert!(matches!(world.ask(missing), ClientResponse::Error(_)));
-}
-
 #[test]
 fn a_picky_worker_starts_when_enough_of_it_is_used() {
     let mut world = World::new();
@@ -156,7 +125,7 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
     let job = world.submit(1, |_| {});
     assert_eq!(world.sent(1), "", "a quarter is not enough");
     let why = "1: it is idle, and starts nothing before 50 % of its CPUs would be used";
-    assert_eq!(explained(&mut world, job, 0), [why]);
+    assert_eq!(super::explanations::explained(&mut world, job, 0), [why]);
     world.submit(1, |_| {});
     assert_eq!(world.sent(1), "1:0/0 2:0/0");
     world.submit(1, |_| {});

@@ -57,8 +57,8 @@ fn a_share_that_is_full_is_explained() {
     let job = world.submit_shared(3, share(0, Some(1), 1), |_| {});
     world.worker(1, 4);
     let request = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(2) };
-    let ClientResponse::Explained { reasons, .. } = world.ask(request) else { panic!("an explanation") };
-    assert_eq!(reasons[0].text, "its job has 1 tasks handed out, as many as its share allows");
+    let ClientResponse::Explained(explained) = world.ask(request) else { panic!("an explanation") };
+    assert_eq!(explained.reasons[0].text, "its job has 1 task handed out, as many as its share allows");
     assert_eq!(world.out(job), 1);
 }
 

@@ -1,0 +1,208 @@
+//! What the tasks of a job wait for, in groups that wait for the same.
+//!
+//! Cost: submits and request classes of the job, up to a limit times workers; never tasks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::dependency::Mapping;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::super::fleet::Fleet;
+use super::super::job::Job;
+use super::super::machine::{Answer, Server};
+use super::super::queue::ClassId;
+use super::verdict::about;
+use crate::client_messages::ClientResponse;
+use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
+use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
+use crate::worker_messages::TemplateId;
+
+impl Server {
+    /// Says what the tasks of jobs wait for.
+    pub(in crate::server) fn explain_jobs(&self, now: Timestamp, jobs: &Selector) -> Answer {
+        let jobs = self.select_jobs(jobs)?;
+        let fleet = self.fleet(now);
+        let explain = |id: JobId| self.explain_job(now, &fleet, id);
+        Ok(ClientResponse::ExplainedJobs(jobs.into_iter().map(explain).collect()))
+    }
+
+    fn explain_job(&self, now: Timestamp, fleet: &Fleet<'_>, id: JobId) -> JobExplanation {
+        let job = &self.state.jobs[&id];
+        let mut groups = self.with_workers(id, job);
+        let delayed: IdSet = job.delayed.iter().filter(|(_, at)| **at > now).map(|(task, _)| *task).collect();
+        if let Some(at) = job.delayed.values().filter(|at| **at > now).min() {
+            let each = if delayed.len() == 1 { "it failed and is" } else { "they failed and are" };
+            let first = if delayed.len() == 1 { "" } else { "the first " };
+            let text = format!("{each} tried again, {first}in {}", about(at.since(now)));
+            let reasons = vec![Reason::new(ReasonKind::Delay, text).until(Some(*at))];
+            groups.push(TaskGroup { ids: delayed.clone(), reasons });
+        }
+        let blocked = self.waits.blocked(id).cloned().unwrap_or_default().difference(&delayed);
+        let ready = job.queued.difference(&blocked).difference(&delayed);
+        let mut others = 0;
+        for (class, ids) in self.by_class(id, job, &ready) {
+            if groups.len() < EXPLAINED_GROUPS_MAX {
+                let reasons = self.of_class(now, fleet, id, class, &ids);
+                groups.push(TaskGroup { ids, reasons });
+            } else {
+                others += ids.len();
+            }
+        }
+        for (submit, ids) in if blocked.is_empty() { Vec::new() } else { job.by_submit(&blocked) } {
+            if groups.len() < EXPLAINED_GROUPS_MAX {
+                let reasons = self.of_blocked(now, fleet, id, job, submit, &ids);
+                groups.push(TaskGroup { ids, reasons });
+            } else {
+                others += ids.len();
+            }
+        }
+        let state = job.counters(self.running_count(id)).state(job.is_open);
+        JobExplanation { job: id, state, groups, others }
+    }
+
+    // Tasks that workers have.
+    fn with_workers(&self, id: JobId, job: &Job) -> Vec<TaskGroup> {
+        let mut groups = Vec::new();
+        let running: IdSet = self.running.get(&id).into_iter().flatten().map(|(task, _)| *task).collect();
+        let workers: BTreeSet<WorkerId> =
+            self.running.get(&id).into_iter().flatten().map(|(_, run)| run.worker).collect();
+        if !running.is_empty() {
+            let each = if running.len() == 1 { "it runs" } else { "they run" };
+            let text = format!("{each} on {}", workers_named(&workers));
+            groups.push(TaskGroup {
+                ids: running.clone(),
+                reasons: vec![Reason::new(ReasonKind::Running, text)],
+            });
+        }
+        let mut handed = IdSet::new();
+        let mut workers = BTreeSet::new();
+        for (worker, ids) in &job.leased {
+            let waiting = ids.difference(&running);
+            if !waiting.is_empty() {
+                handed.union_with(&waiting);
+                workers.insert(*worker);
+            }
+        }
+        if !handed.is_empty() {
+            let (each, start) = if handed.len() == 1 { ("it is", "starts") } else { ("they are", "start") };
+            let fits = if handed.len() == 1 { "it fits" } else { "they fit" };
+            let text =
+                format!("{each} handed to {} and {start} there as soon as {fits}", workers_named(&workers));
+            groups.push(TaskGroup { ids: handed, reasons: vec![Reason::new(ReasonKind::HandedOut, text)] });
+        }
+        groups
+    }
+
+    fn by_class(&self, id: JobId, job: &Job, ready: &IdSet) -> BTreeMap<Option<ClassId>, IdSet> {
+        let mut found: BTreeMap<Option<ClassId>, IdSet> = BTreeMap::new();
+        for (submit, ids) in if ready.is_empty() { Vec::new() } else { job.by_submit(ready) } {
+            let class = self.classes.get(&TemplateId { job: id, submit }).copied();
+            found.entry(class).or_default().union_with(&ids);
+        }
+        found
+    }
+
+    fn of_class(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet<'_>,
+        id: JobId,
+        class: Option<ClassId>,
+        ids: &IdSet,
+    ) -> Vec<Reason> {
+        let mut reasons = self.of_server();
+        let job = &self.state.jobs[&id];
+        let Some((class, first)) = class.zip(ids.first()) else { return reasons };
+        let Some(submit) = job.submit_of(first) else { return reasons };
+        let template = TemplateId { job: id, submit };
+        let requests = &self.queue.key(class).requests;
+        if !fleet.could_run(requests) {
+            reasons.extend(self.unfit(now, fleet, template));
+            return reasons;
+        }
+        reasons.extend(self.share_reason(class, id));
+        reasons.extend(self.ahead(fleet, class, TaskRef::new(id, first), template));
+        reasons.extend(self.of_queues(now, class));
+        let mut kinds: BTreeMap<ReasonKind, Vec<Reason>> = BTreeMap::new();
+        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
+            let verdict = self.verdict(now, *worker, live, fleet.group_size(self, *worker), requests, false);
+            kinds.entry(verdict.kind).or_default().push(verdict);
+        }
+        for (kind, verdicts) in kinds {
+            reasons.extend(self.summed_up(now, fleet, kind, verdicts, requests));
+        }
+        reasons
+    }
+
+    // What is true of several workers, told by one of them: of busy ones by the one that is free first.
+    fn summed_up(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet<'_>,
+        kind: ReasonKind,
+        verdicts: Vec<Reason>,
+        requests: &[hq_model::Request],
+    ) -> Option<Reason> {
+        let count = verdicts.len();
+        let full = |reason: &Reason| {
+            let worker = reason.worker?;
+            let live = self.live.get(&worker)?;
+            Some(self.verdict(now, worker, live, fleet.group_size(self, worker), requests, true))
+        };
+        let told = match kind {
+            ReasonKind::Busy => verdicts
+                .iter()
+                .take(EXPLAINED_BUSY_MAX)
+                .filter_map(full)
+                .min_by_key(|reason| (reason.until.is_none(), reason.until)),
+            _ => verdicts.into_iter().next(),
+        }?;
+        if count == 1 {
+            return Some(told);
+        }
+        let worker = told.worker.map_or_else(String::new, |worker| format!(", as on worker {worker}"));
+        Some(Reason { worker: None, text: format!("on {count} workers{worker}: {}", told.text), ..told })
+    }
+
+    fn of_blocked(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet<'_>,
+        id: JobId,
+        job: &Job,
+        submit: u32,
+        ids: &IdSet,
+    ) -> Vec<Reason> {
+        let mut reasons = self.of_server();
+        let of = &job.submits[submit as usize];
+        if !fleet.is_empty() && !fleet.could_run(&of.task.requests) {
+            reasons.extend(self.unfit(now, fleet, TemplateId { job: id, submit }));
+        }
+        let Some(first) = ids.first() else { return reasons };
+        let is_same = of.dependencies.edges.is_empty()
+            && of.dependencies.after.iter().all(|after| after.mapping == Mapping::All);
+        let of_first = self.dependency_reasons(id, first);
+        if ids.len() == 1 || is_same {
+            reasons.extend(of_first);
+            return reasons;
+        }
+        let told = |reason: Reason| {
+            let text = reason.text.strip_prefix("it waits").map_or(reason.text.clone(), |rest| {
+                format!("the first of them, {}, waits{rest}", TaskRef::new(id, first))
+            });
+            Reason { text, ..reason }
+        };
+        reasons.extend(of_first.into_iter().map(told));
+        reasons
+    }
+}
+
+fn workers_named(workers: &BTreeSet<WorkerId>) -> String {
+    let ids: IdSet = workers.iter().map(|worker| TaskId(worker.0)).collect();
+    match workers.len() {
+        1 => format!("worker {ids}"),
+        more if ids.range_count() > 4 => format!("{more} workers"),
+        _ => format!("workers {ids}"),
+    }
+}

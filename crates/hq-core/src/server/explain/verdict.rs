@@ -1,0 +1,249 @@
+//! Why a task does not start on one worker now, and who holds there what it needs, until when.
+
+use std::time::Duration;
+
+use hq_model::{Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
+
+use super::super::capacity::Needs;
+use super::super::fleet::{lacks, shown, told};
+use super::super::live::{Choice, LiveWorker, choices};
+use super::super::machine::Server;
+use crate::explanation::{Reason, ReasonKind};
+use crate::limits::{EXPLAINED_HOLDERS_MAX, REFUSALS_MAX};
+use crate::worker_messages::TemplateId;
+
+// Something that runs on a worker and holds some of a pool.
+struct Holder {
+    task: TaskRef,
+    units: u64,
+    since: Timestamp,
+    // When it ends if it takes as long as others of its kind did there.
+    expected: Option<Timestamp>,
+    // When its time limit ends it.
+    limit: Option<Timestamp>,
+}
+
+impl Server {
+    /// Why a ready task with these requests does not start on a worker; `by_whom` adds who holds what it needs.
+    pub(super) fn verdict(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        live: &LiveWorker,
+        group: u32,
+        requests: &[Request],
+        by_whom: bool,
+    ) -> Reason {
+        let reason = |kind, text: String| Reason::new(kind, text).on(worker);
+        let variants: Vec<String> = requests
+            .iter()
+            .filter_map(|request| {
+                let lacks = lacks(&live.resources, None, group, request);
+                (!lacks.is_empty()).then(|| lacks.iter().map(told).collect::<Vec<_>>().join(", "))
+            })
+            .collect();
+        if variants.len() == requests.len() {
+            return reason(ReasonKind::Lacks, variants.join("; as another variant: "));
+        }
+        if live.connection.is_none() {
+            let until = about(live.lost_at.since(now));
+            return reason(
+                ReasonKind::Closed,
+                format!("it is disconnected, and counts as lost in {until} unless it comes back"),
+            );
+        }
+        if live.is_draining {
+            return reason(ReasonKind::Closed, "it finishes what runs there and takes nothing new".into());
+        }
+        if !live.takes_tasks() {
+            let text = if live.refusals >= REFUSALS_MAX {
+                "it gives back what it gets, and gets nothing new until it starts or ends something"
+            } else {
+                "it has just come back, and says first what it holds"
+            };
+            return reason(ReasonKind::Closed, text.into());
+        }
+        let choices = choices(&live.resources, requests);
+        let left = live.life_left(now);
+        let lives = |choice: &&Choice| left.is_none_or(|left| left >= choice.time_request);
+        let Some(choice) = choices.iter().find(lives) else {
+            let (left, asked) = (left.unwrap_or_default(), choices.first().map(|c| c.time_request));
+            return reason(
+                ReasonKind::Life,
+                format!(
+                    "it ends in {}, and the task asks for {}",
+                    about(left),
+                    duration::format(asked.unwrap_or_default())
+                ),
+            );
+        };
+        if live.is_idle_and_picky() {
+            let percent = f64::from(live.min_utilization) / 100.0;
+            return reason(
+                ReasonKind::Utilization,
+                format!("it is idle, and starts nothing before {percent} % of its CPUs would be used"),
+            );
+        }
+        if choices.iter().filter(lives).any(|choice| live.capacity.room(&choice.needs) > 0) {
+            return reason(ReasonKind::Room, "it has room, which tasks before this one take".into());
+        }
+        self.busy(now, worker, live, &choice.needs, by_whom)
+    }
+
+    /// What is in use of what a task needs on a worker, by whom, and until when at the earliest.
+    pub(super) fn busy(
+        &self,
+        now: Timestamp,
+        id: WorkerId,
+        live: &LiveWorker,
+        needs: &Needs,
+        by_whom: bool,
+    ) -> Reason {
+        let (pool, free, wanted) = live.capacity.scarcest(needs);
+        let reason = |text: String| Reason::new(ReasonKind::Busy, text).on(id);
+        let Some(of) = live.resources.pools.get(pool) else { return reason("it is busy".into()) };
+        let name = &of.name;
+        let total = of.kind.total();
+        let mut text = format!(
+            "{name}: {} of {} are free, the task needs {}",
+            shown(name, free),
+            shown(name, total),
+            shown(name, wanted)
+        );
+        if !by_whom {
+            return reason(text);
+        }
+        let holders = self.holders(id, live, pool);
+        if holders.is_empty() {
+            text.push_str("; the rest is given to tasks that start there soon");
+            return reason(text);
+        }
+        let used: u64 = holders.iter().map(|holder| holder.units).sum();
+        let missing = wanted.0.saturating_sub(total.0.saturating_sub(used));
+        let until = earliest(&holders, missing, now, |holder| holder.expected);
+        let latest = earliest(&holders, missing, now, |holder| holder.limit);
+        // The one that has held most for longest stands for all.
+        let Some(first) = holders.iter().min_by_key(|holder| (u64::MAX - holder.units, holder.since)) else {
+            return reason(text);
+        };
+        let (task, held) = (first.task, about(now.since(first.since)));
+        text.push_str(&match holders.len() {
+            1 => format!("; task {task} has run there for {held}"),
+            more => format!("; {more} tasks run there, {task} for {held}"),
+        });
+        if let Some(at) = until {
+            text.push_str(&match at.since(now) {
+                Duration::ZERO => ", free any moment".into(),
+                wait => format!(", free at the earliest in about {}", about(wait)),
+            });
+        }
+        match latest {
+            Some(at) if until.is_none_or(|until| until < at) => {
+                text.push_str(&format!(", at the latest in {} by time limits", about(at.since(now))));
+            }
+            _ => {}
+        }
+        reason(text).until(until)
+    }
+
+    // What runs on a worker and holds some of a pool; the first few where there are many.
+    fn holders(&self, id: WorkerId, live: &LiveWorker, pool: usize) -> Vec<Holder> {
+        let mut found = Vec::new();
+        let mut looked_at = 0;
+        for (template, held) in &live.held {
+            let TemplateId { job, submit } = *template;
+            let Some(running) = self.running.get(&job) else { continue };
+            let limit = self.state.jobs.get(&job).and_then(|job| job.submits.get(submit as usize));
+            let limit = limit.and_then(|submit| submit.task.time_limit);
+            let wall = live.wall(*template);
+            let units = |task: TaskId| {
+                let other = held.others.iter().find(|(_, ids)| ids.contains(task)).map(|other| &other.0);
+                other.or(held.needs.as_ref()).map_or(0, |needs| needs.units_of(pool))
+            };
+            for task in held.ids.iter() {
+                looked_at += 1;
+                if looked_at > EXPLAINED_HOLDERS_MAX {
+                    return found;
+                }
+                let Some(run) = running.get(&task).filter(|run| run.worker == id) else { continue };
+                let units = units(task);
+                if units > 0 {
+                    found.push(Holder {
+                        task: TaskRef::new(job, task),
+                        units,
+                        since: run.since,
+                        expected: wall.map(|wall| run.since.after(wall)),
+                        limit: limit.map(|limit| run.since.after(limit)),
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+// When `missing` units are free if holders end as `end` says; `None` when that cannot be told.
+fn earliest(
+    holders: &[Holder],
+    missing: u64,
+    now: Timestamp,
+    end: impl Fn(&Holder) -> Option<Timestamp>,
+) -> Option<Timestamp> {
+    let mut ends: Vec<(Timestamp, u64)> =
+        holders.iter().filter_map(|holder| Some((end(holder)?.max(now), holder.units))).collect();
+    ends.sort_unstable();
+    let mut freed = 0;
+    ends.into_iter().find_map(|(at, units)| {
+        freed += units;
+        (freed >= missing.max(1)).then_some(at)
+    })
+}
+
+/// A time for people: as precise as anybody wants to know it.
+pub(in crate::server) fn about(time: Duration) -> String {
+    let micros = time.as_micros() as u64;
+    let step = match micros {
+        0..1_000 => 1,
+        1_000..1_000_000 => 1_000,
+        1_000_000..10_000_000 => 100_000,
+        10_000_000..3_600_000_000 => 1_000_000,
+        _ => 60_000_000,
+    };
+    duration::format(Duration::from_micros(micros / step * step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_as_precisely_as_anybody_wants_to_know_them() {
+        for (micros, told) in [
+            (0, "0s"),
+            (123, "123us"),
+            (12_345, "12ms"),
+            (1_234_567, "1s 200ms"),
+            (83_456_789, "1m 23s"),
+            (7_283_456_789, "2h 1m"),
+        ] {
+            assert_eq!(about(Duration::from_micros(micros)), told);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_free_when_enough_of_the_holders_have_ended() {
+        let holder = |units, expected| Holder {
+            task: TaskRef::new(hq_model::JobId(1), TaskId(0)),
+            units,
+            since: Timestamp(0),
+            expected,
+            limit: None,
+        };
+        let at = |seconds: u64| Some(Timestamp(seconds * 1_000_000));
+        let holders = [holder(2, at(9)), holder(1, at(3)), holder(1, None), holder(4, at(20))];
+        let now = Timestamp(5_000_000);
+        for (missing, free) in [(0, at(5)), (1, at(5)), (2, at(9)), (3, at(9)), (7, at(20)), (8, None)] {
+            assert_eq!(earliest(&holders, missing, now, |h| h.expected), free, "{missing}");
+        }
+    }
+}

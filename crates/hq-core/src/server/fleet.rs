@@ -1,0 +1,228 @@
+//! Who could ever run a task: the workers that are there or may come back, and those that queues of allocations may
+//! bring.
+//!
+//! Cost: shapes of workers and queues, per list of requests. Workers that offer the same are one shape.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hq_model::request::MEM;
+use hq_model::{
+    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory,
+};
+
+use super::explain::about;
+use super::live::LiveWorker;
+use super::machine::Server;
+use crate::alloc::demand::Offer;
+use crate::explanation::Lack;
+use crate::limits::UNRUNNABLE_STEPS_MAX;
+
+/// All workers, present and to come.
+#[derive(Debug)]
+pub(super) struct Fleet<'a> {
+    // The longest time left of those that offer the same; `None` without an end.
+    shapes: BTreeMap<&'a WorkerResources, Option<Duration>>,
+    // Workers of each group.
+    groups: BTreeMap<&'a str, u32>,
+    offers: Vec<Offer>,
+}
+
+impl Server {
+    /// All workers that take tasks now or later, and all queues that may ask for some.
+    pub(super) fn fleet(&self, now: Timestamp) -> Fleet<'_> {
+        let mut shapes: BTreeMap<&WorkerResources, Option<Duration>> = BTreeMap::new();
+        let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
+        for (id, live) in self.live.iter().filter(|(_, live)| !live.is_draining) {
+            let left = live.life_left(now);
+            let longest = shapes.entry(&live.resources).or_insert(left);
+            *longest = longest.zip(left).map(|(one, other)| one.max(other));
+            if let Some(worker) = self.state.workers.get(id) {
+                *groups.entry(worker.config.group.as_str()).or_default() += 1;
+            }
+        }
+        let is_open = |offer: &Offer| {
+            let queue = self.state.alloc.queues.get(&offer.queue);
+            queue.is_some_and(|queue| !queue.is_draining || !offer.pending.is_empty())
+        };
+        let offers = self.offers(now).into_iter().map(|(offer, _)| offer).filter(is_open);
+        Fleet { shapes, groups, offers: offers.collect() }
+    }
+
+    /// How many tasks of each job wait that nobody could ever run. None where there are no workers and queues at all:
+    /// then nothing is known yet.
+    pub(super) fn unrunnable(&self, now: Timestamp, jobs: &[JobId]) -> BTreeMap<JobId, u64> {
+        let fleet = self.fleet(now);
+        if fleet.is_empty() {
+            return BTreeMap::new();
+        }
+        let mut known: BTreeMap<&[Request], bool> = BTreeMap::new();
+        let mut steps = 0;
+        let mut counts = BTreeMap::new();
+        for (id, job) in jobs.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?))) {
+            if job.queued.is_empty() {
+                continue;
+            }
+            for submit in &job.submits {
+                let waits = || submit.ids.intersects(&job.queued);
+                let is_able = match known.get(&submit.task.requests[..]) {
+                    Some(is_able) => *is_able,
+                    // There is a limit to what a list may cost: beyond it, all others pass for runnable.
+                    None if steps > UNRUNNABLE_STEPS_MAX || !waits() => continue,
+                    None => {
+                        steps += fleet.steps();
+                        let is_able = fleet.could_run(&submit.task.requests);
+                        known.insert(&submit.task.requests, is_able);
+                        is_able
+                    }
+                };
+                if !is_able {
+                    *counts.entry(id).or_default() += submit.ids.intersection(&job.queued).len();
+                }
+            }
+        }
+        counts
+    }
+}
+
+impl Fleet<'_> {
+    /// True when there is no worker and no queue.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shapes.is_empty() && self.offers.is_empty()
+    }
+
+    /// How many workers the group of a worker has.
+    pub(super) fn group_size(&self, server: &Server, worker: WorkerId) -> u32 {
+        let known = server.state.workers.get(&worker);
+        known.and_then(|known| self.groups.get(known.config.group.as_str())).copied().unwrap_or(0)
+    }
+
+    // What one question costs.
+    fn steps(&self) -> usize {
+        self.shapes.len() + self.offers.len()
+    }
+
+    /// True when some worker could run such tasks some time.
+    pub(super) fn could_run(&self, requests: &[Request]) -> bool {
+        requests.iter().any(|request| self.has_worker_for(request))
+            || self.offers.iter().any(|offer| offer.why_not(requests).is_none())
+    }
+
+    fn has_worker_for(&self, request: &Request) -> bool {
+        let size = self.groups.values().copied().max().unwrap_or(0);
+        self.shapes.iter().any(|(resources, left)| lacks(resources, *left, size, request).is_empty())
+    }
+
+    /// Why nobody could ever run such tasks: what would be needed, against the most there is.
+    pub(super) fn what_lacks(&self, requests: &[Request]) -> String {
+        let reasons: Vec<String> = requests.iter().map(|request| self.missing(request)).collect();
+        reasons.join("; as another variant: ")
+    }
+
+    fn missing(&self, request: &Request) -> String {
+        let mut found = Vec::new();
+        let all = || self.shapes.keys().copied().chain(self.offers.iter().map(|offer| &offer.resources));
+        for resource in &request.resources {
+            let has = |one: &WorkerResources| {
+                one.giver(&resource.name).map_or(Amount::ZERO, |pool| one.pools[pool].kind.total())
+            };
+            let most = all().map(has).max().unwrap_or_default();
+            let name = &resource.name;
+            match resource.amount {
+                _ if most == Amount::ZERO => found.push(format!("no worker has {name}")),
+                AmountRequest::Some(amount, _) if amount > most => found.push(format!(
+                    "{name}: {} asked for, the most that any worker has is {}",
+                    shown(name, amount),
+                    shown(name, most)
+                )),
+                _ => {}
+            }
+        }
+        let lives = self.shapes.values().copied().chain(self.offers.iter().map(|offer| Some(offer.life)));
+        // The largest, where `None` is without an end.
+        let longest = lives.reduce(|one, other| one.zip(other).map(|(one, other)| one.max(other)));
+        if let Some(Some(longest)) = longest
+            && longest < request.time_request
+        {
+            found.push(format!(
+                "{} asked for, no worker has more than {} left",
+                duration::format(request.time_request),
+                about(longest)
+            ));
+        }
+        let nodes = self.groups.values().copied().chain(self.offers.iter().map(|offer| offer.per_allocation));
+        let most = nodes.max().unwrap_or(0);
+        if request.nodes > most {
+            found.push(format!("{} nodes asked for, no group has more than {most}", request.nodes));
+        }
+        if found.is_empty() {
+            return format!("no worker has all at once ({request})");
+        }
+        found.join(", ")
+    }
+}
+
+/// What a worker can never give to a request. `left` is what remains of its time, `group` the number of workers in its
+/// group.
+pub(super) fn lacks(
+    resources: &WorkerResources,
+    left: Option<Duration>,
+    group: u32,
+    request: &Request,
+) -> Vec<Lack> {
+    let mut lacks = Vec::new();
+    for resource in &request.resources {
+        let giver = resources.giver(&resource.name);
+        let has = giver.map_or(Amount::ZERO, |pool| resources.pools[pool].kind.total());
+        let is_enough = match resource.amount {
+            AmountRequest::All => has > Amount::ZERO,
+            AmountRequest::Some(amount, _) => giver.is_some() && amount <= has,
+        };
+        if !is_enough {
+            lacks.push(Lack::Resource { name: resource.name.clone(), request: resource.amount, has });
+        }
+    }
+    if let Some(left) = left.filter(|left| *left < request.time_request) {
+        lacks.push(Lack::Time { request: request.time_request, left });
+    }
+    if group < request.nodes {
+        lacks.push(Lack::Group { nodes: request.nodes, size: group });
+    }
+    lacks
+}
+
+/// An amount of a resource for people: memory with its unit.
+pub(super) fn shown(name: &str, amount: Amount) -> String {
+    if name == MEM { memory::format(amount) } else { amount.to_string() }
+}
+
+/// A lack, of a worker, for people.
+pub(super) fn told(lack: &Lack) -> String {
+    match lack {
+        Lack::Resource { name, has: Amount::ZERO, .. } => format!("it has no {name}"),
+        Lack::Resource { name, request, has } => {
+            let asked = match request {
+                AmountRequest::All => "all".into(),
+                AmountRequest::Some(amount, _) => shown(name, *amount),
+            };
+            format!("{name}: it has {}, the task needs {asked}", shown(name, *has))
+        }
+        Lack::Time { request, left } => {
+            format!("it ends in {}, and the task asks for {}", about(*left), duration::format(*request))
+        }
+        Lack::Group { nodes, size } => {
+            format!("its group has {size} workers, the task needs {nodes} nodes")
+        }
+    }
+}
+
+/// What a worker lacks for each variant.
+pub(super) fn match_of(
+    live: &LiveWorker,
+    group: u32,
+    now: Timestamp,
+    requests: &[Request],
+) -> Vec<Vec<Lack>> {
+    let left = live.life_left(now);
+    requests.iter().map(|request| lacks(&live.resources, left, group, request)).collect()
+}

@@ -1,0 +1,255 @@
+//! What is said of tasks that wait, task by task and in groups, and which pass for those that nobody could ever run.
+
+use hq_model::allocation::QueueParams;
+
+use super::placement::{request, worker_with};
+use super::*;
+use crate::alloc::messages::AllocRequest;
+use crate::explanation::{Reason, TaskExplanation};
+
+pub(super) fn explained(world: &mut World, job: JobId, task: u32) -> Vec<String> {
+    explanation(world, job, task).reasons.iter().map(told).collect()
+}
+
+fn explanation(world: &mut World, job: JobId, task: u32) -> TaskExplanation {
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let request = ClientRequest::ExplainTask { jobs, task: TaskId(task) };
+    let ClientResponse::Explained(explained) = world.ask(request) else { panic!("an explanation") };
+    *explained
+}
+
+fn told(reason: &Reason) -> String {
+    match reason.worker {
+        Some(worker) => format!("{worker}: {}", reason.text),
+        None => reason.text.clone(),
+    }
+}
+
+// `0-3: reason`, for each reason of each group.
+fn job_explained(world: &mut World, job: JobId) -> Vec<String> {
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs }) else {
+        panic!("an explanation")
+    };
+    let groups = jobs[0].groups.iter();
+    groups
+        .flat_map(|group| group.reasons.iter().map(move |r| format!("{}: {}", group.ids, told(r))))
+        .collect()
+}
+
+fn unrunnable(world: &mut World, job: JobId) -> u64 {
+    let request = ClientRequest::ListJobs { states: Vec::new() };
+    let ClientResponse::JobList(jobs) = world.ask(request) else { panic!("a list") };
+    jobs.iter().find(|summary| summary.job == job).map_or(0, |summary| summary.unrunnable)
+}
+
+fn queue_of(world: &mut World, name: &str, cpus: u32, change: impl FnOnce(&mut QueueParams)) {
+    let mut params = QueueParams {
+        name: Some(name.into()),
+        manager: "slurm".into(),
+        backlog: 1,
+        max_workers_per_alloc: 1,
+        time_limit: Duration::from_secs(3600),
+        resources: config(cpus).resources.pools,
+        resources_are_all: true,
+        ..QueueParams::default()
+    };
+    change(&mut params);
+    world.ask(ClientRequest::Alloc(AllocRequest::Add { params: Box::new(params), dry_run: false }));
+}
+
+#[test]
+fn a_task_that_nobody_could_ever_run_says_what_it_needs() {
+    let mut world = World::new();
+    let gpu = world.submit(3, |spec| spec.requests = vec![request(&[("cpus", 1), ("gpus", 2)])]);
+    let nobody = "no worker is connected, and no allocation queue could bring one; \
+                  it needs one with cpus: 1 compact, gpus: 2 compact";
+    assert_eq!(explained(&mut world, gpu, 0), [nobody]);
+    assert_eq!(unrunnable(&mut world, gpu), 0, "without workers nothing is known");
+    worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
+    let never = "no worker could ever run it, of those that are there or that queues may bring: \
+                 gpus: 2 asked for, the most that any worker has is 1";
+    assert_eq!(explained(&mut world, gpu, 0), [never, "1: gpus: it has 1, the task needs 2"]);
+    assert_eq!(job_explained(&mut world, gpu), [format!("0-2: {never}")]);
+    assert_eq!(unrunnable(&mut world, gpu), 3);
+    worker_with(&mut world, 2, 1, &[("gpus/amd", 2)]);
+    assert_eq!(unrunnable(&mut world, gpu), 0);
+    let both = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 2), ("gpus", 2)])]);
+    assert!(
+        explained(&mut world, both, 0)[0]
+            .ends_with("no worker has all at once (cpus: 2 compact, gpus: 2 compact)")
+    );
+    let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(200) };
+    assert!(matches!(world.ask(missing), ClientResponse::Error(_)));
+}
+
+#[test]
+fn what_no_worker_could_run_a_queue_may_bring() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let big = world.submit(2, |spec| spec.requests = vec![request(&[("cpus", 8)])]);
+    assert_eq!(unrunnable(&mut world, big), 2);
+    queue_of(&mut world, "small", 4, |_| {});
+    assert_eq!(unrunnable(&mut world, big), 2);
+    let said = explained(&mut world, big, 0);
+    assert_eq!(said[1], "allocation queue 1: cpus: a worker of this queue has 4, the tasks ask for 8");
+    queue_of(&mut world, "large", 16, |_| {});
+    assert_eq!(unrunnable(&mut world, big), 0);
+    world.ask(ClientRequest::Alloc(AllocRequest::Pause { queue: hq_model::QueueId(2) }));
+    assert_eq!(unrunnable(&mut world, big), 0, "it may be resumed");
+    let said = explained(&mut world, big, 0);
+    assert_eq!(
+        said[1],
+        "allocation queue 2 (large) could bring a worker for it, and asks for nothing: \
+         paused: paused by a user; `hq alloc resume` ends that"
+    );
+    world.ask(ClientRequest::Alloc(AllocRequest::Resume { queue: hq_model::QueueId(2) }));
+    world.ask(ClientRequest::Alloc(AllocRequest::Drain { queue: hq_model::QueueId(2) }));
+    assert_eq!(unrunnable(&mut world, big), 2, "a draining queue asks for nothing more");
+    let long = world.submit(1, |spec| spec.requests[0].time_request = Duration::from_secs(9 * 3600));
+    assert_eq!(unrunnable(&mut world, long), 0, "the worker has no end");
+}
+
+#[test]
+fn a_submit_that_nobody_could_run_is_warned_about() {
+    let mut world = World::new();
+    let warnings = |world: &mut World, cpus: u64, hours: u64| {
+        world.key += 1;
+        let time_request = Duration::from_secs(hours * 3600);
+        let requests = vec![Request { time_request, ..request(&[("cpus", cpus)]) }];
+        let submit = Submit {
+            target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
+            ids: TaskIds::Next(1),
+            entries: Entries::default(),
+            dependencies: Arc::default(),
+            spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
+            submit_dir: b"/".to_vec(),
+        };
+        match world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) }) {
+            ClientResponse::Submitted { warnings, .. } => warnings.concat(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(warnings(&mut world, 8, 0), "", "without workers nothing is known");
+    let hello = WorkerHello {
+        config: WorkerConfig { time_limit: Some(Duration::from_secs(7200)), ..config(4) },
+        started: world.now,
+        known_as: None,
+        holds: Vec::new(),
+        last_report: 0,
+    };
+    world.says(1, FromWorker::Hello(Box::new(hello)));
+    for (cpus, hours, expected) in [
+        (4, 1, ""),
+        (5, 1, "cpus: 5 asked for, the most that any worker has is 4"),
+        (1, 3, "3h asked for, no worker has more than 1h 59m left"),
+    ] {
+        let said = warnings(&mut world, cpus, hours);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{cpus} {hours}: {said}");
+    }
+    queue_of(&mut world, "large", 16, |params| params.time_limit = Duration::from_secs(8 * 3600));
+    assert_eq!(warnings(&mut world, 5, 3), "");
+}
+
+#[test]
+fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let long = world.submit(1, |spec| {
+        spec.requests = vec![request(&[("cpus", 2)])];
+        spec.time_limit = Some(Duration::from_secs(600));
+    });
+    assert_eq!(world.sent(1), "1:0/0");
+    let start = Started { job: long, task: TaskId(0), instance: Instance(0), at: world.now };
+    world.reports(1, |report| report.started.push(start));
+    world.wait(Duration::from_secs(60));
+    let small = world.submit(200, |_| {});
+    let busy = "cpus: 0 of 2 are free, the task needs 1; task 1@0 has run there for 1m, \
+                at the latest in 8m by time limits";
+    let said = explained(&mut world, small, 0);
+    assert_eq!(said[0], "1: it is handed to this worker and starts there as soon as it fits");
+    assert!(
+        said[1].starts_with("1: cpus: 0 of 2 are free, the task needs 1; task 1@0 has run there"),
+        "{said:?}"
+    );
+    let last = explained(&mut world, small, 199);
+    assert_eq!(last[0], "197 ready tasks go before it: 197 like it, older");
+    assert_eq!(last[1].replace(" 59s", ""), format!("1: {busy}"));
+    let first = world.submit(1, |spec| spec.priority = 3);
+    let last = explained(&mut world, small, 199);
+    assert_eq!(
+        last[0],
+        format!("198 ready tasks go before it: 1 of job {first} (priority 3 against 0), 197 like it, older")
+    );
+    let said = job_explained(&mut world, small);
+    assert_eq!(said[0], "0-1: they are handed to worker 1 and start there as soon as they fit");
+    assert!(said[1].starts_with("2-199: 1 ready task goes before it: 1 of job 3 (priority 3"), "{said:?}");
+}
+
+#[test]
+fn what_took_so_long_before_is_expected_to_take_as_long_again() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let job = world.submit(30, |_| {});
+    world.reports(1, |report| report.finished.push(finished(job, 0, 0, 0)));
+    let start = Started { job, task: TaskId(1), instance: Instance(0), at: world.now };
+    world.reports(1, |report| report.started.push(start));
+    let explanation = explanation(&mut world, job, 29);
+    let busy = explanation.reasons.last().expect("of the worker");
+    assert!(busy.text.ends_with("free at the earliest in about 998ms"), "{busy:?}");
+    assert_eq!(busy.until, Some(start.at.after(Duration::from_secs(1))));
+    assert_eq!(explanation.workers[0].variants, [Vec::new()], "it could run there");
+}
+
+#[test]
+fn the_tasks_of_a_job_are_explained_in_groups() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let first = world.submit(2, |_| {});
+    world.reports(1, |r| r.started = (0..2).map(|task| started(first, task, 0)).collect());
+    let edges = hq_model::dependency::Edges::new([vec![], vec![TaskId(0)], vec![TaskId(1)]]).expect("few");
+    let graph = world.graph(3, vec!["1".parse().expect("a dependency")], edges).expect("accepted");
+    assert_eq!(job_explained(&mut world, first), ["0-1: they run on worker 1"]);
+    let said = job_explained(&mut world, graph);
+    let running = ", which is running";
+    assert_eq!(
+        said,
+        [
+            format!("0-2: the first of them, 2@0, waits for task 1@0 of `true`{running}"),
+            format!("0-2: the first of them, 2@0, waits for task 1@1 of `true`{running}"),
+        ]
+    );
+    let of_last = explanation(&mut world, graph, 2);
+    assert_eq!((of_last.dependencies, of_last.unresolved), (3, 3));
+    world.reports(1, |r| r.finished.push(finished(first, 0, 0, 0)));
+    let of_last = explanation(&mut world, graph, 2);
+    assert_eq!((of_last.dependencies, of_last.unresolved), (3, 2));
+}
+
+#[test]
+fn a_retry_delay_is_said_with_its_end() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let job = world.submit(1, |spec| {
+        spec.retry = Retry { max: 3, delay: Duration::from_secs(30), ..Retry::default() };
+    });
+    world.reports(1, |report| report.failed.push((job, failed(0, 0, 1))));
+    assert_eq!(explained(&mut world, job, 0), ["it failed and is tried again in 29s"]);
+    assert_eq!(job_explained(&mut world, job), ["0: it failed and is tried again, in 29s"]);
+}
+
+#[test]
+fn many_workers_are_summed_up() {
+    let mut world = World::new();
+    for worker in 1..=5 {
+        world.worker(worker, 2);
+    }
+    world.submit(5, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    let two = world.submit(100, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    let said = job_explained(&mut world, two);
+    let last = said.last().expect("reasons");
+    assert!(
+        last.contains("on 5 workers, as on worker 1: cpus: 0 of 2 are free, the task needs 2"),
+        "{said:?}"
+    );
+}
