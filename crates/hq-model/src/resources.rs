@@ -48,9 +48,12 @@ pub struct Coupling {
     pub left: (String, u32),
     /// Pool and group index.
     pub right: (String, u32),
-    /// Strength; 256 by default.
+    /// Strength; [`COUPLING_WEIGHT`] by default.
     pub weight: u16,
 }
+
+/// The strength of a coupling of which nothing else is said.
+pub const COUPLING_WEIGHT: u16 = 256;
 
 impl PoolKind {
     /// All of the pool.
@@ -164,6 +167,9 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
         } else {
             inner.parse().map_err(|_| bad("a sum has at most four decimals, such as sum(2.5)"))?
         };
+        if amount == Amount::ZERO {
+            return Err(bad("a sum must be above zero"));
+        }
         PoolKind::Sum(amount)
     } else if plain.starts_with('[') {
         PoolKind::Groups(groups(&plain).ok_or_else(|| bad(hint))?)
@@ -392,6 +398,7 @@ mod tests {
                 "range(3-1)",
                 "`range(3-1)` does not define resource `gpus`: a range goes from the smaller to the larger number",
             ),
+            ("x", "sum(0)", "`sum(0)` does not define resource `x`: a sum must be above zero"),
             ("gpus", "[a,a]", "label `a` occurs twice in resource `gpus`"),
             (
                 "gpus",

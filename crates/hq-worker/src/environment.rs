@@ -102,6 +102,12 @@ impl Node {
         Ok(())
     }
 
+    /// How much of a resource a task got, where it asked for some.
+    pub(crate) fn amount_of(&self, start: &Start, name: &str) -> Option<hq_model::Amount> {
+        let of_pool = |pool: u32| self.pools.get(pool as usize).is_some_and(|pool| pool.name == name);
+        start.allocation.resources.iter().find(|resource| of_pool(resource.pool)).map(|r| r.amount)
+    }
+
     fn append_labels(&self, resource: &AllocatedResource, out: &mut ByteString) {
         let Some(pool) = self.pools.get(resource.pool as usize) else { return };
         for (i, (index, _)) in resource.indices.iter().enumerate() {

@@ -5,6 +5,7 @@
 
 mod declared;
 pub mod discovery;
+pub mod enforce;
 mod environment;
 pub mod launcher;
 pub mod limits;

@@ -27,6 +27,12 @@ pub const DIRECTORY_ATTEMPTS: u32 = 8;
 pub const CLEANUP_LIMIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at what is left then.
 pub const CLEANUP_PAUSE: Duration = Duration::from_millis(5);
+/// Time between two looks at the resident memory of tasks that are held to some and are in no control group.
+pub const MEMORY_LOOK: Duration = Duration::from_millis(200);
+/// How long the end of a worker waits for its control groups to be empty; the next worker removes what is left.
+pub const GROUP_REMOVAL_LIMIT: Duration = Duration::from_secs(2);
+/// Pause between two attempts to remove one.
+pub const GROUP_REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// How long one notification may take to be said and taken.
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most tasks that speak at the same time; others wait.

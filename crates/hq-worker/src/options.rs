@@ -8,6 +8,8 @@ use hq_net::access::{AccessError, AccessFile, Endpoint};
 use hq_net::{ConnectError, Role};
 use tokio::sync::mpsc;
 
+use crate::enforce::Enforce;
+
 /// How to run a worker.
 #[derive(Debug)]
 pub struct WorkerOptions {
@@ -21,6 +23,8 @@ pub struct WorkerOptions {
     pub work_dir: Option<PathBuf>,
     /// Who may ask it to end.
     pub interrupts: Interrupts,
+    /// What its tasks are held to.
+    pub enforce: Enforce,
 }
 
 /// How to find the server, at first and again after it was lost.

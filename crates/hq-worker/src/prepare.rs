@@ -14,6 +14,7 @@ use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::{Output, Pin};
 use hq_model::{ByteString, TaskSpec};
 
+use crate::enforce::Limits;
 use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
@@ -164,9 +165,14 @@ impl Prepared {
         slot: Slot,
         start: &Start,
         node: &Node,
+        limits: &'a Limits,
         buffers: &'a mut Buffers,
     ) -> Result<(Order<'a>, Option<&'a Arc<OwnedFd>>), String> {
         self.fill(start, node, buffers)?;
+        if limits.is_bound && buffers.cpus.is_empty() && node.cpus_of(start, &mut buffers.cpus).is_err() {
+            // Labels that are no CPU numbers: there is nothing to bind to.
+            buffers.cpus.clear();
+        }
         let variant = self.variant(start);
         let order = Order {
             slot,
@@ -179,6 +185,8 @@ impl Prepared {
             stdout: &buffers.stdout,
             stderr: &buffers.stderr,
             cpus: &buffers.cpus,
+            groups: &limits.groups,
+            memory_bytes: limits.memory_bytes,
             has_stdin: self.stdin.is_some(),
         };
         Ok((order, self.stdin.as_ref()))

@@ -20,6 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use crate::enforce::{Enforcer, Kernel};
 use crate::environment::Node;
 use crate::launcher::Launcher;
 use crate::limits;
@@ -89,7 +90,7 @@ enum Event {
 
 impl Turns {
     fn new(options: WorkerOptions, launcher: Launcher) -> Result<Turns, WorkerError> {
-        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts } = options;
+        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts, enforce } = options;
         let system = |what| move |source| WorkerError::System { what, source };
         let work_dir = make_dir(work_dir.unwrap_or_else(std::env::temp_dir))?;
         config.work_dir = work_dir.path().to_string_lossy().into_owned();
@@ -111,7 +112,9 @@ impl Turns {
             &config.resources,
         );
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
-        let supervisor = Supervisor::new(launcher, node, cleaned_sender).map_err(system("no thread"))?;
+        let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
+        let supervisor =
+            Supervisor::new(launcher, node, enforcer, cleaned_sender).map_err(system("no thread"))?;
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();

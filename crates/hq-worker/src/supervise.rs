@@ -8,10 +8,15 @@ use std::sync::Arc;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
+use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
 
+<<<<<<< HEAD
 use crate::declared;
+=======
+use crate::enforce::Enforcer;
+>>>>>>> main
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
 use crate::outputs::{Aftermath, Janitor};
@@ -21,6 +26,8 @@ use crate::prepare::{Buffers, Prepared};
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     launcher: Launcher,
+    // After the launcher: its groups are empty when no task is left.
+    enforcer: Enforcer,
     node: Node,
     /// By address of the template, which each entry keeps alive.
     prepared: HashMap<usize, Arc<Prepared>>,
@@ -50,10 +57,12 @@ impl Supervisor {
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
+        enforcer: Enforcer,
         cleaned: mpsc::UnboundedSender<Input>,
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
+            enforcer,
             node,
             prepared: HashMap::new(),
             slots: Vec::new(),
@@ -80,10 +89,18 @@ impl Supervisor {
             Ok(prepared) => prepared,
             Err(error) => return self.refuse(start.task, error),
         };
+<<<<<<< HEAD
         // An attempt that was lost with its worker may have left something.
         if let Some(before) = start.instance.0.checked_sub(1) {
             declared::move_aside(&prepared.declared(&start), Instance(before));
         }
+=======
+        let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
+        let limits = match self.enforcer.begin(&start, memory, cpus) {
+            Ok(limits) => limits,
+            Err(error) => return self.refuse(start.task, error),
+        };
+>>>>>>> main
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlotState::default());
             self.slots.len() as u32 - 1
@@ -91,11 +108,12 @@ impl Supervisor {
         let state = &mut self.slots[index as usize];
         state.generation += 1;
         let slot = Slot { index, generation: state.generation };
-        let ordered =
-            prepared.order(slot, &start, &self.node, &mut self.buffers).and_then(|(order, stdin)| {
+        let ordered = prepared.order(slot, &start, &self.node, &limits, &mut self.buffers).and_then(
+            |(order, stdin)| {
                 let sent = self.launcher.start(&order, stdin);
                 sent.map_err(|e| format!("cannot hand the task to the launcher: {e}"))
-            });
+            },
+        );
         match ordered {
             Ok(()) => {
                 self.running.insert(start.task, index);
@@ -103,6 +121,7 @@ impl Supervisor {
             }
             Err(error) => {
                 self.free.push(index);
+                self.enforcer.end(start.task, None);
                 self.refuse(start.task, error);
             }
         }
@@ -163,13 +182,23 @@ impl Supervisor {
         let Some(Active { start, prepared }) = state.active.take() else { return };
         self.free.push(report.slot.index);
         self.running.remove(&start.task);
-        let outcome = match report.end {
-            End::Exited(0) => Outcome::Finished,
-            End::Exited(code) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
-            End::Signaled(signal) => Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal)),
-            End::NotStarted(stage, errno) => {
+        let over_kib = match report.end {
+            End::OverMemory(kib) => Some(u64::from(kib)),
+            _ => None,
+        };
+        let for_memory = self.enforcer.end(start.task, over_kib);
+        let killed = FailureKind::Signal(libc::SIGKILL as u8);
+        let outcome = match (report.end, for_memory) {
+            (End::NotStarted(stage, errno), _) => {
                 let subject = prepared.subject(&start, &self.node);
                 Outcome::Failed(FailureKind::Start, text::not_started(stage, errno, &subject))
+            }
+            (_, Some(text)) => Outcome::Failed(killed, text),
+            (End::OverMemory(_), None) => Outcome::Failed(killed, text::signaled(libc::SIGKILL as u8)),
+            (End::Exited(0), None) => Outcome::Finished,
+            (End::Exited(code), None) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
+            (End::Signaled(signal), None) => {
+                Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal))
             }
         };
         let input = Input::Ended { task: start.task, outcome, usage: report.usage };

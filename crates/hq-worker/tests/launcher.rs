@@ -47,6 +47,7 @@ fn main() {
             ("directories_that_cannot_be_made_are_named", directories_that_cannot_be_made_are_named),
             ("use_is_measured", use_is_measured),
             ("affinity_is_set", affinity_is_set),
+            ("a_task_over_its_memory_is_ended_as_a_whole", a_task_over_its_memory_is_ended_as_a_whole),
             ("a_task_starts_clean", a_task_starts_clean),
             ("the_environment_is_base_less_dropped_plus_own", the_environment_is_base_less_dropped_plus_own),
             ("each_of_many_starts_ends_once", each_of_many_starts_ends_once),
@@ -74,6 +75,7 @@ struct Task<'a> {
     stdout: &'a [u8],
     stderr: &'a [u8],
     cpus: &'a [u32],
+    memory_bytes: u64,
     stdin: Option<Arc<OwnedFd>>,
 }
 
@@ -99,6 +101,8 @@ impl Lab {
             stdout: task.stdout,
             stderr: task.stderr,
             cpus: task.cpus,
+            groups: b"",
+            memory_bytes: task.memory_bytes,
             has_stdin: task.stdin.is_some(),
         };
         self.launcher.start(&order, task.stdin.as_ref()).expect("an order");
@@ -533,4 +537,22 @@ fn tasks_die_with_a_killed_launcher(_: &mut Lab) {
         unsafe { libc::kill(*pid, libc::SIGKILL) };
         assert_gone(*pid);
     }
+}
+
+fn a_task_over_its_memory_is_ended_as_a_whole(lab: &mut Lab) {
+    let hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 60";
+    let held = |script: &str, lab: &mut Lab| {
+        let args: &[&[u8]] = &[b"/bin/sh", b"-c", script.as_bytes()];
+        lab.run(&Task { args, memory_bytes: 40 << 20, ..Task::default() })
+    };
+    for script in [hog.to_owned(), format!("({hog}) & wait"), format!("setsid sh -c \"{hog}\" & wait")] {
+        match held(&script, lab) {
+            End::OverMemory(kib) => assert!(kib > 40 << 10, "{script}: {kib}"),
+            other => panic!("{script}: {other:?}"),
+        }
+    }
+    // What grew and went between two looks is seen at the end.
+    let short = "x=$(head -c 60000000 /dev/zero | tr '\\0' x)";
+    assert!(matches!(held(short, lab), End::OverMemory(_)));
+    assert_eq!(held("exit 3", lab), End::Exited(3));
 }

@@ -92,6 +92,7 @@ fn worker(words: &[String]) -> ! {
         hq_binary: PathBuf::from("/opt/hq"),
         work_dir: Some(PathBuf::from(&words[1])),
         interrupts: Interrupts::Signals,
+        enforce: hq_worker::enforce::Enforce::default(),
     };
     let text = match hq_worker::run(options, launcher) {
         Ok(end) => format!("{end:?}"),

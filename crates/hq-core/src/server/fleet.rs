@@ -11,6 +11,7 @@ use hq_model::{
     Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory,
 };
 
+use super::capacity::Needs;
 use super::explain::about;
 use super::live::LiveWorker;
 use super::machine::Server;
@@ -49,13 +50,21 @@ impl Server {
         Fleet { shapes, groups, offers: offers.collect() }
     }
 
+    /// True when a worker that is there could run such tasks. Mostly the first that is looked at can.
+    pub(super) fn some_worker_could_run(&self, now: Timestamp, requests: &[Request]) -> bool {
+        let could = |live: &LiveWorker| {
+            let left = live.life_left(now);
+            let lives = |request: &Request| left.is_none_or(|left| left >= request.time_request);
+            let fits = |request: &Request| lives(request) && Needs::new(&live.resources, request).is_some();
+            !live.is_draining && requests.iter().any(|request| request.nodes == 0 && fits(request))
+        };
+        self.live.values().any(could)
+    }
+
     /// How many tasks of each job wait that nobody could ever run. None where there are no workers and queues at all:
     /// then nothing is known yet.
     pub(super) fn unrunnable(&self, now: Timestamp, jobs: &[JobId]) -> BTreeMap<JobId, u64> {
-        let fleet = self.fleet(now);
-        if fleet.is_empty() {
-            return BTreeMap::new();
-        }
+        let mut fleet: Option<Fleet<'_>> = None;
         let mut known: BTreeMap<&[Request], bool> = BTreeMap::new();
         let mut steps = 0;
         let mut counts = BTreeMap::new();
@@ -70,8 +79,12 @@ impl Server {
                     // There is a limit to what a list may cost: beyond it, all others pass for runnable.
                     None if steps > UNRUNNABLE_STEPS_MAX || !waits() => continue,
                     None => {
-                        steps += fleet.steps();
-                        let is_able = fleet.could_run(&submit.task.requests);
+                        let requests = &submit.task.requests;
+                        let is_able = self.some_worker_could_run(now, requests) || {
+                            let fleet = fleet.get_or_insert_with(|| self.fleet(now));
+                            steps += fleet.steps() + self.live.len();
+                            fleet.is_empty() || fleet.could_run(requests)
+                        };
                         known.insert(&submit.task.requests, is_able);
                         is_able
                     }

@@ -2,10 +2,8 @@
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
 
-use super::capacity::Needs;
-use super::live::LiveWorker;
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
@@ -206,14 +204,7 @@ impl Server {
     // Things the user should know about an accepted submit.
     fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
-        // Mostly the first worker that is looked at could.
-        let could = |live: &LiveWorker| {
-            let left = live.life_left(now);
-            let lives = |request: &Request| left.is_none_or(|left| left >= request.time_request);
-            let fits = |request: &Request| lives(request) && Needs::new(&live.resources, request).is_some();
-            !live.is_draining && requests.iter().any(|request| request.nodes == 0 && fits(request))
-        };
-        if self.live.values().any(could) {
+        if self.some_worker_could_run(now, requests) {
             return Vec::new();
         }
         let fleet = self.fleet(now);

@@ -3,18 +3,23 @@
 //! Deterministic: equal histories give equal indices. Freed indices are used again first, which
 //! keeps caches warm.
 
+mod coupling;
+
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hq_model::amount::UNITS;
 use hq_model::{Amount, AmountRequest, Policy, PoolKind, Request, WorkerResources};
 
 use super::{AllocatedResource, Allocation};
+use coupling::Coupling;
 
 /// The pools of a worker and what is free of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pools {
     resources: WorkerResources,
     pools: Vec<Pool>,
+    coupling: Coupling,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +64,11 @@ impl Pools {
             PoolKind::Sum(amount) => Pool::Sum { total: amount.0, free: amount.0 },
             PoolKind::Groups(_) | PoolKind::Range { .. } => Pool::Indexed(Indexed::new(kind)),
         };
-        Pools { resources: resources.clone(), pools: resources.pools.iter().map(|p| pool(&p.kind)).collect() }
+        Pools {
+            resources: resources.clone(),
+            pools: resources.pools.iter().map(|p| pool(&p.kind)).collect(),
+            coupling: Coupling::new(resources),
+        }
     }
 
     /// What a request takes here; `None` when this worker could never give it.
@@ -85,6 +94,7 @@ impl Pools {
 
     /// Takes what is needed, into `allocation`; false, and nothing is taken, when it is not free.
     pub fn take(&mut self, needs: &Needs, allocation: &mut Allocation) -> bool {
+        let mut near = if self.coupling.is_empty() { Vec::new() } else { self.near(needs) };
         allocation.resources.truncate(needs.0.len());
         for (at, need) in needs.0.iter().enumerate() {
             if allocation.resources.len() <= at {
@@ -107,7 +117,10 @@ impl Pools {
                     }
                     fits
                 }
-                Pool::Indexed(indexed) => indexed.take(need, given),
+                Pool::Indexed(indexed) => {
+                    let plan = near.get_mut(at).and_then(Option::take);
+                    indexed.take(need, plan, given)
+                }
             };
             if !taken {
                 for given in &allocation.resources[..at] {
@@ -183,7 +196,8 @@ impl Indexed {
         fewest.count()
     }
 
-    fn take(&mut self, need: &Need, given: &mut AllocatedResource) -> bool {
+    // `plan` says where from, when that is decided.
+    fn take(&mut self, need: &Need, plan: Option<Plan>, given: &mut AllocatedResource) -> bool {
         let (amount, policy) = match need.amount {
             AmountRequest::All => {
                 if self.free < self.total {
@@ -204,7 +218,8 @@ impl Indexed {
             self.free -= UNITS;
             return true;
         }
-        let Some(plan) = self.plan(amount, policy, need.groups_max) else { return false };
+        let plan = plan.or_else(|| self.plan(amount, policy, need.groups_max, &[]));
+        let Some(plan) = plan else { return false };
         for (group, wholes) in plan.wholes {
             let whole = &mut self.groups[group].whole;
             for _ in 0..wholes {
@@ -235,8 +250,9 @@ impl Indexed {
         assert!(self.free <= self.total, "a pool gets back what it gave");
     }
 
-    // How many whole indices of which groups, and which group gives the part.
-    fn plan(&self, amount: Amount, policy: Policy, groups_max: usize) -> Option<Plan> {
+    // How many whole indices of which groups, and which group gives the part. Of groups that do as well, those with
+    // more in `near` are preferred.
+    fn plan(&self, amount: Amount, policy: Policy, groups_max: usize, near: &[u64]) -> Option<Plan> {
         let (wholes, units) = (amount.wholes() as usize, amount.fraction());
         if matches!(policy, Policy::Scatter) {
             return self.scatter(wholes, units);
@@ -245,11 +261,12 @@ impl Indexed {
         let fits = |group: &&(usize, usize)| self.groups[group.0].has(wholes, units);
         let sizes: Vec<(usize, usize)> =
             self.groups.iter().enumerate().map(|(at, group)| (at, group.whole.len())).collect();
+        let near = |group: usize| Reverse(near.get(group).copied().unwrap_or(0));
         let one = match policy {
             Policy::Tight | Policy::TightStrict => {
-                sizes.iter().filter(fits).max_by_key(|g| (g.1, usize::MAX - g.0))
+                sizes.iter().filter(fits).min_by_key(|g| (near(g.0), Reverse(g.1), g.0))
             }
-            _ => sizes.iter().filter(fits).min_by_key(|g| (g.1, g.0)),
+            _ => sizes.iter().filter(fits).min_by_key(|g| (near(g.0), g.1, g.0)),
         };
         if let Some((group, _)) = one {
             let part = (units > 0).then_some((*group, units));
@@ -257,8 +274,15 @@ impl Indexed {
         }
         // Several, the fullest first.
         let mut order = sizes;
-        order.sort_unstable_by_key(|group| (std::cmp::Reverse(group.1), group.0));
-        let plan = self.fill(order.into_iter().map(|group| group.0), wholes, units)?;
+        order.sort_unstable_by_key(|group| (Reverse(group.1), group.0));
+        let mut plan = self.fill(order.iter().map(|group| group.0), wholes, units)?;
+        // Others, if they are no more.
+        order.sort_unstable_by_key(|group| (near(group.0), Reverse(group.1), group.0));
+        if let Some(nearer) = self.fill(order.iter().map(|group| group.0), wholes, units)
+            && nearer.group_count() <= plan.group_count()
+        {
+            plan = nearer;
+        }
         let strict = matches!(policy, Policy::CompactStrict | Policy::TightStrict);
         (!strict || plan.group_count() <= groups_max).then_some(plan)
     }
@@ -309,12 +333,18 @@ impl Indexed {
     }
 }
 
+#[derive(Clone, Debug)]
 struct Plan {
     wholes: Vec<(usize, usize)>,
     part: Option<(usize, u64)>,
 }
 
 impl Plan {
+    // Units taken of each group.
+    fn units(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.wholes.iter().map(|(group, wholes)| (*group, *wholes as u64 * UNITS)).chain(self.part)
+    }
+
     fn group_count(&self) -> usize {
         let other = self.part.is_some_and(|part| self.wholes.iter().all(|whole| whole.0 != part.0));
         self.wholes.len() + usize::from(other)

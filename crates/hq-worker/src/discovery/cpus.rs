@@ -10,7 +10,12 @@ use super::{DetectOptions, cgroup, indexed_pool};
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 
-pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<String>) -> PoolKind {
+/// The CPUs, and the memory node of each group of them.
+pub(super) fn detect(
+    options: &DetectOptions,
+    tree: &Tree,
+    notes: &mut Vec<String>,
+) -> (PoolKind, Vec<Option<u32>>) {
     let online: BTreeSet<u32> = match tree.text(&format!("{CPU}/online")).map(|text| number_list(&text)) {
         Some(online) if !online.is_empty() => online.into_iter().collect(),
         _ if !options.affinity.is_empty() => options.affinity.iter().copied().collect(),
@@ -35,7 +40,14 @@ pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<Strin
             keep(&mut groups, count);
         }
     }
-    indexed_pool(groups.into_iter().map(|group| group.iter().map(u32::to_string).collect()).collect())
+    let nodes = groups.iter().map(|group| group.node).collect();
+    let labels = groups.into_iter().map(|group| group.cpus.iter().map(u32::to_string).collect());
+    (indexed_pool(labels.collect()), nodes)
+}
+
+struct Group {
+    node: Option<u32>,
+    cpus: Vec<u32>,
 }
 
 fn restrict(usable: &mut BTreeSet<u32>, allowed: &[u32], by: &str, notes: &mut Vec<String>) {
@@ -58,29 +70,27 @@ fn first_threads(tree: &Tree, usable: &BTreeSet<u32>) -> BTreeSet<u32> {
 }
 
 /// The CPUs by memory node; those of no node come last, as a group of their own.
-fn groups(tree: &Tree, usable: &BTreeSet<u32>) -> Vec<Vec<u32>> {
+fn groups(tree: &Tree, usable: &BTreeSet<u32>) -> Vec<Group> {
     let mut left = usable.clone();
     let mut groups = Vec::new();
     for name in tree.names(NODE) {
-        if name.strip_prefix("node").and_then(trailing_number).is_none() {
-            continue;
-        }
+        let Some(node) = name.strip_prefix("node").and_then(trailing_number) else { continue };
         let list = tree.text(&format!("{NODE}/{name}/cpulist")).unwrap_or_default();
-        let group: Vec<u32> = number_list(&list).into_iter().filter(|cpu| left.remove(cpu)).collect();
-        if !group.is_empty() {
-            groups.push(group);
+        let cpus: Vec<u32> = number_list(&list).into_iter().filter(|cpu| left.remove(cpu)).collect();
+        if !cpus.is_empty() {
+            groups.push(Group { node: Some(node), cpus });
         }
     }
     if !left.is_empty() {
-        groups.push(left.into_iter().collect());
+        groups.push(Group { node: None, cpus: left.into_iter().collect() });
     }
     groups
 }
 
-fn keep(groups: &mut Vec<Vec<u32>>, mut count: usize) {
+fn keep(groups: &mut Vec<Group>, mut count: usize) {
     for group in groups.iter_mut() {
-        group.truncate(count);
-        count -= group.len();
+        group.cpus.truncate(count);
+        count -= group.cpus.len();
     }
-    groups.retain(|group| !group.is_empty());
+    groups.retain(|group| !group.cpus.is_empty());
 }

@@ -14,8 +14,10 @@ pub(super) struct Gpus {
     pub(super) amd: Vec<String>,
 }
 
-const KFD: &str = "sys/class/kfd/kfd/topology/nodes";
-const NVIDIA_PROC: &str = "proc/driver/nvidia/gpus";
+/// The topology of AMD's driver.
+pub(super) const KFD: &str = "sys/class/kfd/kfd/topology/nodes";
+/// A directory for each device of NVIDIA's driver.
+pub(super) const NVIDIA_PROC: &str = "proc/driver/nvidia/gpus";
 
 pub(super) fn detect(options: &DetectOptions, tree: &Tree, notes: &mut Vec<String>) -> Gpus {
     if options.kinds == (Kinds { nvidia: false, amd: false, ..options.kinds }) {
@@ -98,22 +100,25 @@ fn nvidia_devices(options: &DetectOptions, tree: &Tree) -> Vec<String> {
     listed.into_iter().flat_map(labels).collect()
 }
 
-struct Listed {
+/// A device that `nvidia-smi` lists.
+pub(super) struct Listed {
     index: String,
-    slices: Vec<String>,
+    pub(super) uuid: Option<String>,
+    pub(super) slices: Vec<String>,
 }
 
 /// What `nvidia-smi -L` says: `GPU 0: NVIDIA A100 (UUID: GPU-…)`, below it perhaps
 /// `  MIG 3g.20gb     Device  0: (UUID: MIG-…)`.
-fn listing(text: &str) -> Vec<Listed> {
+pub(super) fn listing(text: &str) -> Vec<Listed> {
     let mut gpus: Vec<Listed> = Vec::new();
     for line in text.lines() {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("GPU ") {
-            if let Some((index, _)) = rest.split_once(':')
+            if let Some((index, name)) = rest.split_once(':')
                 && index.parse::<u32>().is_ok()
             {
-                gpus.push(Listed { index: index.to_owned(), slices: Vec::new() });
+                let uuid = name.split_once("(UUID: ").map(|(_, uuid)| uuid.trim_end_matches(')').to_owned());
+                gpus.push(Listed { index: index.to_owned(), uuid, slices: Vec::new() });
             }
         } else if line.starts_with("MIG ")
             && let Some(gpu) = gpus.last_mut()

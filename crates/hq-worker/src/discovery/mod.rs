@@ -9,6 +9,7 @@ mod cgroup;
 mod cpus;
 mod gpus;
 mod memory;
+mod topology;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -89,14 +90,19 @@ pub struct Detected {
 pub fn detect(options: &DetectOptions) -> Detected {
     let tree = Tree::new(&options.root);
     let mut found = Detected::default();
+    let mut cpu_nodes = Vec::new();
     if options.kinds.cpus {
-        let kind = cpus::detect(options, &tree, &mut found.notes);
+        let kind;
+        (kind, cpu_nodes) = cpus::detect(options, &tree, &mut found.notes);
         found.resources.pools.push(ResourcePool { name: CPUS.to_owned(), kind });
     }
     let gpus = gpus::detect(options, &tree, &mut found.notes);
     let mut indexed = |name: &str, labels: Vec<String>| {
         if !labels.is_empty() {
-            let pool = ResourcePool { name: name.to_owned(), kind: indexed_pool(vec![labels]) };
+            let near = topology::beside(options, &tree, name, &labels, &cpu_nodes);
+            let (groups, coupling) = near.unwrap_or_else(|| (vec![labels], Vec::new()));
+            found.resources.coupling.extend(coupling);
+            let pool = ResourcePool { name: name.to_owned(), kind: indexed_pool(groups) };
             found.resources.pools.push(pool);
         }
     };

@@ -36,7 +36,8 @@ impl Machine<'_> {
     fn text(&self) -> String {
         let found = self.detect();
         let pools = found.resources.pools.iter().map(|pool| format!("{}={}", pool.name, pool.kind));
-        pools.chain(found.notes).collect::<Vec<_>>().join("\n")
+        let coupling = found.resources.coupling.iter().map(ToString::to_string);
+        pools.chain(coupling).chain(found.notes).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -268,4 +269,110 @@ fn this_node_can_be_asked() {
     assert!(!options.affinity.is_empty());
     let cpus = detect(&options).resources.pool(CPUS).expect("CPUs").kind.total().wholes();
     assert!(cpus >= 1 && cpus <= options.affinity.len() as u64);
+}
+
+// Two sockets with two devices each, the second socket's first on the bus.
+const FOUR_NVIDIA: [(&str, &str); 12] = [
+    ("sys/devices/system/cpu/online", "0-7\n"),
+    ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+    ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+    ("proc/driver/nvidia/gpus/0000:07:00.0/information", "Model: \t A100\nGPU UUID: \t GPU-aaaa-1\n"),
+    ("proc/driver/nvidia/gpus/0000:0B:00.0/information", "GPU UUID: \t GPU-bbbb-2\n"),
+    ("proc/driver/nvidia/gpus/0000:48:00.0/information", "GPU UUID: \t GPU-cccc-3\n"),
+    ("proc/driver/nvidia/gpus/0000:4c:00.0/information", "GPU UUID: \t GPU-dddd-4\n"),
+    ("sys/bus/pci/devices/0000:07:00.0/numa_node", "1\n"),
+    ("sys/bus/pci/devices/0000:0b:00.0/numa_node", "1\n"),
+    ("sys/bus/pci/devices/0000:48:00.0/numa_node", "0\n"),
+    ("sys/bus/pci/devices/0000:4c:00.0/numa_node", "0\n"),
+    ("proc/meminfo", ""),
+];
+
+#[test]
+fn gpus_are_coupled_with_the_cpus_beside_them() {
+    let all = Machine { files: &FOUR_NVIDIA, ..Machine::default() };
+    insta::assert_snapshot!(all.text(), @r"
+    cpus=[[0,1,2,3],[4,5,6,7]]
+    gpus/nvidia=[[2,3],[0,1]]
+    cpus[0]:gpus/nvidia[0]=256
+    cpus[1]:gpus/nvidia[1]=256
+    ");
+    // Of an allocation of two devices, by UUID.
+    let some = Machine {
+        files: &FOUR_NVIDIA,
+        environment: &[("CUDA_VISIBLE_DEVICES", "GPU-dddd-4,GPU-aaaa")],
+        ..Machine::default()
+    };
+    insta::assert_snapshot!(some.text(), @r"
+    cpus=[[0,1,2,3],[4,5,6,7]]
+    gpus/nvidia=[[GPU-dddd-4],[GPU-aaaa]]
+    cpus[0]:gpus/nvidia[0]=256
+    cpus[1]:gpus/nvidia[1]=256
+    gpus/nvidia: 2 by CUDA_VISIBLE_DEVICES
+    ");
+    // One device and one socket: there is nothing to choose.
+    let one = Machine {
+        files: &FOUR_NVIDIA,
+        affinity: &[4, 5],
+        nvidia_smi: Some("GPU 0: NVIDIA A100 (UUID: GPU-bbbb-2)\n  MIG 3g.20gb  Device  0: (UUID: MIG-x)\n"),
+        ..Machine::default()
+    };
+    insta::assert_snapshot!(one.text(), @r"
+    cpus=range(4-5)
+    gpus/nvidia=[MIG-x]
+    cpus: 2 of 8, by the affinity mask of this process
+    ");
+}
+
+#[test]
+fn a_slice_is_beside_the_cpus_of_its_device() {
+    // A process that may use one device counts it as number 0; the driver shows all.
+    let one = Machine {
+        files: &FOUR_NVIDIA,
+        nvidia_smi: Some("GPU 0: NVIDIA A100 (UUID: GPU-bbbb-2)\n  MIG 3g.20gb  Device  0: (UUID: MIG-x)\n"),
+        ..Machine::default()
+    };
+    insta::assert_snapshot!(one.text(), @r"
+    cpus=[[0,1,2,3],[4,5,6,7]]
+    gpus/nvidia=[MIG-x]
+    cpus[1]:gpus/nvidia[0]=256
+    ");
+}
+
+#[test]
+fn amd_devices_are_found_on_the_bus_by_their_location() {
+    let files = [
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+        ("sys/devices/system/node/node3/cpulist", "2-3\n"),
+        ("sys/class/kfd/kfd/topology/nodes/0/gpu_id", "0\n"),
+        ("sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51110\n"),
+        ("sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 440\nlocation_id 49408\ndomain 0\n"),
+        ("sys/class/kfd/kfd/topology/nodes/2/gpu_id", "51111\n"),
+        ("sys/class/kfd/kfd/topology/nodes/2/properties", "location_id 55552\nunique_id 17\n"),
+        ("sys/bus/pci/devices/0000:c1:00.0/numa_node", "0\n"),
+        ("sys/bus/pci/devices/0000:d9:00.0/numa_node", "3\n"),
+    ];
+    let all = Machine { files: &files, ..Machine::default() };
+    insta::assert_snapshot!(all.text(), @r"
+    cpus=[[0,1],[2,3]]
+    gpus/amd=[[0],[1]]
+    cpus[0]:gpus/amd[0]=256
+    cpus[1]:gpus/amd[1]=256
+    ");
+    let by_number = [("ROCR_VISIBLE_DEVICES", "GPU-11")];
+    let one = Machine { files: &files, environment: &by_number, ..Machine::default() };
+    insta::assert_snapshot!(one.text(), @r"
+    cpus=[[0,1],[2,3]]
+    gpus/amd=[GPU-11]
+    cpus[1]:gpus/amd[0]=256
+    gpus/amd: 1 by ROCR_VISIBLE_DEVICES
+    ");
+    // One that the system knows no place of: nothing is grouped.
+    let mut unknown = files;
+    unknown[9].1 = "-1\n";
+    let unknown = Machine { files: &unknown, ..Machine::default() };
+    insta::assert_snapshot!(unknown.text(), @r"
+    cpus=[[0,1],[2,3]]
+    gpus/amd=range(0-1)
+    ");
 }

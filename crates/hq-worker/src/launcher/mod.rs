@@ -12,6 +12,7 @@ mod process;
 mod reap;
 mod spawn;
 pub mod text;
+mod watch;
 mod wire;
 
 use std::ffi::{CString, OsString};

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::wire::{End, Ended, SignalOrder, Slot};
-use super::{reap, spawn};
+use super::{reap, spawn, watch};
 use crate::limits;
 
 static ONE: u64 = 1;
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     /// Wakes the control thread when all spawners are busy and it does not look at them already.
     all_busy: OwnedFd,
     is_watched: AtomicBool,
+    /// A thread looks at the memory of tasks.
+    looks_at_memory: AtomicBool,
     table: Mutex<Table>,
     /// Something was started while there were no processes to wait for.
     started: Condvar,
@@ -83,6 +85,10 @@ struct SlotState {
 struct Running {
     slot: Slot,
     started: Instant,
+    /// What it is held to; 0 for nothing.
+    memory_bytes: u64,
+    /// What it used when it was ended for that.
+    over_kib: u64,
 }
 
 /// How a process ended.
@@ -107,7 +113,15 @@ impl Exit {
     fn report(self, running: Running) -> Ended {
         let wall = self.at.saturating_duration_since(running.started);
         let usage = hq_model::Usage { wall_us: wall.as_micros() as u64, ..self.usage };
-        Ended { slot: running.slot, end: self.end, usage }
+        // What grew and ended between two looks counts, too.
+        let is_over = usage.rss_max_kib.saturating_mul(1024) > running.memory_bytes;
+        let end = if running.memory_bytes > 0 && (running.over_kib > 0 || is_over) {
+            let kib = if running.over_kib > 0 { running.over_kib } else { usage.rss_max_kib };
+            End::OverMemory(u32::try_from(kib).unwrap_or(u32::MAX))
+        } else {
+            self.end
+        };
+        Ended { slot: running.slot, end, usage }
     }
 }
 
@@ -144,10 +158,17 @@ impl Shared {
     }
 
     /// Enters a process that has reached its program. Gives a report when it has ended already.
-    pub(super) fn enter(&self, spawner: usize, pid: i32, slot: Slot, started: Instant) -> Option<Ended> {
+    pub(super) fn enter(
+        &self,
+        spawner: usize,
+        pid: i32,
+        slot: Slot,
+        started: Instant,
+        memory_bytes: u64,
+    ) -> Option<Ended> {
         let mut table = self.lock();
         self.spawners[spawner].newborn.store(0, Ordering::SeqCst);
-        let running = Running { slot, started };
+        let running = Running { slot, started, memory_bytes, over_kib: 0 };
         if let Some(exit) = table.early.remove(&pid) {
             table.slot(slot).ended = true;
             return Some(exit.report(running));
@@ -161,6 +182,31 @@ impl Shared {
         }
         self.wake_reaper(&table);
         None
+    }
+
+    /// From now on the memory of tasks that are held to some is looked at.
+    pub(super) fn look_at_memory(&'static self) {
+        let is_new = !self.looks_at_memory.swap(true, Ordering::SeqCst);
+        // Without a thread, what a task used is seen at its end.
+        if is_new && thread("memory", move || watch::run(self)).is_err() {
+            self.looks_at_memory.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Processes of tasks that are held to some memory, in bytes.
+    pub(super) fn held_to_memory(&self) -> Vec<(i32, u64)> {
+        let table = self.lock();
+        let held = table.running.iter().filter(|(_, running)| running.memory_bytes > 0);
+        held.map(|(pid, running)| (*pid, running.memory_bytes)).collect()
+    }
+
+    /// A task uses too much memory: kills its group. False when it has ended.
+    pub(super) fn is_over_memory(&self, pid: i32, kib: u64) -> bool {
+        let mut table = self.lock();
+        let Some(running) = table.running.get_mut(&pid) else { return false };
+        running.over_kib = kib.max(1);
+        kill_group(pid, libc::SIGKILL);
+        true
     }
 
     /// Forgets a process that never reached its program; it has been or is being reaped as a stranger.
@@ -344,6 +390,7 @@ pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) 
         spawners_count: AtomicUsize::new(0),
         all_busy,
         is_watched: AtomicBool::new(false),
+        looks_at_memory: AtomicBool::new(false),
         table: Mutex::default(),
         started: Condvar::new(),
         childless: Condvar::new(),

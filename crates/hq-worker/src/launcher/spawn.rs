@@ -169,6 +169,7 @@ impl Spawner {
             programs: self.received.programs.as_ptr(),
             args: self.received.args.as_ptr(),
             env: self.received.env.as_ptr(),
+            groups: self.received.groups.as_ptr(),
             cwd: pointer(cwd),
             stdin: if stdin.is_some() { stdin_path.as_ptr().cast() } else { ptr::null() },
             stdout: pointer(stdout),
@@ -183,12 +184,19 @@ impl Spawner {
             plan.cpus = mask.as_ptr();
             plan.cpus_bytes = size_of_val(mask.as_slice());
         }
+        let memory_bytes = self.received.memory_bytes;
+        if memory_bytes > 0 {
+            self.shared.look_at_memory();
+        }
         let mut directories_made = 0;
         let mut forks_refused = 0;
         loop {
             match self.fork(&mut plan) {
                 Ok(pid) => match plan.failed.take() {
-                    None => return Ok(self.shared.enter(self.number, pid, self.received.slot, started)),
+                    None => {
+                        let slot = self.received.slot;
+                        return Ok(self.shared.enter(self.number, pid, slot, started, memory_bytes));
+                    }
                     Some((stage, errno)) => {
                         self.shared.abandon(self.number, pid);
                         let (missing, directory) = match stage {
@@ -241,6 +249,7 @@ struct Plan {
     programs: *const *const c_char,
     args: *const *const c_char,
     env: *const *const c_char,
+    groups: *const *const c_char,
     cwd: *const c_char,
     stdin: *const c_char,
     stdout: *const c_char,
@@ -279,6 +288,16 @@ fn become_task(plan: &Plan) -> Result<(), Stage> {
         // Whoever wants it killed sets this before it looks for the process.
         if plan.is_killed.load(Ordering::SeqCst) {
             libc::kill(libc::getpid(), libc::SIGKILL);
+        }
+        let mut group = plan.groups;
+        while !(*group).is_null() {
+            let file = libc::open(*group, libc::O_WRONLY | libc::O_CLOEXEC);
+            // Zero is whoever writes.
+            if file < 0 || libc::write(file, c"0".as_ptr().cast(), 1) != 1 {
+                return Err(Stage::Group);
+            }
+            libc::close(file);
+            group = group.add(1);
         }
         if !plan.cpus.is_null() && libc::sched_setaffinity(0, plan.cpus_bytes, plan.cpus.cast()) != 0 {
             return Err(Stage::Affinity);

@@ -47,6 +47,7 @@ pub fn not_started(stage: Stage, errno: i32, subject: &Subject) -> String {
         Stage::Stdout => format!("cannot write the stdout file {}: {cause}", show(&subject.stdout)),
         Stage::MakeStderrDir => make("directory for the stderr file", &subject.stderr),
         Stage::Stderr => format!("cannot write the stderr file {}: {cause}", show(&subject.stderr)),
+        Stage::Group => format!("cannot put the task into its control group: {cause}"),
         Stage::Affinity => format!(
             "cannot bind the task to CPUs {}: {cause}; the worker declares CPUs that its process may not use",
             subject.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")

@@ -53,11 +53,15 @@ pub struct Order<'a> {
     pub stderr: &'a [u8],
     /// CPUs to be bound to; not bound when empty.
     pub cpus: &'a [u32],
+    /// Files of control groups that it enters, by writing there; NUL-terminated paths.
+    pub groups: &'a [u8],
+    /// Bytes of resident memory over which it is ended, with all that it started; 0 without a limit.
+    pub memory_bytes: u64,
     /// Standard input comes from the file sent along with the order, else it is empty.
     pub has_stdin: bool,
 }
 
-const HEADER_WORDS: usize = 9;
+const HEADER_WORDS: usize = 12;
 const FLAG_STDIN: u32 = 1;
 const FLAG_IN_FILE: u32 = 2;
 
@@ -75,6 +79,9 @@ impl Order<'_> {
             self.env_dropped.len() as u32,
             self.cpus.len() as u32,
             0,
+            strings_count(self.groups),
+            self.memory_bytes as u32,
+            (self.memory_bytes >> 32) as u32,
         ];
         put_words(out, &words);
         put_words(out, self.env_dropped);
@@ -86,13 +93,14 @@ impl Order<'_> {
         out.extend_from_slice(self.programs);
         out.extend_from_slice(self.args);
         out.extend_from_slice(self.env);
+        out.extend_from_slice(self.groups);
     }
 }
 
 /// The packet that says: the order of `length` bytes is in the file sent along (the last one, when there are two).
 pub(super) fn encode_in_file(slot: Slot, has_stdin: bool, length: u32, out: &mut Vec<u8>) {
     let flags = FLAG_IN_FILE | if has_stdin { FLAG_STDIN } else { 0 };
-    put_words(out, &[slot.index, slot.generation, flags, 0, 0, 0, 0, 0, length]);
+    put_words(out, &[slot.index, slot.generation, flags, 0, 0, 0, 0, 0, length, 0, 0, 0]);
 }
 
 /// A received order with pointers into its packet, reused from order to order.
@@ -108,6 +116,8 @@ pub(super) struct Received {
     pub(super) programs: Vec<*const c_char>,
     pub(super) args: Vec<*const c_char>,
     pub(super) env: Vec<*const c_char>,
+    pub(super) groups: Vec<*const c_char>,
+    pub(super) memory_bytes: u64,
 }
 
 /// Length of the order that is in a file, when this packet says so.
@@ -127,7 +137,8 @@ impl Received {
     /// into the environment.
     pub(super) fn decode(&mut self, packet: &[u8], base: &[*const c_char]) -> Option<()> {
         (self.slot, self.has_stdin) = slot_of(packet)?;
-        let counts = [word(packet, 3)?, word(packet, 4)?, word(packet, 5)?];
+        let counts = [word(packet, 3)?, word(packet, 4)?, word(packet, 5)?, word(packet, 9)?];
+        self.memory_bytes = u64::from(word(packet, 10)?) | u64::from(word(packet, 11)?) << 32;
         let (dropped, cpus) = (word(packet, 6)? as usize, word(packet, 7)? as usize);
         self.env_dropped.clear();
         self.cpus.clear();
@@ -152,7 +163,9 @@ impl Received {
         }
         self.programs.clear();
         self.args.clear();
-        for (list, count) in [&mut self.programs, &mut self.args, &mut self.env].into_iter().zip(counts) {
+        self.groups.clear();
+        let lists = [&mut self.programs, &mut self.args, &mut self.env, &mut self.groups];
+        for (list, count) in lists.into_iter().zip(counts) {
             for _ in 0..count {
                 let (start, _) = strings.next()?;
                 list.push(packet[start..].as_ptr().cast());
@@ -204,6 +217,8 @@ pub enum Stage {
     MakeStderrDir,
     /// Opening the file for standard error.
     Stderr,
+    /// Entering its control groups.
+    Group,
     /// Binding to CPUs.
     Affinity,
     /// Executing the program.
@@ -213,7 +228,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 12] = [
+    const ALL: [Stage; 13] = [
         Stage::Fork,
         Stage::TaskDir,
         Stage::MakeCwd,
@@ -223,6 +238,7 @@ impl Stage {
         Stage::Stdout,
         Stage::MakeStderrDir,
         Stage::Stderr,
+        Stage::Group,
         Stage::Affinity,
         Stage::Exec,
         Stage::Order,
@@ -236,6 +252,8 @@ pub enum End {
     Exited(u8),
     /// The process died from this signal.
     Signaled(u8),
+    /// It used more resident memory than it was held to: so many KiB.
+    OverMemory(u32),
     /// There was never a process: where it went wrong, and the system's error number.
     NotStarted(Stage, i32),
 }
@@ -261,6 +279,7 @@ impl Ended {
         let end = match self.end {
             End::Exited(code) => u64::from(code),
             End::Signaled(signal) => 1 << 32 | u64::from(signal),
+            End::OverMemory(kib) => u64::from(u32::MAX) << 32 | u64::from(kib),
             End::NotStarted(stage, errno) => (2 + stage as u64) << 32 | u64::from(errno as u32),
         };
         let usage = &self.usage;
@@ -284,6 +303,7 @@ impl Ended {
         let end = match end >> 32 {
             0 => End::Exited(end as u8),
             1 => End::Signaled(end as u8),
+            tag if tag == u64::from(u32::MAX) => End::OverMemory(end as u32),
             stage => End::NotStarted(*Stage::ALL.get(stage as usize - 2)?, end as u32 as i32),
         };
         Some(Ended {
@@ -359,6 +379,8 @@ mod tests {
             stdout: b"/tmp/o",
             stderr: b"",
             cpus: &[3, 64],
+            groups: b"/g/cgroup.procs\0",
+            memory_bytes: 5 << 32 | 7,
             has_stdin: true,
         };
         let mut packet = Vec::new();
@@ -371,6 +393,8 @@ mod tests {
         assert_eq!(received.paths.map(|(a, b)| packet[a..b].to_vec()), [&b"/tmp"[..], b"", b"/tmp/o", b""]);
         assert_eq!(texts(&received.programs), [&b"/bin/x"[..], b"/usr/bin/x"]);
         assert_eq!(texts(&received.args), [&b"x"[..], b"", b"\xff\xfe"]);
+        assert_eq!(received.memory_bytes, order.memory_bytes);
+        assert_eq!(texts(&received.groups), [&b"/g/cgroup.procs"[..]]);
         assert_eq!(texts(&received.env), [&b"HOME=/"[..], b"Z=1", b"A=1", b"B="]);
         for cut in 0..packet.len() {
             assert!(received.decode(&packet[..cut], &base).is_none(), "cut at {cut}");
@@ -381,7 +405,7 @@ mod tests {
     fn reports_come_out_as_they_went_in() {
         let usage = Usage { wall_us: 5, user_us: 4, system_us: 3, rss_max_kib: 2, ..Usage::default() };
         let slot = Slot { index: 1, generation: u32::MAX };
-        let mut ends = vec![End::Exited(255), End::Signaled(9)];
+        let mut ends = vec![End::Exited(255), End::Signaled(9), End::OverMemory(u32::MAX)];
         ends.extend(Stage::ALL.map(|stage| End::NotStarted(stage, libc::ENOENT)));
         for end in ends {
             let ended = Ended { slot, end, usage };

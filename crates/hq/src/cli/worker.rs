@@ -10,6 +10,8 @@ use hq_model::resources::{Coupling, ResourcePool};
 use hq_model::selector::Selector;
 use hq_model::{request, resources};
 
+use hq_worker::enforce::Enforce;
+
 use super::job::selector;
 
 /// Start, show and stop workers
@@ -50,7 +52,9 @@ pub(crate) struct SharedArgs {
     /// As --detect-resources=none
     #[arg(long, hide = true, conflicts_with = "detect_resources")]
     pub no_detect_resources: bool,
-    /// Groups of different resources that are close to each other
+    /// Groups of different resources that are close to each other [default: as found]
+    ///
+    /// Tasks that ask for several get those that are close. `none` for no such preference.
     ///
     /// Example: `--coupling 'cpus[0]:gpus/nvidia[0],cpus[1]:gpus/nvidia[1]'`.
     #[arg(long, value_name = "LIST", value_parser = coupling)]
@@ -70,6 +74,12 @@ pub(crate) struct SharedArgs {
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
     #[arg(long, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
     pub min_utilization: u32,
+    /// Hold tasks to what they asked for
+    ///
+    /// `none` or a comma list of memory, cpu. In control groups where the worker may make some; else memory is watched,
+    /// and tasks are bound to their CPUs. A task over its memory fails.
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = enforce)]
+    pub enforce: Enforce,
 }
 
 /// Which resources to look for.
@@ -104,6 +114,9 @@ fn detect(text: &str) -> Result<Detect, String> {
 pub(crate) struct Couplings(pub Vec<Coupling>);
 
 fn coupling(text: &str) -> Result<Couplings, String> {
+    if text.trim() == "none" {
+        return Ok(Couplings(Vec::new()));
+    }
     resources::parse_coupling(text).map(Couplings).map_err(|e| e.to_string())
 }
 
@@ -117,6 +130,10 @@ fn pool(text: &str) -> Result<ResourcePool, String> {
     };
     request::check_name(name).map_err(|e| e.to_string())?;
     resources::parse_pool(name, definition).map_err(|e| e.to_string())
+}
+
+fn enforce(text: &str) -> Result<Enforce, String> {
+    text.parse::<Enforce>().map_err(|e| e.to_string())
 }
 
 fn utilization(text: &str) -> Result<u32, String> {

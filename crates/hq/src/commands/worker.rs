@@ -35,6 +35,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         hq_binary: std::env::current_exe()?,
         work_dir: args.work_dir,
         interrupts: Interrupts::Signals,
+        enforce: args.shared.enforce,
     };
     let end = hq_worker::run(options, launcher)?;
     context.printer.print(&mut WorkerEnded(end))?;

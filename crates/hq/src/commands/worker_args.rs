@@ -41,7 +41,8 @@ pub(super) fn put(
         && params.resources.iter().any(|pool| pool.name == hq_model::request::CPUS);
     if let Some(couplings) = &shared.coupling {
         let list: Vec<String> = couplings.0.iter().map(ToString::to_string).collect();
-        set(params, "--coupling=", &list.join(","));
+        let list = if list.is_empty() { "none".to_owned() } else { list.join(",") };
+        set(params, "--coupling=", &list);
     }
     if let Some(group) = &shared.group {
         set(params, "--group=", group);
@@ -59,6 +60,9 @@ pub(super) fn put(
     if shared.min_utilization > 0 {
         set(params, "--min-utilization=", &(f64::from(shared.min_utilization) / 10_000.0).to_string());
         params.min_utilization = shared.min_utilization;
+    }
+    if shared.enforce.is_on() {
+        set(params, "--enforce=", &shared.enforce.to_string());
     }
     if let Some(what) = on_server_lost {
         let word = match what {

@@ -67,7 +67,8 @@ fn resources(shared: &SharedArgs) -> Result<WorkerResources, HqError> {
     }
     let mut pools = found.resources.pools;
     pools.extend(declared);
-    let coupling = shared.coupling.clone().map(|c| c.0).unwrap_or_default();
+    // What is said by hand takes the place of what was found.
+    let coupling = shared.coupling.clone().map_or(found.resources.coupling, |c| c.0);
     WorkerResources::new(pools, coupling).map_err(|e| HqError::usage(e.to_string()))
 }
 

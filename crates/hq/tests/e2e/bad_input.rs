@@ -11,6 +11,21 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("submit --array 1-5,3 true", "--array"),
         ("submit --cpus 0 true", "--cpus"),
         ("submit --cpus 1.23456 true", "--cpus"),
+        ("submit --cpus=-1 true", "`-1` is not an amount"),
+        (
+            "submit --cpus '2 loose' true",
+            "`loose` is no policy: use compact, compact!, tight, tight! or scatter",
+        ),
+        ("submit --cpus 99999999999999999999 true", "is too large"),
+        ("submit --resource gpus=-0.5 true", "`-0.5` is not an amount"),
+        ("submit --resource gpus=0.0 true", "Zero resources cannot be requested"),
+        ("submit --resource gpus=0.00001 true", "more than four decimals"),
+        ("submit --resource mem=-4GiB true", "--resource"),
+        ("submit --resource mem=0 true", "Zero resources cannot be requested"),
+        ("submit --resource gpus true", "--resource"),
+        ("submit --resource x=1 --resource x=1 true", "x is requested twice"),
+        ("submit --priority 2147483648 true", "`2147483648` is no priority"),
+        ("submit --share 5..2 true", "--share"),
         ("submit --time-limit soon true", "--time-limit"),
         ("submit --resource 1x=2 true", "1x"),
         ("submit --unknown true", "--unknown"),
@@ -25,6 +40,16 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("job info", "JOBS"),
         ("job cancel 1-", "JOBS"),
         ("worker start --cpus none", "--cpus"),
+        ("worker start --cpus 0", "a worker has at least one CPU"),
+        ("worker start --cpus 0x4", "at least one group of at least one CPU"),
+        ("worker start --cpus [[0,1],[1,2]]", "label `1` occurs twice in resource `cpus`"),
+        ("worker start --resource x=[[a],[]]", "does not define resource `x`"),
+        ("worker start --resource x=range(3-1)", "from the smaller to the larger number"),
+        ("worker start --resource x=sum(-1)", "at most four decimals"),
+        ("worker start --resource x=sum(0)", "must be above zero"),
+        ("worker start --resource x=sum(1) --resource x=[a]", "resource `x` is defined twice"),
+        ("worker start --coupling cpus[0]", "is no coupling"),
+        ("worker start --coupling cpus[0]:x[0]=-1", "is no coupling"),
         ("nonsense", "nonsense"),
         ("--output-version 2 job list", "--output-version"),
     ] {
@@ -152,4 +177,16 @@ fn no_server_exits_with_3() {
     let ran = place.hq("--output-mode json job list");
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
     assert_eq!((ran.exit, &document["code"]), (3, &"no-access".into()));
+}
+
+#[test]
+fn priorities_at_both_ends_of_the_range_are_ordered() {
+    let mut cluster = Cluster::server();
+    for priority in [i32::MIN, 0, i32::MAX] {
+        cluster.ok(&format!("submit --priority={priority} --stdout none -- sh -c 'echo {priority} >>order'"));
+    }
+    cluster.worker("--cpus 1");
+    cluster.ok("job wait all");
+    let order: Vec<String> = cluster.read("order").lines().map(str::to_owned).collect();
+    assert_eq!(order, ["2147483647", "0", "-2147483648"]);
 }

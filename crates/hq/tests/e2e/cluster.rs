@@ -165,6 +165,13 @@ impl Process {
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
     }
 
+    /// Its process id.
+    // Of the tests that share this file, those against batch systems do not need it.
+    #[allow(dead_code)]
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn signal(&self, signal: i32) {
         let pid = self.0.id().to_string();
         let status = Command::new("kill").args([&format!("-{signal}"), &pid]).status();

@@ -2,7 +2,12 @@
 
 mod bad_input;
 mod cluster;
+<<<<<<< HEAD
 mod graphs;
+=======
+mod enforce;
+mod explain;
+>>>>>>> main
 mod jobs;
 mod journal;
 mod outputs;

@@ -183,8 +183,14 @@ impl Server {
         let is_same = of.dependencies.edges.is_empty()
             && of.dependencies.after.iter().all(|after| after.mapping == Mapping::All);
         let of_first = self.dependency_reasons(id, first);
-        if ids.len() == 1 || is_same {
+        if ids.len() == 1 {
             reasons.extend(of_first);
+            return reasons;
+        }
+        if is_same {
+            let told =
+                |reason: Reason| Reason { text: reason.text.replacen("it waits", "they wait", 1), ..reason };
+            reasons.extend(of_first.into_iter().map(told));
             return reasons;
         }
         let told = |reason: Reason| {

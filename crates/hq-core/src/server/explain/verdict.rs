@@ -84,6 +84,13 @@ impl Server {
                 format!("it is idle, and starts nothing before {percent} % of its CPUs would be used"),
             );
         }
+        if requests.iter().all(|request| request.nodes > 0) {
+            let (kind, text) = match live.capacity.is_free() {
+                true => (ReasonKind::Room, "it is free, and waits for others of its group to be free, too"),
+                false => (ReasonKind::Busy, "it has tasks, and a task on several nodes takes it as a whole"),
+            };
+            return reason(kind, text.into());
+        }
         if choices.iter().filter(lives).any(|choice| live.capacity.room(&choice.needs) > 0) {
             return reason(ReasonKind::Room, "it has room, which tasks before this one take".into());
         }

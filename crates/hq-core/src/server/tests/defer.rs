@@ -126,7 +126,7 @@ fn what_it_waits_for_may_fail() {
 #[test]
 fn one_of_an_array_waits_and_the_others_go_on() {
     let mut world = World::new();
-    world.worker(1, 4);
+    world.worker(1, 300);
     world.submit(1, |spec| spec.priority = 1);
     let target = Target::Open(world.open());
     world.key += 1;

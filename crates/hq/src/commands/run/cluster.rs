@@ -48,6 +48,7 @@ impl Cluster {
             hq_binary: std::env::current_exe()?,
             work_dir: Some(dir.path().to_owned()),
             interrupts: Interrupts::Channel(interrupts),
+            enforce: hq_worker::enforce::Enforce::default(),
         };
         let worker = WorkerThread::start(options, launcher, stop)?;
         Ok(Cluster { worker, server, dir })

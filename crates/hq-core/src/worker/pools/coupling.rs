@@ -1,0 +1,242 @@
+//! Groups of different pools that belong together, such as a GPU and the cores beside it: a task that takes of several
+//! such pools gets what is close to each other, as far as its policies and what is free allow.
+
+use hq_model::{Amount, AmountRequest, Policy, WorkerResources};
+
+use super::{Indexed, Need, Needs, Plan, Pool, Pools};
+
+/// Couplings by the places of their pools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Coupling(Vec<Pair>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pair {
+    // Pool and group.
+    left: (usize, usize),
+    right: (usize, usize),
+    weight: u64,
+}
+
+impl Coupling {
+    pub(super) fn new(resources: &WorkerResources) -> Coupling {
+        let place = |(name, group): &(String, u32)| {
+            let pool = resources.pools.iter().position(|pool| pool.name == *name)?;
+            Some((pool, *group as usize))
+        };
+        let pair = |coupling: &hq_model::resources::Coupling| {
+            let (left, right) = place(&coupling.left).zip(place(&coupling.right))?;
+            Some(Pair { left, right, weight: u64::from(coupling.weight) })
+        };
+        Coupling(resources.coupling.iter().filter_map(pair).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn has(&self, pool: usize) -> bool {
+        self.0.iter().any(|pair| pair.left.0 == pool || pair.right.0 == pool)
+    }
+
+    // How close each group of a pool is to what is taken already: parts of it times weights.
+    fn near(&self, pool: usize, groups: usize, chosen: &[(usize, &Plan, u64)]) -> Vec<u64> {
+        let mut near = vec![0; groups];
+        for pair in &self.0 {
+            for (here, there) in [(pair.left, pair.right), (pair.right, pair.left)] {
+                if here.0 == pool && here.1 < groups {
+                    near[here.1] += pair.weight * part(chosen, there);
+                }
+            }
+        }
+        near
+    }
+
+    // How much of what was chosen is close to each other.
+    fn score(&self, chosen: &[(usize, &Plan, u64)]) -> u64 {
+        self.0.iter().map(|pair| pair.weight * part(chosen, pair.left).min(part(chosen, pair.right))).sum()
+    }
+}
+
+// Which part of what is taken of a pool is of one of its groups, in 1/1000.
+fn part(chosen: &[(usize, &Plan, u64)], (pool, group): (usize, usize)) -> u64 {
+    let of_pool = chosen.iter().filter(|(other, ..)| *other == pool);
+    of_pool
+        .map(|(_, plan, amount)| {
+            let units: u64 = plan.units().filter(|(other, _)| *other == group).map(|(_, units)| units).sum();
+            units.saturating_mul(1000) / amount.max(&1)
+        })
+        .sum()
+}
+
+impl Pools {
+    /// Where to take from, for each of the needs that coupling concerns; nothing where it makes no difference.
+    ///
+    /// Each group that may be taken from is tried as the first; the others follow it. Cost: groups times needs.
+    pub(super) fn near(&self, needs: &Needs) -> Vec<Option<Plan>> {
+        let coupled = |need: &Need| -> Option<(&Indexed, Amount, Policy)> {
+            match (&self.pools[need.pool as usize], need.amount) {
+                (_, AmountRequest::Some(_, Policy::Scatter) | AmountRequest::All) => None,
+                (Pool::Indexed(indexed), AmountRequest::Some(amount, policy)) => {
+                    self.coupling.has(need.pool as usize).then_some((indexed, amount, policy))
+                }
+                (Pool::Sum { .. }, _) => None,
+            }
+        };
+        let concerned: Vec<usize> =
+            (0..needs.0.len()).filter(|at| coupled(&needs.0[*at]).is_some()).collect();
+        let mut best: Option<(u64, usize, Vec<Option<Plan>>)> = None;
+        let mut pools: Vec<u32> = needs.0.iter().map(|need| need.pool).collect();
+        pools.sort_unstable();
+        // What takes twice of one pool (`gpus` and `gpus/nvidia`) is taken one after the other.
+        let is_twice = pools.windows(2).any(|pair| pair[0] == pair[1]);
+        if concerned.len() < 2 || is_twice {
+            return Vec::new();
+        }
+        for first in &concerned {
+            let Some((indexed, ..)) = coupled(&needs.0[*first]) else { continue };
+            for group in 0..indexed.groups.len() {
+                let mut plans: Vec<Option<Plan>> = vec![None; needs.0.len()];
+                let order = std::iter::once(first).chain(concerned.iter().filter(|at| *at != first));
+                for at in order {
+                    let need = &needs.0[*at];
+                    let Some((indexed, amount, policy)) = coupled(need) else { continue };
+                    let near = if at == first {
+                        (0..indexed.groups.len()).map(|other| u64::from(other == group)).collect()
+                    } else {
+                        let chosen = chosen(needs, &plans);
+                        self.coupling.near(need.pool as usize, indexed.groups.len(), &chosen)
+                    };
+                    plans[*at] = indexed.plan(amount, policy, need.groups_max, &near);
+                }
+                if concerned.iter().any(|at| plans[*at].is_none()) {
+                    return Vec::new();
+                }
+                let score = self.coupling.score(&chosen(needs, &plans));
+                let groups: usize = plans.iter().flatten().map(Plan::group_count).sum();
+                let is_better =
+                    |(most, fewest, _): &(u64, usize, _)| score > *most || score == *most && groups < *fewest;
+                if best.as_ref().is_none_or(is_better) {
+                    best = Some((score, groups, plans));
+                }
+            }
+        }
+        // What is close to nothing is taken as if there were no coupling.
+        best.filter(|best| best.0 > 0).map_or_else(Vec::new, |best| best.2)
+    }
+}
+
+fn chosen<'a>(needs: &Needs, plans: &'a [Option<Plan>]) -> Vec<(usize, &'a Plan, u64)> {
+    let with_need = needs.0.iter().zip(plans);
+    with_need
+        .filter_map(|(need, plan)| {
+            let AmountRequest::Some(amount, _) = need.amount else { return None };
+            Some((need.pool as usize, plan.as_ref()?, amount.0))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::request::parse_amount;
+    use hq_model::resources::{parse_coupling, parse_pool};
+    use hq_model::{Request, ResourceRequest};
+
+    use super::super::super::Allocation;
+    use super::*;
+
+    // Takes the requests one after the other: `cpus=2 gpus=1`; says `cpus 0,1 gpus 0` of each.
+    fn check(pools: &[(&str, &str)], coupling: &str, requests: &[&str], expected: &[&str]) {
+        let pools = pools.iter().map(|(name, text)| parse_pool(name, text).expect("a pool")).collect();
+        let coupling = parse_coupling(coupling).expect("couplings");
+        let resources = WorkerResources::new(pools, coupling).expect("resources");
+        let mut pools = Pools::new(&resources);
+        let mut taken = Vec::new();
+        let mut found = Vec::new();
+        for text in requests {
+            let part = |part: &str| {
+                let (name, amount) = part.split_once('=').expect("name and amount");
+                let amount = parse_amount(name, &amount.replace('_', " ")).expect("an amount");
+                ResourceRequest { name: name.into(), amount }
+            };
+            let request = Request { resources: text.split(' ').map(part).collect(), ..Request::default() };
+            let needs = pools.needs(&request).expect("it could fit");
+            let mut allocation = Allocation::default();
+            if !pools.take(&needs, &mut allocation) {
+                found.push("no".to_owned());
+                continue;
+            }
+            let word = |given: &super::super::AllocatedResource| {
+                let pool = &resources.pools[given.pool as usize];
+                let labels: Vec<String> = pool.kind.labels().concat();
+                let indices: Vec<&str> =
+                    given.indices.iter().map(|i| labels[i.0 as usize].as_str()).collect();
+                format!("{} {}", pool.name, indices.join(","))
+            };
+            found.push(allocation.resources.iter().map(word).collect::<Vec<_>>().join(" "));
+            taken.push(allocation);
+        }
+        assert_eq!(found, expected);
+        taken.iter().for_each(|allocation| pools.free(allocation));
+        assert!(pools.is_free());
+    }
+
+    const NODE: [(&str, &str); 2] = [("cpus", "2x4"), ("gpus", "[[a,b],[c,d]]")];
+    const PAIRS: &str = "cpus[0]:gpus[0],cpus[1]:gpus[1]";
+
+    #[test]
+    fn cores_are_those_beside_the_gpu() {
+        check(
+            &NODE,
+            PAIRS,
+            &["cpus=3", "cpus=2 gpus=1", "cpus=2 gpus=1", "cpus=1 gpus=1", "cpus=1 gpus=1"],
+            &["cpus 0,1,2", "cpus 4,5 gpus c", "cpus 6,7 gpus d", "cpus 3 gpus a", "no"],
+        );
+    }
+
+    #[test]
+    fn what_is_not_free_beside_it_is_taken_elsewhere() {
+        check(
+            &NODE,
+            PAIRS,
+            &["cpus=4", "gpus=2", "cpus=2 gpus=2"],
+            &["cpus 0,1,2,3", "gpus a,b", "cpus 4,5 gpus c,d"],
+        );
+        check(
+            &NODE,
+            PAIRS,
+            &["cpus=4", "cpus=3", "gpus=1_tight", "cpus=1 gpus=2"],
+            &["cpus 0,1,2,3", "cpus 4,5,6", "gpus a", "cpus 7 gpus c,d"],
+        );
+    }
+
+    #[test]
+    fn large_requests_take_both_sides_and_a_stronger_coupling_wins() {
+        check(&NODE, PAIRS, &["cpus=6 gpus=3"], &["cpus 0,1,2,3,4,5 gpus a,b,c"]);
+        let crossed = "cpus[0]:gpus[0]=10,cpus[0]:gpus[1]=300";
+        check(&NODE, crossed, &["cpus=1 gpus=1"], &["cpus 0 gpus c"]);
+    }
+
+    #[test]
+    fn one_pool_under_two_names_is_taken_from_twice() {
+        let node = [("cpus", "2x2"), ("gpus/nvidia", "[[a],[b]]")];
+        let pairs = "cpus[0]:gpus/nvidia[0],cpus[1]:gpus/nvidia[1]";
+        check(
+            &node,
+            pairs,
+            &["cpus=1 gpus=1 gpus/nvidia=1", "cpus=1 gpus=1"],
+            &["cpus 0 gpus/nvidia a gpus/nvidia b", "no"],
+        );
+    }
+
+    #[test]
+    fn policies_and_fractions_keep_their_meaning() {
+        check(&NODE, PAIRS, &["cpus=2_scatter gpus=1"], &["cpus 0,4 gpus a"]);
+        check(
+            &NODE,
+            PAIRS,
+            &["cpus=5", "cpus=1 gpus=0.5", "cpus=1 gpus=0.5"],
+            &["cpus 0,1,2,3,4", "cpus 5 gpus c", "cpus 6 gpus c"],
+        );
+        check(&NODE, PAIRS, &["cpus=1", "cpus=4_compact! gpus=1"], &["cpus 0", "cpus 4,5,6,7 gpus c"]);
+    }
+}
