@@ -12,11 +12,8 @@ use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
 
-<<<<<<< HEAD
 use crate::declared;
-=======
 use crate::enforce::Enforcer;
->>>>>>> main
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
 use crate::outputs::{Aftermath, Janitor};
@@ -89,18 +86,16 @@ impl Supervisor {
             Ok(prepared) => prepared,
             Err(error) => return self.refuse(start.task, error),
         };
-<<<<<<< HEAD
         // An attempt that was lost with its worker may have left something.
-        if let Some(before) = start.instance.0.checked_sub(1) {
+        let may_be_anothers = prepared.template.spec.speculate.is_some();
+        if let Some(before) = start.instance.0.checked_sub(1).filter(|_| !may_be_anothers) {
             declared::move_aside(&prepared.declared(&start), Instance(before));
         }
-=======
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = match self.enforcer.begin(&start, memory, cpus) {
             Ok(limits) => limits,
             Err(error) => return self.refuse(start.task, error),
         };
->>>>>>> main
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlotState::default());
             self.slots.len() as u32 - 1

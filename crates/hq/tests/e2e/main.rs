@@ -2,12 +2,9 @@
 
 mod bad_input;
 mod cluster;
-<<<<<<< HEAD
-mod graphs;
-=======
 mod enforce;
 mod explain;
->>>>>>> main
+mod graphs;
 mod jobs;
 mod journal;
 mod outputs;
