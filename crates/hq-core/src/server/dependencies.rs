@@ -4,6 +4,7 @@ use hq_model::dependency::{After, Condition, Dependencies, Edges, Mapping, find_
 use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp};
 
 use super::Effect;
+use super::cycles::cycle_through;
 use super::job::Job;
 use super::machine::Server;
 use super::waits::Ending;
@@ -35,7 +36,14 @@ impl Server {
             let file = String::from_utf8_lossy(file);
             return Err(RequestError::Invalid(format!("The file `{file}` is not an absolute path.")));
         }
-        Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
+        let dependencies = Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() };
+        if self.waits.is_waited_for_as_a_whole(job)
+            && let Some(way) = cycle_through(&self.state, job, &dependencies)
+        {
+            let way: Vec<String> = way.iter().map(|job| format!("job {job}")).collect();
+            return Err(RequestError::Cycle(job, way.join(" -> ")));
+        }
+        Ok(dependencies)
     }
 
     pub(super) fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {

@@ -4,6 +4,7 @@ mod alloc_views;
 mod allocations;
 pub mod capacity;
 mod check;
+mod cycles;
 mod defer;
 mod dependencies;
 pub mod details;

@@ -211,6 +211,13 @@ impl Waits {
         true
     }
 
+    /// True when tasks wait for the end of all tasks of a job, those to come included.
+    pub(super) fn is_waited_for_as_a_whole(&self, job: JobId) -> bool {
+        let gates = self.on.get(&job).into_iter().flat_map(|watched| &watched.gates);
+        let mut gates = gates.filter_map(|submit| self.gates.get(submit)).flatten();
+        gates.any(|gate| gate.after.job == job && gate.after.tasks.is_none())
+    }
+
     /// Those of a job's tasks that wait for others.
     pub(super) fn blocked(&self, job: JobId) -> Option<&IdSet> {
         self.blocked.get(&job)

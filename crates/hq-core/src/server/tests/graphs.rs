@@ -128,6 +128,43 @@ fn a_whole_job_has_to_be_closed() {
 }
 
 #[test]
+fn open_jobs_cannot_wait_for_each_other() {
+    let mut world = World::new();
+    world.worker(1, 8);
+    for key in [100, 101] {
+        let spec = JobSpec { name: "open".into(), max_fails: None, ..JobSpec::default() };
+        world.ask(ClientRequest::OpenJob { key, spec });
+    }
+    let mut submit = |job, count, wanted: Vec<After>, lists: &[&[u32]]| {
+        world.add_graph(Target::Open(JobId(job)), count, wanted, edges(lists))
+    };
+    submit(1, 4, vec![], &[]).expect("1@0-3");
+    submit(2, 1, vec![after("1@0-3")], &[]).expect("2@0");
+    submit(2, 4, vec![each("1@0-3")], &[]).expect("2@1-4");
+    submit(2, 2, vec![], &[&[4], &[]]).expect("2@5-6");
+    // From here on all that comes into job 1 keeps 3@0 waiting, and with it 2@7.
+    let third = world.graph(1, vec![after("1")], Edges::default()).expect("3@0");
+    assert_eq!(third, JobId(3));
+    let mut submit = |job, count, wanted: Vec<After>, lists: &[&[u32]]| {
+        world.add_graph(Target::Open(JobId(job)), count, wanted, edges(lists))
+    };
+    submit(2, 1, vec![after("3@0")], &[]).expect("2@7");
+    submit(2, 2, vec![], &[&[7], &[6]]).expect("2@8-9");
+    submit(1, 1, vec![after("2@9")], &[]).expect("waits for 2@6 alone");
+    let cycles = [
+        (vec![after("3")], "job 1 -> job 3 -> job 1"),
+        (vec![after("2@8")], "job 1 -> job 2 -> job 3 -> job 1"),
+        (vec![each("2@8")], "job 1 -> job 2 -> job 3 -> job 1"),
+        (vec![after("2")], "job 1 -> job 2 -> job 3 -> job 1"),
+    ];
+    for (wanted, way) in cycles {
+        let refused = world.add_graph(Target::Open(JobId(1)), 1, wanted.clone(), Edges::default());
+        assert_eq!(refused, Err(RequestError::Cycle(JobId(1), way.into())), "{wanted:?}");
+    }
+    world.finishes(3, 0, 0);
+}
+
+#[test]
 fn a_failure_aborts_exactly_the_transitive_dependents() {
     let mut world = World::new();
     world.worker(1, 64);
