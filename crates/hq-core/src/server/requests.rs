@@ -108,21 +108,19 @@ impl Server {
             let text = format!("A request holds 1 to {SUBMITS_MAX} submits, and not {count}.");
             return Err(RequestError::Invalid(text));
         }
-        let mut all: Option<(JobId, IdSet, Vec<(u32, TaskId)>, Vec<String>)> = None;
+        let mut into = None;
+        let (mut all_ids, mut all_existing, mut all_warnings) = (IdSet::new(), Vec::new(), Vec::new());
         let mut place = 0;
         for (number, submit) in (0..).zip(submits) {
-            let goes_elsewhere = all.as_ref().is_some_and(|(job, ..)| submit.target != Target::Open(*job));
-            if goes_elsewhere {
+            if into.is_some_and(|job| submit.target != Target::Open(job)) {
                 return Err(RequestError::Invalid("Submits of one request go to one job.".into()));
             }
             let answer = self.submit(now, key.wrapping_add(number), submit, effects)?;
             let ClientResponse::Submitted { job, ids, existing, warnings } = answer else { continue };
-            let existing = existing.into_iter().map(|(at, task)| (place + at, task));
-            let (_, all_ids, all_existing, all_warnings) =
-                all.get_or_insert_with(|| (job, IdSet::new(), Vec::new(), Vec::new()));
-            let known = all_existing.len();
-            all_existing.extend(existing);
-            place += (ids.len() as usize + all_existing.len() - known) as u32;
+            into = Some(job);
+            let count = ids.len() as u32 + existing.len() as u32;
+            all_existing.extend(existing.into_iter().map(|(at, task)| (place + at, task)));
+            place += count;
             all_ids.union_with(&ids);
             for warning in warnings {
                 if !all_warnings.contains(&warning) {
@@ -130,8 +128,12 @@ impl Server {
                 }
             }
         }
-        let (job, ids, existing, warnings) = all.unwrap_or_default();
-        Ok(ClientResponse::Submitted { job, ids, existing, warnings })
+        Ok(ClientResponse::Submitted {
+            job: into.unwrap_or_default(),
+            ids: all_ids,
+            existing: all_existing,
+            warnings: all_warnings,
+        })
     }
 
     fn add_tasks(
