@@ -98,10 +98,10 @@ fn a_task_puts_itself_back_behind_what_it_made() {
          $HQ task defer --after $HQ_JOB_ID@add\n\
          echo this line is never reached\n\
          fi\n\
-         echo $(cat sum) by instance $HQ_INSTANCE_ID\n",
+         echo $(cat sum) by instance $HQ_INSTANCE_ID\n\
+         $HQ job close $HQ_JOB_ID >&2\n",
     );
     cluster.ok("submit --job 1 --stdout decided -- bash decide.sh");
-    cluster.ok("job close 1");
     cluster.ok("job wait 1");
     assert_eq!(cluster.read("decided"), "3 by instance 1\n");
 }
