@@ -17,6 +17,7 @@ mod named;
 mod null;
 mod peers;
 mod planning;
+mod ranks;
 mod row;
 mod spawn;
 mod startup;
@@ -53,7 +54,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 21] = [
+const ALL: [Benchmark; 22] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -72,6 +73,7 @@ const ALL: [Benchmark; 21] = [
     ("arrays", "a million tasks after a million others, element by element", graph::arrays),
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
     ("named", "named tasks created one by one and in blocks of 256", named::run),
+    ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
     ("peers", "2 000 programs with other tools", peers::run),

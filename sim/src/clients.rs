@@ -14,6 +14,7 @@ use hq_model::{
     TaskRef, TaskSpec,
 };
 
+use crate::faults::Faults;
 use crate::rng::Rng;
 
 /// One client.
@@ -32,7 +33,7 @@ pub struct Client {
 }
 
 /// The next wish of a client.
-pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
+pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
     let any = |rng: &mut Rng| {
         let job = jobs.get(rng.between(0, jobs.len().max(1) as u64 - 1) as usize).copied();
         Selector::Ids(IdSet::single(TaskId(job.unwrap_or(JobId(1)).0)))
@@ -41,7 +42,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
         0..=9 => {
             let max_fails = max_fails(rng);
             let share = share(rng);
-            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails, share }), speculates)
+            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails, share }), faults)
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
@@ -52,7 +53,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], speculates: bool) -> ClientRequest {
                 Selector::Ids(ids) => Target::Open(JobId(ids.first().map_or(1, |id| id.0))),
                 _ => Target::Open(JobId(1)),
             };
-            submit(rng, jobs, target, speculates)
+            submit(rng, jobs, target, faults)
         }
         13 => ClientRequest::CloseJobs { jobs: Selector::All },
         14 => ClientRequest::Cancel { jobs: any(rng), tasks: None, reason: Some("sim".into()) },
@@ -120,7 +121,22 @@ fn dependencies(rng: &mut Rng, jobs: &[JobId], target: &Target, count: u32) -> A
     Arc::new(found)
 }
 
-fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> ClientRequest {
+// Two nodes: whole ones, or so many ranks on each.
+fn multi_node(choice: u64) -> Request {
+    let ranks = (choice % 3) as u32;
+    let cpus = ["1", "0.5", "2"][(choice / 3 % 3) as usize];
+    let amount = parse_amount("cpus", cpus).ok().filter(|_| ranks > 0);
+    let resources = amount.map(|amount| ResourceRequest { name: "cpus".into(), amount });
+    Request {
+        nodes: 1 + u32::from(!choice.is_multiple_of(5)),
+        ranks,
+        exclusive: ranks > 0 && choice.is_multiple_of(7),
+        resources: resources.into_iter().collect(),
+        ..Request::default()
+    }
+}
+
+fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> ClientRequest {
     let mut resources = Vec::new();
     let cpus = ["1", "1", "1", "2", "0.5", "all"][rng.between(0, 5) as usize];
     if let Ok(amount) = parse_amount("cpus", cpus) {
@@ -161,7 +177,7 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> Cl
     };
     let key = rng.draw();
     // Takes nothing from the chances: runs without it stay what they were.
-    if speculates && key.is_multiple_of(2) {
+    if faults.speculates && key.is_multiple_of(2) {
         spec.speculate = SpeculateFactor::from_thousandths(1000 + (key % 3000) as u32);
     }
     let tasks = match &ids {
@@ -176,6 +192,9 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, speculates: bool) -> Cl
     let mut dependencies = dependencies;
     if key.is_multiple_of(7) {
         Arc::make_mut(&mut dependencies).files.push(format!("/sim/{}", key % 5).into_bytes());
+    }
+    if faults.has_multi_node && key % 4 == 1 {
+        spec.requests = vec![multi_node(key / 4)];
     }
     ClientRequest::Submit {
         key: u128::from(key),

@@ -41,6 +41,8 @@ pub struct Faults {
     pub runs_us: Option<(u64, u64)>,
     /// Tasks that take long are started a second time: in each third seed.
     pub speculates: bool,
+    /// Tasks on several nodes are submitted: in two fifths of the seeds.
+    pub has_multi_node: bool,
 }
 
 impl Faults {
@@ -77,6 +79,7 @@ impl Faults {
             stubborn_per_mille: [0, 100][rng.between(0, 1) as usize],
             runs_us: None,
             speculates: false,
+            has_multi_node: false,
         }
     }
 }

@@ -45,6 +45,10 @@ pub struct Process {
     pub number: u64,
     /// It does not react to SIGTERM.
     pub stubborn: bool,
+    /// Nothing else may run here meanwhile.
+    pub is_alone: bool,
+    /// No process, but a part of a task whose process runs elsewhere.
+    pub is_part: bool,
 }
 
 impl Node {
@@ -80,6 +84,7 @@ impl Node {
         let mut config = config(rng);
         if let Some((allocation, id, limit)) = &self.origin {
             config.origin = Some(*allocation);
+            config.group.clone_from(id);
             config.allocation = Some((Manager::Slurm, id.clone()));
             config.time_limit = Some(*limit);
             config.idle_timeout = Some(Duration::from_secs(rng.between(1, 60)));

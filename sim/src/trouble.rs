@@ -215,19 +215,21 @@ impl World {
         let close = ClientRequest::CloseJobs { jobs: Selector::All };
         self.server_step(ServerInput::Client { connection: ConnectionId(id), request: 1, body: close })?;
         self.network.close(id);
-        let life = self.nodes.len();
-        let mut node = Node::new();
-        // Drawn until it is big enough and stays.
-        loop {
-            node.start(self.now, &mut self.rng);
-            let big = node.worker.as_ref().is_some_and(|worker| worker.is_lasting(4));
-            if big {
-                break;
+        for _ in 0..1 + u32::from(self.faults.has_multi_node) {
+            let life = self.nodes.len();
+            let mut node = Node::new();
+            // Drawn until it is big enough and stays.
+            loop {
+                node.start(self.now, &mut self.rng);
+                let big = node.worker.as_ref().is_some_and(|worker| worker.is_lasting(4));
+                if big {
+                    break;
+                }
             }
+            let number = node.life;
+            self.nodes.push(node);
+            self.at(1_000, Event::Connect { node: life, life: number });
         }
-        let number = node.life;
-        self.nodes.push(node);
-        self.at(1_000, Event::Connect { node: life, life: number });
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::record::FailureKind;
 use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
-use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as TaskOutcome};
+use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput, Outcome as TaskOutcome, Start};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{JobId, TaskRef, Timestamp, Usage};
@@ -19,7 +19,7 @@ use crate::faults::Faults;
 use crate::journal::Journal;
 use crate::network::Network;
 use crate::nodes::{Node, Process};
-use crate::observers::{Observers, fold_equals_state};
+use crate::observers::{Nodes, Observers, fold_equals_state};
 use crate::rng::Rng;
 
 /// What to run.
@@ -156,6 +156,7 @@ impl World {
         let mut rng = Rng::new(options.seed);
         let mut faults = Faults::draw(&mut rng);
         faults.speculates = options.seed % 3 == 2;
+        faults.has_multi_node = options.seed % 5 < 2;
         if matches!(options.canary, Some(Canary::RunsBeforeWrite | Canary::AnswersBeforeSync)) {
             faults.hurry_commits();
         }
@@ -471,13 +472,18 @@ impl World {
         for effect in effects {
             match effect {
                 WorkerEffect::Start(start) => {
+                    self.observers.nodes.starts(&start, &self.nodes[node].processes)?;
+                    if start.is_part {
+                        self.start_process(node, &start);
+                        continue;
+                    }
                     let handed = self.nodes[node].handed.get(&(start.task, start.instance));
                     let epoch = handed.copied().unwrap_or_default();
                     self.observers.started(start.task, start.instance, epoch)?;
                     if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
                         self.observers.started(start.task, start.instance, epoch)?;
                     }
-                    self.start_process(node, start.task);
+                    self.start_process(node, &start);
                 }
                 WorkerEffect::Signal { task, signal } => self.signal(node, task, signal),
                 WorkerEffect::Send(message) => self.worker_sends(node, message),
@@ -530,11 +536,16 @@ impl World {
         }
     }
 
-    fn start_process(&mut self, node: usize, task: TaskRef) {
+    fn start_process(&mut self, node: usize, start: &Start) {
+        let task = start.task;
         self.processes += 1;
         let number = self.processes;
         let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
-        self.nodes[node].processes.insert(task, Process { number, stubborn });
+        let (is_alone, is_part) = (Nodes::wants_alone(start), start.is_part);
+        self.nodes[node].processes.insert(task, Process { number, stubborn, is_alone, is_part });
+        if is_part {
+            return;
+        }
         let outcome = if self.rng.chance(self.faults.failing_per_mille) {
             TaskOutcome::Failed(FailureKind::Exit(1), "exit code 1".into())
         } else {
@@ -602,7 +613,7 @@ impl World {
                 return;
             }
             self.clients[client].wishes -= 1;
-            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs, self.faults.speculates);
+            let wish = clients::wish(&mut self.rng, &self.clients[client].jobs, &self.faults);
             if let ClientRequest::ForgetJobs { jobs: Selector::Ids(ids), .. } = &wish {
                 // Asked for is enough: the answer may be lost.
                 ids.iter().for_each(|id| self.observers.acknowledged.forgotten(JobId(id.0)));

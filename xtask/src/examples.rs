@@ -47,6 +47,20 @@ pub(crate) fn screening(place: &Place, log: &Path) -> StepResult {
     Ok(Outcome::Passed(1, last))
 }
 
+/// An MPI program over three workers, with each MPI that is installed.
+///
+/// # Errors
+/// When ranks are missing, or not where they should be.
+pub(crate) fn mpi(place: &Place, log: &Path) -> StepResult {
+    if !["mpicc.openmpi", "mpicc.mpich"].iter().any(|program| packages::is_there(program)) {
+        return Ok(Outcome::LeftOut("no MPI is installed".into()));
+    }
+    let mut command = demo::example(place, "examples/mpi/run.sh");
+    let ended = exec::demand(&mut command, LIMIT, log, &place.mark)?;
+    let last = ended.text.lines().last().unwrap_or_default().to_owned();
+    Ok(Outcome::Passed(1, last))
+}
+
 /// The example behind `cargo xtask demo`.
 ///
 /// # Errors

@@ -10,8 +10,15 @@ use std::path::{Path, PathBuf};
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
 /// The inputs, below `crates/hq-proto/proto`.
-const SOURCES: [&str; 6] =
-    ["hello.proto", "model.proto", "allocation.proto", "client.proto", "worker.proto", "journal.proto"];
+const SOURCES: [&str; 7] = [
+    "hello.proto",
+    "model.proto",
+    "allocation.proto",
+    "client.proto",
+    "worker.proto",
+    "node.proto",
+    "journal.proto",
+];
 
 /// What generating came to.
 #[derive(Debug, PartialEq, Eq)]

@@ -58,6 +58,7 @@ fn main() {
         instance: Instance(0),
         entries: Entries::default(),
         services: Vec::new(),
+        nodes: Vec::new(),
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
     let mut done = 0;

@@ -524,6 +524,8 @@ pub struct TaskInfo {
     pub dependencies: Vec<After>,
     /// Its name in the job.
     pub key: Option<String>,
+    /// The workers of a task on several nodes that is handed out, the first of which leads.
+    pub nodes: Vec<WorkerId>,
 }
 
 /// All about a worker.
@@ -547,4 +549,8 @@ pub struct WorkerInfo {
     pub is_draining: bool,
     /// The server's default or its own idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// A task on several nodes that it is one of, and the first of these.
+    pub multi_node: Option<(TaskRef, WorkerId)>,
+    /// It is kept free for a task on several nodes.
+    pub is_reserved: bool,
 }

@@ -9,6 +9,7 @@ pub mod client_messages;
 pub mod explanation;
 pub mod limits;
 pub mod measures;
+pub mod node_messages;
 pub mod record;
 pub mod server;
 pub mod worker;

@@ -136,3 +136,7 @@ pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Reports in a row in which a worker may give back what nobody asked for, before it gets nothing more until it starts
 /// or ends something: one that is about to leave would get the same tasks again and again.
 pub const REFUSALS_MAX: u32 = 16;
+/// Classes of tasks on several nodes that are looked at in one round of placement.
+pub const MULTI_NODE_CLASSES_MAX: usize = 32;
+/// Tasks on several nodes for which workers are kept free at once.
+pub const RESERVATIONS_MAX: usize = 4;

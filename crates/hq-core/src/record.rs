@@ -76,6 +76,15 @@ pub enum Record {
         /// The tasks.
         ids: IdSet,
     },
+    /// A task on several nodes was handed to all of them together.
+    LeasedNodes {
+        /// The job.
+        job: JobId,
+        /// The task.
+        task: TaskId,
+        /// The workers; the first one leads: it runs the program, and the task is leased to it.
+        workers: Vec<WorkerId>,
+    },
     /// Tasks that a worker never started came back; their instance stays.
     Returned {
         /// The worker.
@@ -275,6 +284,8 @@ pub struct JobProgress {
     pub ready: Vec<(TaskId, ByteString)>,
     /// Files that its tasks waited for and that were found, ascending.
     pub files: Vec<ByteString>,
+    /// Workers of leased tasks on several nodes, ascending by task.
+    pub nodes: Vec<(TaskId, Vec<WorkerId>)>,
 }
 
 /// The second attempt of a task whose first one goes on.

@@ -91,6 +91,20 @@ pub struct RunBatch {
     pub entries: Entries,
     /// Keys of the services that they wait for, and what those said when they were ready.
     pub services: Vec<(ByteString, ByteString)>,
+    /// Of a task on several nodes, which comes alone: all of them for the first one, which runs the program; for the
+    /// others that first one alone.
+    pub nodes: Vec<TaskNode>,
+}
+
+/// A node of a task on several nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskNode {
+    /// Its worker.
+    pub worker: WorkerId,
+    /// Its name.
+    pub hostname: String,
+    /// Where the worker listens; empty when it does not.
+    pub address: String,
 }
 
 /// From a worker to the server. The first message is `Hello`.

@@ -52,9 +52,13 @@ pub struct ResourceRequest {
 /// One variant of what a task asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// Whole workers of one group; 0 for a task within one worker.
+    /// Workers of one group; 0 for a task within one worker.
     pub nodes: u32,
-    /// Sorted by name, names unique. Empty for a multi-node request.
+    /// Ranks on each of the nodes, each of which takes `resources`; 0 when the program runs once, on the first node.
+    pub ranks: u32,
+    /// Nothing else runs on the nodes. Always so without ranks.
+    pub exclusive: bool,
+    /// Sorted by name, names unique. Empty for a multi-node request without ranks.
     pub resources: Vec<ResourceRequest>,
     /// The worker must live at least this long after the start.
     pub time_request: Duration,
@@ -64,6 +68,12 @@ pub struct Request {
 
 /// The neutral weight.
 pub const WEIGHT_NEUTRAL: u32 = 10_000;
+
+/// The largest number of nodes of a task.
+pub const NODES_MAX: u32 = 100_000;
+
+/// The largest number of ranks on a node.
+pub const RANKS_MAX: u32 = 10_000;
 
 /// The largest number of variants of a task.
 pub const VARIANTS_MAX: usize = 32;
@@ -95,6 +105,19 @@ pub enum RequestError {
     /// Alternatives that cannot be compared.
     #[error("single-node and multi-node variants cannot be mixed")]
     MixedNodes,
+    /// More nodes or ranks than there can be.
+    #[error(
+        "{nodes} nodes with {ranks} ranks each are too many: {NODES_MAX} nodes and {RANKS_MAX} ranks on each are allowed"
+    )]
+    TooManyRanks {
+        /// Nodes asked for.
+        nodes: u32,
+        /// Ranks on each.
+        ranks: u32,
+    },
+    /// Ranks or resources without the nodes, or the other way round.
+    #[error("{0}")]
+    Nodes(&'static str),
 }
 
 /// Parses what follows `NAME=` in a task's request: `all`, or an amount and perhaps a policy.
@@ -148,6 +171,7 @@ pub fn check_variants(requests: &[Request]) -> Result<(), RequestError> {
         return Err(RequestError::MixedNodes);
     }
     for request in requests {
+        request.check_nodes()?;
         for pair in request.resources.windows(2) {
             if pair[0].name == pair[1].name {
                 return Err(RequestError::Twice(pair[0].name.clone()));
@@ -155,6 +179,34 @@ pub fn check_variants(requests: &[Request]) -> Result<(), RequestError> {
         }
     }
     Ok(())
+}
+
+impl Request {
+    /// True when it takes nodes as a whole.
+    pub fn takes_whole_nodes(&self) -> bool {
+        self.nodes > 0 && (self.ranks == 0 || self.exclusive)
+    }
+
+    /// Checks what is said of nodes and ranks.
+    ///
+    /// # Errors
+    /// When it does not go together.
+    pub fn check_nodes(&self) -> Result<(), RequestError> {
+        let (nodes, ranks) = (self.nodes, self.ranks);
+        if nodes > NODES_MAX || ranks > RANKS_MAX {
+            return Err(RequestError::TooManyRanks { nodes, ranks });
+        }
+        if nodes == 0 && (ranks > 0 || self.exclusive) {
+            return Err(RequestError::Nodes("ranks and whole nodes are for requests of nodes"));
+        }
+        if nodes > 0 && ranks == 0 && !self.resources.is_empty() {
+            return Err(RequestError::Nodes("whole nodes are asked for: resources are those of ranks"));
+        }
+        if ranks > 1 && self.resources.iter().any(|resource| resource.amount == AmountRequest::All) {
+            return Err(RequestError::Nodes("several ranks on a node cannot have all of a resource each"));
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for Policy {
@@ -200,6 +252,12 @@ impl fmt::Display for Request {
         let mut parts = Vec::new();
         if self.nodes > 0 {
             parts.push(format!("nodes: {}", self.nodes));
+        }
+        if self.ranks > 0 {
+            parts.push(format!("ranks per node: {}", self.ranks));
+        }
+        if self.ranks > 0 && self.exclusive {
+            parts.push("exclusive".to_owned());
         }
         for resource in &self.resources {
             parts.push(match resource.amount {

@@ -46,6 +46,8 @@ pub struct TaskSpec {
     pub service: bool,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
+    /// What `%{MPIRUN}` stands for: the name of a launcher, `none`, or nothing when that is to be found out.
+    pub launcher: String,
 }
 
 /// Where an output channel goes.

@@ -26,7 +26,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, un
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 90..=92];
+const KINDS: [RangeInclusive<u32>; 4] = [1..=21, 70..=71, 80..=80, 90..=92];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -76,6 +76,10 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::JobForgotten { job } => Kind::JobForgotten(job.0),
         Record::Leased { worker, job, ids } => {
             Kind::Leased(form::Leased { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
+        }
+        Record::LeasedNodes { job, task, workers } => {
+            let nodes = Some(nodes_to_wire(&(*task, workers.clone())));
+            Kind::LeasedNodes(form::LeasedNodes { job: job.0, nodes })
         }
         Record::Returned { worker, job, ids } => {
             Kind::Returned(form::Returned { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
@@ -162,6 +166,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             job: JobId(leased.job),
             ids: idset::from_wire("ids of leased tasks", &leased.ids)?,
         },
+        Kind::LeasedNodes(leased) => {
+            let (task, workers) = nodes_from_wire(present("nodes of a task", leased.nodes)?)?;
+            Record::LeasedNodes { job: JobId(leased.job), task, workers }
+        }
         Kind::Returned(returned) => Record::Returned {
             worker: WorkerId(returned.worker),
             job: JobId(returned.job),
@@ -289,6 +297,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
             .collect(),
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
+        nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
     }
 }
 
@@ -318,6 +327,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         files: kept.files,
         ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
+        nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
     })
 }
 
@@ -334,6 +344,15 @@ fn deferred_to_wire((task, after): &(TaskId, Vec<After>)) -> form::DeferredTask 
 
 fn deferred_from_wire(deferred: form::DeferredTask) -> Result<(TaskId, Vec<After>), ProtoError> {
     Ok((TaskId(deferred.task), list_from_wire(deferred.after)?))
+}
+
+fn nodes_to_wire((task, workers): &(TaskId, Vec<WorkerId>)) -> form::NodesOfTask {
+    form::NodesOfTask { task: task.0, workers: workers.iter().map(|worker| worker.0).collect() }
+}
+
+fn nodes_from_wire(nodes: form::NodesOfTask) -> Result<(TaskId, Vec<WorkerId>), ProtoError> {
+    rule("nodes of a task", !nodes.workers.is_empty(), "must not be empty")?;
+    Ok((TaskId(nodes.task), nodes.workers.into_iter().map(WorkerId).collect()))
 }
 
 fn second_to_wire((task, second): &(TaskId, SecondAttempt)) -> form::SecondAttempt {

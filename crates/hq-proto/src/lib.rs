@@ -17,6 +17,7 @@ mod idset;
 mod job;
 mod journal;
 pub mod limits;
+mod node;
 mod request;
 mod resources;
 mod shown;
@@ -32,6 +33,7 @@ pub use client_response::{decode_client_response, encode_client_response};
 pub use error::ProtoError;
 pub use hello::{Hello, Role, VersionError, Versions, decode_hello, encode_hello};
 pub use journal::{decode_record, encode_record};
+pub use node::{decode_from_node, decode_to_node, encode_from_node, encode_to_node};
 pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encode_to_worker};
 
 /// The generated types. `cargo xtask gen` writes them.

@@ -18,6 +18,8 @@ impl Wire for Request {
     fn to_wire(&self) -> form::Request {
         form::Request {
             nodes: self.nodes,
+            ranks: self.ranks,
+            exclusive: self.exclusive,
             resources: list_to_wire(&self.resources),
             time_request_ns: nanos(self.time_request),
             weight: self.weight,
@@ -29,14 +31,16 @@ impl Wire for Request {
         let resources: Vec<ResourceRequest> = list_from_wire(request.resources)?;
         let is_sorted = resources.is_sorted_by(|a, b| a.name < b.name);
         rule("resources of a request", is_sorted, "must be sorted by name, each once")?;
-        let is_one_kind = request.nodes == 0 || resources.is_empty();
-        rule("request", is_one_kind, "must ask for whole nodes or for resources, not for both")?;
-        Ok(Request {
+        let request = Request {
             nodes: request.nodes,
+            ranks: request.ranks,
+            exclusive: request.exclusive,
             resources,
             time_request: Duration::from_nanos(request.time_request_ns),
             weight: request.weight,
-        })
+        };
+        model("request", request.check_nodes())?;
+        Ok(request)
     }
 }
 

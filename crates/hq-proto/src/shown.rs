@@ -153,6 +153,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         error: task.error.clone(),
         dependencies: list_to_wire(&task.dependencies),
         key: task.key.clone(),
+        nodes: task.nodes.iter().map(|worker| worker.0).collect(),
     }
 }
 
@@ -171,6 +172,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         error: task.error,
         dependencies: list_from_wire(task.dependencies)?,
         key: task.key,
+        nodes: task.nodes.into_iter().map(WorkerId).collect(),
     };
     Ok((JobId(task.job), info))
 }
@@ -195,12 +197,16 @@ impl Wire for WorkerInfo {
             last_task_us: self.last_task.map_or(0, |(_, time)| time.0),
             is_draining: self.is_draining,
             idle_timeout_ns: self.idle_timeout.map(nanos),
+            multi_node_task: self.multi_node.map(|(task, _)| task.to_wire()),
+            main_node: self.multi_node.map_or(0, |(_, main)| main.0),
+            is_reserved: self.is_reserved,
         }
     }
 
     fn from_wire(worker: form::WorkerInfo) -> Result<WorkerInfo, ProtoError> {
         let ended = worker.ended_us.map(|time| Ok((Timestamp(time), WorkerEnd::from_wire(worker.end)?)));
         let last_task = worker.last_task.map(TaskRef::from_wire).transpose()?;
+        let multi_node = worker.multi_node_task.map(TaskRef::from_wire).transpose()?;
         Ok(WorkerInfo {
             worker: WorkerId(worker.worker),
             config: required("configuration of a worker", worker.config)?,
@@ -211,6 +217,8 @@ impl Wire for WorkerInfo {
             last_task: last_task.map(|task| (task, Timestamp(worker.last_task_us))),
             is_draining: worker.is_draining,
             idle_timeout: worker.idle_timeout_ns.map(Duration::from_nanos),
+            multi_node: multi_node.map(|task| (task, WorkerId(worker.main_node))),
+            is_reserved: worker.is_reserved,
         })
     }
 }

@@ -9,7 +9,7 @@ use hq_model::{ByteString, Entries, Request, TaskSpec};
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
 use crate::generated::{self as form, crash_limit::Limit};
-use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required, wire_enum};
+use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, required, wire_enum};
 
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
@@ -39,6 +39,7 @@ impl Wire for TaskSpec {
             outputs: self.outputs.clone(),
             service: self.service,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
+            launcher: self.launcher.clone(),
         }
     }
 
@@ -66,6 +67,7 @@ impl Wire for TaskSpec {
             task_dir: spec.task_dir,
             outputs: outputs_from_wire(spec.outputs)?,
             service: spec.service,
+            launcher: name("name of a launcher", spec.launcher)?,
         })
     }
 }

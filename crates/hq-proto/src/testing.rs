@@ -132,14 +132,15 @@ fn resource_requests() -> impl Strategy<Value = Vec<ResourceRequest>> {
 
 /// Any variants of a request: all within one worker, or all over several.
 pub fn requests() -> impl Strategy<Value = Vec<Request>> {
-    let single = (resource_requests(), duration(), any::<u32>())
-        .prop_map(|(resources, time_request, weight)| Request { nodes: 0, resources, time_request, weight });
-    let several = (1..100_u32, duration(), any::<u32>()).prop_map(|(nodes, time_request, weight)| Request {
-        nodes,
-        resources: Vec::new(),
-        time_request,
-        weight,
-    });
+    let single =
+        (resource_requests(), duration(), any::<u32>()).prop_map(|(resources, time_request, weight)| {
+            Request { resources, time_request, weight, ..Request::default() }
+        });
+    let several = (1..100_u32, 0..9_u32, any::<bool>(), resource_requests(), duration(), any::<u32>())
+        .prop_map(|(nodes, ranks, exclusive, mut resources, time_request, weight)| {
+            resources.retain(|resource| ranks == 1 || ranks > 1 && resource.amount != AmountRequest::All);
+            Request { nodes, ranks, exclusive, resources, time_request, weight }
+        });
     prop_oneof![3 => vec(single, 1..4), 1 => vec(several, 1..3)]
 }
 
@@ -174,12 +175,14 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let warning = (1..=64_u8, duration()).prop_map(|(signal, before)| Warning { signal, before });
     let times = (of(duration()), duration(), of(warning));
     let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
-    let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), any::<bool>());
+    let flags = (any::<bool>(), text());
+    let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
     let outputs = vec(vec(any::<u8>(), 1..5), 0..3);
     (strings, times, rest, outputs).prop_map(|(strings, times, rest, outputs)| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
         let (time_limit, kill_grace, warning) = times;
-        let (requests, pin, priority, crash_limit, (retry, speculate), task_dir) = rest;
+        let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
+        let (task_dir, launcher) = flags;
         TaskSpec {
             args,
             env,
@@ -199,6 +202,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             retry,
             speculate,
             task_dir,
+            launcher,
         }
     })
 }

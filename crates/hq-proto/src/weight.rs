@@ -124,6 +124,7 @@ mod tests {
             error: None,
             dependencies: Vec::new(),
             key: None,
+            nodes: Vec::new(),
         };
         let tasks = (0..MANY).map(|i| (JobId(1), task(i))).collect();
         let summary = |i| JobSummary {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
-    FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerEnd,
-    WorkerHello,
+    FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
+    WorkerEnd, WorkerHello,
 };
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
 use prost::Message;
@@ -129,6 +129,7 @@ impl Wire for RunBatch {
             content,
             entries: entries_to_wire(&self.entries),
             services: self.services.iter().map(variable_to_wire).collect(),
+            nodes: list_to_wire(&self.nodes),
         }
     }
 
@@ -139,14 +140,32 @@ impl Wire for RunBatch {
             let spec: TaskSpec = required("spec of a template", content.spec)?;
             Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir })
         });
+        rule("nodes of a task", batch.nodes.is_empty() || ids.len() == 1, "must be of one task")?;
         Ok(RunBatch {
             template: id,
+            nodes: list_from_wire(batch.nodes)?,
             content: content.transpose()?,
             instance: Instance(batch.instance),
             entries: entries_from_wire(batch.entries, ids.len())?,
             services: batch.services.into_iter().map(|said| (said.name, said.value)).collect(),
             ids,
         })
+    }
+}
+
+impl Wire for TaskNode {
+    type Form = form::TaskNode;
+
+    fn to_wire(&self) -> form::TaskNode {
+        form::TaskNode {
+            worker: self.worker.0,
+            hostname: self.hostname.clone(),
+            address: self.address.clone(),
+        }
+    }
+
+    fn from_wire(node: form::TaskNode) -> Result<TaskNode, ProtoError> {
+        Ok(TaskNode { worker: WorkerId(node.worker), hostname: node.hostname, address: node.address })
     }
 }
 

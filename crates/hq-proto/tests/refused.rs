@@ -111,7 +111,7 @@ fn impossible_submits() {
         name of a resource: `c p u` is no name of a resource: it begins with a letter and has letters, digits and `/`
         resources of a request must be sorted by name, each once
         resources of a request must be sorted by name, each once
-        request must ask for whole nodes or for resources, not for both
+        request: whole nodes are asked for: resources are those of ranks
         ");
 }
 
@@ -272,6 +272,7 @@ fn impossible_orders() {
             instance: Instance(0),
             services: Vec::new(),
             entries: Entries::new(entries.iter().copied()).expect("short"),
+            nodes: Vec::new(),
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),

@@ -75,6 +75,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             ids: ids.take_first(count as u64),
             instance: batch.instance,
             services: batch.services.clone(),
+            nodes: batch.nodes.clone(),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -103,6 +104,7 @@ mod tests {
             instance: Instance(0),
             services: Vec::new(),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
+            nodes: Vec::new(),
         }
     }
 

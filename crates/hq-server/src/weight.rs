@@ -53,7 +53,8 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
 /// Bytes of some tasks for a worker.
 pub(crate) fn of_batch(batch: &RunBatch) -> usize {
     let content = batch.content.as_ref().map_or(0, |template| of_task(&template.spec));
-    LEAST + of_ids(&batch.ids) + batch.entries.bytes_len() + batch.entries.len() * 4 + content
+    let nodes: usize = batch.nodes.iter().map(|node| 56 + node.hostname.len() + node.address.len()).sum();
+    LEAST + nodes + of_ids(&batch.ids) + batch.entries.bytes_len() + batch.entries.len() * 4 + content
 }
 
 /// Bytes of a record.
@@ -68,6 +69,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Record::Restarted { ids, .. }
         | Record::Canceled { ids, .. }
         | Record::Aborted { ids, .. } => of_ids(ids),
+        Record::LeasedNodes { workers, .. } => workers.len() * 4,
         Record::Finished { span, .. } | Record::DetailKept { span, .. } => {
             of_ids(&span.ids) + span.measures.bytes().len()
         }

@@ -2,15 +2,18 @@
 
 use std::io::Write;
 
-use hq_core::worker::{AllocatedResource, Start};
+use hq_core::worker::{AllocatedResource, Allocation, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, GPUS};
 use hq_model::task::Pin;
 use hq_model::{ByteString, PoolKind, TaskSpec, WorkerResources};
 
 use crate::discovery::{AMD, NVIDIA};
+use crate::mpirun;
+use crate::nodes;
 use crate::notify::AccessKeys;
-use crate::prepare::{Text, Values, put_number};
+use crate::prepare::{Text, Values, put_number, strings};
+use crate::ranks::AskStart;
 
 /// Where programs are looked for when nobody says.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -28,6 +31,7 @@ pub(crate) struct Node {
     pub(crate) work_dir: ByteString,
     /// Makes the keys by which tasks speak to the worker.
     pub(crate) keys: AccessKeys,
+    all_of_base: Vec<u32>,
     pools: Vec<Pool>,
 }
 
@@ -61,7 +65,8 @@ impl Node {
                 labels: labels.into_iter().map(String::into_bytes).collect(),
             }
         });
-        Node { base, server_uid: String::new(), hq, work_dir, keys, pools: pools.collect() }
+        let all_of_base = (0..base.len() as u32).collect();
+        Node { base, server_uid: String::new(), hq, work_dir, keys, all_of_base, pools: pools.collect() }
     }
 
     /// The search path of the worker's environment.
@@ -77,12 +82,46 @@ impl Node {
         let _ = write!(out, "/task-{}-{}-{instance}", task.job, task.task);
     }
 
+    /// Appends the path of the directory with the lists of a task's nodes.
+    pub(crate) fn append_nodes_dir(&self, start: &Start, out: &mut ByteString) {
+        out.extend_from_slice(&self.work_dir);
+        let (task, instance) = (start.task, start.instance);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "/nodes-{}-{}-{instance}", task.job, task.task);
+    }
+
+    /// The positions of all variables of the base environment.
+    pub(crate) fn all_of_base(&self) -> &[u32] {
+        &self.all_of_base
+    }
+
+    fn append_node_files(&self, start: &Start, out: &mut ByteString) {
+        for (name, file) in [(&b"HQ_NODE_FILE="[..], nodes::NODE_FILE), (b"HQ_HOST_FILE=", nodes::HOST_FILE)]
+        {
+            out.extend_from_slice(name);
+            self.append_nodes_dir(start, out);
+            out.push(b'/');
+            out.extend_from_slice(file.as_bytes());
+            out.push(0);
+        }
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "HQ_NUM_NODES={}\0", start.nodes.len());
+    }
+
     /// Appends the CPUs given to a task.
     ///
     /// # Errors
     /// The text for people when they have names that are no CPU numbers.
     pub(crate) fn cpus_of(&self, start: &Start, out: &mut Vec<u32>) -> Result<(), String> {
-        for resource in &start.allocation.resources {
+        self.cpus_in(&start.allocation, out)
+    }
+
+    /// Appends the CPUs of an allocation.
+    ///
+    /// # Errors
+    /// The text for people when they have names that are no CPU numbers.
+    pub(crate) fn cpus_in(&self, allocation: &Allocation, out: &mut Vec<u32>) -> Result<(), String> {
+        for resource in &allocation.resources {
             let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else {
                 continue;
             };
@@ -166,6 +205,15 @@ impl VariantEnvironment {
             Pin::Taskset => block.set("HQ_PIN", b"taskset"),
             Pin::Omp => block.set("HQ_PIN", b"omp"),
         }
+        if let Some(request) = request.filter(|request| request.nodes > 0) {
+            block.set("HQ_MPIRUN", &mpirun::for_shell(spec, &node.hq));
+            if request.ranks > 0 {
+                block.set("HQ_RANKS_PER_NODE", request.ranks.to_string().as_bytes());
+                if let Some(cpus) = resources.iter().find(|resource| resource.name == CPUS) {
+                    block.set("HQ_CPUS_PER_RANK", cpus.amount.to_string().as_bytes());
+                }
+            }
+        }
         for resource in resources {
             let name = format!("HQ_RESOURCE_REQUEST_{}", variable_name(&resource.name));
             block.set(&name, resource.amount.to_string().as_bytes());
@@ -189,6 +237,13 @@ impl VariantEnvironment {
             (true, "HQ_ENTRY"),
             (true, "HQ_ACCESS_KEY"),
             (true, "HQ_CPUS"),
+            (true, "HQ_NODE_FILE"),
+            (true, "HQ_HOST_FILE"),
+            (true, "HQ_NUM_NODES"),
+            (true, "HQ_RANK"),
+            (true, "HQ_RANKS"),
+            (true, "HQ_NODE_RANK"),
+            (true, "HQ_LOCAL_RANK"),
             (spec.task_dir, "HQ_TASK_DIR"),
             (spec.task_dir, "HQ_ERROR_FILENAME"),
             (sets_cuda, "CUDA_VISIBLE_DEVICES"),
@@ -259,6 +314,9 @@ impl VariantEnvironment {
         out.extend_from_slice(b"\0HQ_ACCESS_KEY=");
         node.keys.append(start.task, start.instance, out);
         out.push(0);
+        if !start.nodes.is_empty() && !start.is_part {
+            node.append_node_files(start, out);
+        }
         if let Some(entry) = &start.entry {
             out.extend_from_slice(b"HQ_ENTRY=");
             out.extend_from_slice(entry);
@@ -280,6 +338,48 @@ impl VariantEnvironment {
         for (resource, variables) in start.allocation.resources.iter().zip(&self.resources) {
             self.append_resource(resource, variables, node, out);
         }
+    }
+
+    /// The variables that a process of a task on several nodes gets from the worker that starts it.
+    pub(crate) fn process_variables(&self, start: &Start, asked: &AskStart, node: &Node) -> ByteString {
+        let mut out = ByteString::new();
+        for (name, value) in [(&b"HQ="[..], node.hq.as_slice()), (b"HQ_ACCESS_KEY=", b"")] {
+            out.extend_from_slice(name);
+            out.extend_from_slice(value);
+            if value.is_empty() {
+                node.keys.append(start.task, start.instance, &mut out);
+            }
+            out.push(0);
+        }
+        // Where temporary files go is for each node to say, unless the user does.
+        let is_users = start.template.spec.env.iter().any(|(name, _)| name == b"TMPDIR");
+        if let Some(own) = node.base.iter().find(|variable| variable.starts_with(b"TMPDIR=") && !is_users) {
+            out.extend_from_slice(own);
+            out.push(0);
+        }
+        let Some(rank) = asked.start.rank else { return out };
+        for (name, value) in [
+            ("HQ_RANK", rank.rank),
+            ("HQ_RANKS", rank.ranks),
+            ("HQ_NODE_RANK", asked.node),
+            ("HQ_LOCAL_RANK", rank.local),
+        ] {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "{name}={value}\0");
+        }
+        let Some(allocation) = start.ranks.get(rank.local as usize) else { return out };
+        let says_threads = asked.start.env.iter().any(|variable| variable.starts_with(b"OMP_NUM_THREADS="));
+        for (resource, variables) in allocation.resources.iter().zip(&self.resources) {
+            let before = out.len();
+            self.append_resource(resource, variables, node, &mut out);
+            if says_threads && variables.is_cpus {
+                let kept = strings(&out[before..]).filter(|own| !own.starts_with(b"OMP_NUM_THREADS="));
+                let kept: ByteString = kept.flat_map(|own| [own, b"\0"].concat()).collect();
+                out.truncate(before);
+                out.extend(kept);
+            }
+        }
+        out
     }
 
     fn append_resource(
@@ -402,6 +502,9 @@ mod tests {
                     indices: vec![(0, 10_000)],
                 }],
             },
+            ranks: Vec::new(),
+            nodes: Vec::new(),
+            is_part: false,
         };
         let variant = VariantEnvironment::new(&template.spec, &template, 0, &node);
         let mut block = ByteString::new();

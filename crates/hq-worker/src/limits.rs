@@ -62,3 +62,21 @@ pub const SOCKET_PATH_MAX: usize = 100;
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most bytes of such an answer; the rest is not read.
 pub const ANSWER_MAX: u64 = 1 << 20;
+/// Connections over which processes of tasks on several nodes are asked for; others wait.
+pub const NODE_SESSIONS_MAX: usize = 4096;
+/// How long it may take to reach another worker and to be understood there.
+pub const NODE_CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Before another address of a worker is tried beside the one before.
+pub const NODE_ADDRESS_PAUSE: Duration = Duration::from_millis(20);
+/// Questions of those connections that wait for the worker's loop; a full queue makes them wait.
+pub const NODE_QUEUE: usize = 1024;
+/// Messages of a connection that wait to be sent; a full queue makes processes wait that write.
+pub const PROCESS_MESSAGES: usize = 16;
+/// Most bytes that are read of a process at once.
+pub const PROCESS_CHUNK: usize = 32 << 10;
+/// How long what a process wrote is read after it has ended, when children of it keep the pipe open.
+pub const PROCESS_DRAIN_TIME: Duration = Duration::from_secs(2);
+/// Longest token that a task shows, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 256;
+/// Processes that wait for a part of their task to be handed to this worker; more are refused.
+pub const PROCESSES_WAITING_MAX: usize = 10_000;

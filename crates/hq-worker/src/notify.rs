@@ -123,7 +123,8 @@ impl AccessKeys {
         proof
     }
 
-    fn check(&self, token: &[u8]) -> Option<(TaskRef, Instance)> {
+    /// The attempt that a token is of.
+    pub(crate) fn check(&self, token: &[u8]) -> Option<(TaskRef, Instance)> {
         let (task, instance, proof) = parse_token(token)?;
         let expected = self.proof(task, instance);
         // In constant time.

@@ -29,6 +29,8 @@ pub(crate) struct Aftermath {
     pub(crate) input: Input,
     /// The task's directory; none when empty.
     pub(crate) task_dir: ByteString,
+    /// The directory with the lists of its nodes; none when empty.
+    pub(crate) nodes_dir: ByteString,
     /// Output files: to remove when the task has finished, to look at when it has failed.
     pub(crate) outputs: Vec<ByteString>,
     /// What the task was to leave behind.
@@ -78,7 +80,7 @@ impl Drop for Janitor {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, outputs, declared, instance, keeps } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, outputs, declared, instance, keeps } = aftermath;
     let is_success = matches!(input, Input::Ended { outcome: Outcome::Finished, .. });
     if is_success
         && let Input::Ended { outcome, .. } = &mut input
@@ -105,6 +107,12 @@ fn clean(aftermath: Aftermath) -> Input {
         }
         if let Err(error) = ignore_missing(fs::remove_dir_all(path)) {
             warn!(path = %path.display(), %error, "a task's directory could not be removed");
+        }
+    }
+    if !nodes_dir.is_empty() {
+        let path = Path::new(OsStr::from_bytes(&nodes_dir));
+        if let Err(error) = ignore_missing(fs::remove_dir_all(path)) {
+            warn!(path = %path.display(), %error, "the lists of a task's nodes could not be removed");
         }
     }
     if matches!(input, Input::Ended { outcome: Outcome::Finished, .. }) {

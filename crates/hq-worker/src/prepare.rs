@@ -18,6 +18,8 @@ use crate::enforce::Limits;
 use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
+use crate::mpirun;
+use crate::ranks::AskStart;
 
 /// What the tasks of one template share.
 #[derive(Debug)]
@@ -45,6 +47,21 @@ pub(crate) struct Buffers {
     task_dir: ByteString,
     stdout: ByteString,
     stderr: ByteString,
+}
+
+impl Buffers {
+    /// What an error text needs to know of the process whose order was filled in last.
+    pub(crate) fn subject_of_process(&self) -> Subject {
+        Subject {
+            program: strings(&self.args).next().unwrap_or_default().to_vec(),
+            candidates: strings(&self.programs).map(|path| against(&self.cwd, path)).collect(),
+            cwd: self.cwd.clone(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+            cpus: self.cpus.clone(),
+            ..Subject::default()
+        }
+    }
 }
 
 /// A text of the template.
@@ -119,7 +136,8 @@ impl Prepared {
             let file = memory_file(&spec.stdin);
             Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
         };
-        let args: Vec<Text> = spec.args.iter().map(|arg| Text::new(arg)).collect();
+        let args = mpirun::expand(spec, &node.hq);
+        let args: Vec<Text> = args.iter().map(|arg| Text::new(arg)).collect();
         let variants =
             (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
         let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
@@ -190,6 +208,75 @@ impl Prepared {
             has_stdin: self.stdin.is_some(),
         };
         Ok((order, self.stdin.as_ref()))
+    }
+
+    /// Fills in the order for a process of a task on several nodes. Its outputs go to these paths.
+    ///
+    /// # Errors
+    /// The text for people when it cannot be started.
+    pub(crate) fn process_order<'a>(
+        &'a self,
+        slot: Slot,
+        start: &Start,
+        asked: &AskStart,
+        [stdout, stderr]: &[String; 2],
+        node: &'a Node,
+        buffers: &'a mut Buffers,
+    ) -> Result<(Order<'a>, Option<&'a Arc<OwnedFd>>), String> {
+        let process = &asked.start;
+        let rank = process.rank;
+        let ranks = match rank {
+            Some(rank) => start.ranks.get(rank.local as usize).map_or(&[][..], std::slice::from_ref),
+            None => &start.ranks,
+        };
+        buffers.env.clear();
+        let own = self.variant(start).process_variables(start, asked, node);
+        for variable in &process.env {
+            let name = variable_name(variable);
+            let is_of_node = strings(&own).any(|own| variable_name(own) == name);
+            if !is_of_node && !is_of_first_node(name, start) {
+                buffers.env.extend_from_slice(variable);
+                buffers.env.push(0);
+            }
+        }
+        buffers.env.extend_from_slice(&own);
+        buffers.args.clear();
+        for arg in &process.args {
+            buffers.args.extend_from_slice(arg);
+            buffers.args.push(0);
+        }
+        buffers.programs.clear();
+        let program = process.args.first().map_or(&b""[..], Vec::as_slice);
+        let path = strings(&buffers.env).filter_map(|v| v.strip_prefix(b"PATH=")).next_back();
+        append_candidates(program, path.unwrap_or(node.base_path()), &mut buffers.programs);
+        buffers.cwd.clone_from(&process.cwd);
+        buffers.task_dir.clear();
+        buffers.stdout = stdout.clone().into_bytes();
+        buffers.stderr = stderr.clone().into_bytes();
+        buffers.cpus.clear();
+        if self.template.spec.pin == Pin::Taskset {
+            for rank in ranks {
+                node.cpus_in(rank, &mut buffers.cpus)?;
+            }
+        }
+        // As launchers do: only the first rank reads what was captured.
+        let stdin = self.stdin.as_ref().filter(|_| rank.is_some_and(|rank| rank.rank == 0));
+        let order = Order {
+            slot,
+            programs: &buffers.programs,
+            args: &buffers.args,
+            env: &buffers.env,
+            env_dropped: node.all_of_base(),
+            cwd: &buffers.cwd,
+            task_dir: &buffers.task_dir,
+            stdout: &buffers.stdout,
+            stderr: &buffers.stderr,
+            cpus: &buffers.cpus,
+            groups: &[],
+            memory_bytes: 0,
+            has_stdin: stdin.is_some(),
+        };
+        Ok((order, stdin))
     }
 
     /// What an error text needs to know about a task that did not start.
@@ -280,6 +367,16 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+fn variable_name(variable: &[u8]) -> &[u8] {
+    variable.split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
+// Means something only where the program of the task runs.
+fn is_of_first_node(name: &[u8], start: &Start) -> bool {
+    let files = [&b"HQ_NODE_FILE"[..], b"HQ_HOST_FILE", b"HQ_TASK_DIR", b"HQ_ERROR_FILENAME"];
+    name.starts_with(b"HQ_RESOURCE_VALUES_") || start.is_part && files.contains(&name)
 }
 
 /// The strings of a block of NUL-terminated ones.

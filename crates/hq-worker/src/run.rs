@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hq_core::worker::{Effect, Input, Worker};
@@ -27,6 +28,7 @@ use crate::limits;
 use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
 use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
+use crate::ranks::{self, Ask, Shared};
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
 
@@ -61,6 +63,8 @@ struct Turns {
     interrupts: InterruptSource,
     interrupts_count: u32,
     words: mpsc::Receiver<Words>,
+    asks: mpsc::Receiver<Ask>,
+    nodes: Arc<Shared>,
     cleaned: mpsc::UnboundedReceiver<Input>,
     orders: AsyncFd<OwnedFd>,
     control: AsyncFd<OwnedFd>,
@@ -83,6 +87,7 @@ enum Event {
     Frame(Result<Option<Vec<u8>>, hq_net::NetError>),
     Launcher,
     Words(Words),
+    Ask(Ask),
     Cleaned(Input),
     Interrupt,
     Wakeup,
@@ -104,6 +109,18 @@ impl Turns {
         let (words_sender, words) = mpsc::channel(limits::NOTIFY_QUEUE);
         let keys = AccessKeys::new(&socket).map_err(system("no randomness"))?;
         notify::listen(&socket, keys.clone(), words_sender).map_err(system("no socket for tasks"))?;
+        let (asks_sender, asks) = mpsc::channel(limits::NODE_QUEUE);
+        // A server in the same process has no other workers.
+        let endpoint = match &server {
+            ServerSource::File(_) => Some(server.endpoint()?),
+            ServerSource::Endpoint(_) => None,
+        };
+        let nodes = Shared::new(keys.clone(), asks_sender, endpoint.as_ref());
+        let port =
+            ranks::listen(&ranks::socket_beside(&socket), &nodes).map_err(system("no socket for ranks"))?;
+        if let (Some(port), Some(endpoint)) = (port, &endpoint) {
+            config.listen_address = ranks::addresses(endpoint, &config.hostname, port);
+        }
         let node = Node::new(
             environment_for(launcher.environment(), &server),
             hq_binary.as_os_str().as_bytes().to_vec(),
@@ -126,6 +143,8 @@ impl Turns {
             interrupts: InterruptSource::new(interrupts).map_err(system("no signal handlers"))?,
             interrupts_count: 0,
             words,
+            asks,
+            nodes,
             cleaned,
             orders: watch(orders, both).map_err(system("no event loop"))?,
             control: watch(control, Interest::WRITABLE).map_err(system("no event loop"))?,
@@ -168,13 +187,14 @@ impl Turns {
 
     /// Waits until something happens.
     async fn next_event(&mut self, is_handed_over: bool) -> Event {
-        let Turns { link, orders, control, words, cleaned, interrupts, machine, clock, .. } = self;
+        let Turns { link, orders, control, words, asks, cleaned, interrupts, machine, clock, .. } = self;
         let wakeup = machine.next_wakeup().map(|at| clock.instant(at));
         tokio::select! {
             event = next_of_link(link) => event,
             _ = wait_readable(orders) => Event::Launcher,
             () = wait_writable(orders, control), if !is_handed_over => Event::Launcher,
             Some(words) = words.recv() => Event::Words(words),
+            Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
             () = interrupts.next() => Event::Interrupt,
             () = sleep_until(wakeup) => Event::Wakeup,
@@ -192,6 +212,7 @@ impl Turns {
             Event::Frame(Ok(None)) => self.lose("the server said goodbye"),
             Event::Frame(Err(error)) => self.lose(&error.to_string()),
             Event::Words(words) => self.speak(words),
+            Event::Ask(ask) => self.supervisor.asked(ask),
             Event::Cleaned(input) => self.inputs.push(input),
             Event::Interrupt => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
@@ -221,6 +242,13 @@ impl Turns {
         {
             self.speak(words);
         }
+        let mut asks_left = limits::NODE_QUEUE;
+        while asks_left > 0
+            && let Ok(ask) = self.asks.try_recv()
+        {
+            asks_left -= 1;
+            self.supervisor.asked(ask);
+        }
         self.supervisor.take_ended(&mut self.inputs)
     }
 
@@ -230,6 +258,7 @@ impl Turns {
                 if let ToWorker::Welcome(welcome) = &message {
                     info!(worker = %welcome.worker, server = %welcome.server_uid, "the server took the worker in");
                     self.supervisor.set_server_uid(&welcome.server_uid);
+                    self.nodes.set_own(welcome.worker);
                 }
                 self.inputs.push(Input::Server(message));
             }

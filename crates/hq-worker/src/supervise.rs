@@ -16,37 +16,47 @@ use crate::declared;
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
+use crate::nodes;
 use crate::outputs::{Aftermath, Janitor};
+use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
+use crate::ranks::AskStart;
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    launcher: Launcher,
+    pub(crate) launcher: Launcher,
     // After the launcher: its groups are empty when no task is left.
     enforcer: Enforcer,
-    node: Node,
+    pub(crate) node: Node,
     /// By address of the template, which each entry keeps alive.
     prepared: HashMap<usize, Arc<Prepared>>,
-    slots: Vec<SlotState>,
-    free: Vec<u32>,
+    pub(crate) slots: Vec<SlotState>,
+    pub(crate) free: Vec<u32>,
     running: HashMap<TaskRef, u32>,
-    buffers: Buffers,
+    /// Of tasks on several nodes.
+    pub(crate) parts: HashMap<TaskRef, Part>,
+    /// Processes of parts that are not there yet.
+    pub(crate) asked: Vec<AskStart>,
+    pub(crate) buffers: Buffers,
     reports: Vec<Ended>,
-    ended: Vec<Input>,
+    pub(crate) ended: Vec<Input>,
     janitor: Janitor,
 }
 
 #[derive(Debug, Default)]
-struct SlotState {
-    generation: u32,
-    active: Option<Active>,
+pub(crate) struct SlotState {
+    pub(crate) generation: u32,
+    pub(crate) active: Option<Active>,
 }
 
+/// What runs in a slot.
 #[derive(Debug)]
-struct Active {
-    start: Start,
-    prepared: Arc<Prepared>,
+pub(crate) enum Active {
+    /// The program of a task.
+    Task { start: Box<Start>, prepared: Arc<Prepared> },
+    /// A process of a task on several nodes.
+    Process(Process),
 }
 
 impl Supervisor {
@@ -65,6 +75,8 @@ impl Supervisor {
             slots: Vec::new(),
             free: Vec::new(),
             running: HashMap::new(),
+            parts: HashMap::new(),
+            asked: Vec::new(),
             buffers: Buffers::default(),
             reports: Vec::new(),
             ended: Vec::new(),
@@ -86,23 +98,27 @@ impl Supervisor {
             Ok(prepared) => prepared,
             Err(error) => return self.refuse(start.task, error),
         };
+        if start.is_part {
+            return self.open_part(start, prepared);
+        }
         // An attempt that was lost with its worker may have left something.
         let may_be_anothers = prepared.template.spec.speculate.is_some();
         if let Some(before) = start.instance.0.checked_sub(1).filter(|_| !may_be_anothers) {
             declared::move_aside(&prepared.declared(&start), Instance(before));
+        }
+        if !start.nodes.is_empty() {
+            let mut dir = Vec::new();
+            self.node.append_nodes_dir(&start, &mut dir);
+            if let Err(error) = nodes::write(&dir, &start.nodes) {
+                return self.refuse(start.task, error);
+            }
         }
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = match self.enforcer.begin(&start, memory, cpus) {
             Ok(limits) => limits,
             Err(error) => return self.refuse(start.task, error),
         };
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(SlotState::default());
-            self.slots.len() as u32 - 1
-        });
-        let state = &mut self.slots[index as usize];
-        state.generation += 1;
-        let slot = Slot { index, generation: state.generation };
+        let slot = self.take_slot();
         let ordered = prepared.order(slot, &start, &self.node, &limits, &mut self.buffers).and_then(
             |(order, stdin)| {
                 let sent = self.launcher.start(&order, stdin);
@@ -111,11 +127,15 @@ impl Supervisor {
         );
         match ordered {
             Ok(()) => {
-                self.running.insert(start.task, index);
-                state.active = Some(Active { start, prepared });
+                self.running.insert(start.task, slot.index);
+                if !start.nodes.is_empty() {
+                    self.open_part(start.clone(), prepared.clone());
+                }
+                let active = Active::Task { start: Box::new(start), prepared };
+                self.slots[slot.index as usize].active = Some(active);
             }
             Err(error) => {
-                self.free.push(index);
+                self.free.push(slot.index);
                 self.enforcer.end(start.task, None);
                 self.refuse(start.task, error);
             }
@@ -124,6 +144,9 @@ impl Supervisor {
 
     /// Sends a signal to the process group of a task, if it still runs.
     pub(crate) fn signal(&mut self, task: TaskRef, signal: u8) {
+        if self.signal_part(task, signal) {
+            return;
+        }
         if let Some(index) = self.running.get(&task) {
             let generation = self.slots[*index as usize].generation;
             self.launcher.signal(Slot { index: *index, generation }, signal);
@@ -134,7 +157,7 @@ impl Supervisor {
     pub(crate) fn is_running(&self, task: TaskRef, instance: Instance) -> bool {
         self.running.get(&task).is_some_and(|index| {
             let active = self.slots[*index as usize].active.as_ref();
-            active.is_some_and(|active| active.start.instance == instance)
+            matches!(active, Some(Active::Task { start, .. }) if start.instance == instance)
         })
     }
 
@@ -174,9 +197,26 @@ impl Supervisor {
         if state.generation != report.slot.generation {
             return;
         }
-        let Some(Active { start, prepared }) = state.active.take() else { return };
+        let Some(active) = state.active.take() else { return };
         self.free.push(report.slot.index);
-        self.running.remove(&start.task);
+        match active {
+            Active::Process(process) => self.process_ended(process, report.end),
+            Active::Task { start, prepared } => {
+                self.running.remove(&start.task);
+                let report = if start.nodes.is_empty() {
+                    Some(report)
+                } else {
+                    self.program_ended(start.task, report)
+                };
+                if let Some(report) = report {
+                    self.task_ended(*start, prepared, report);
+                }
+            }
+        }
+    }
+
+    /// Everything of a task has ended.
+    pub(crate) fn task_ended(&mut self, start: Start, prepared: Arc<Prepared>, report: Ended) {
         let over_kib = match report.end {
             End::OverMemory(kib) => Some(u64::from(kib)),
             _ => None,
@@ -198,7 +238,7 @@ impl Supervisor {
         };
         let input = Input::Ended { task: start.task, outcome, usage: report.usage };
         let Input::Ended { outcome, .. } = &input else { return };
-        if !prepared.has_aftermath(*outcome == Outcome::Finished) {
+        if !prepared.has_aftermath(*outcome == Outcome::Finished) && start.nodes.is_empty() {
             self.ended.push(input);
             return;
         }
@@ -208,10 +248,14 @@ impl Supervisor {
         }
         let is_success = *outcome == Outcome::Finished;
         let outputs = if is_success { prepared.outputs_to_remove(&start) } else { prepared.outputs(&start) };
+        let mut nodes_dir = Vec::new();
+        if !start.nodes.is_empty() {
+            self.node.append_nodes_dir(&start, &mut nodes_dir);
+        }
         let (declared, instance) = (prepared.declared(&start), start.instance);
         // Another attempt may have written what is there.
         let keeps = prepared.template.spec.speculate.is_some();
-        self.janitor.clean(Aftermath { input, task_dir, outputs, declared, instance, keeps });
+        self.janitor.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {
@@ -222,6 +266,17 @@ impl Supervisor {
     /// True when ends are there that did not come from the launcher.
     pub(crate) fn has_ended(&self) -> bool {
         !self.ended.is_empty()
+    }
+
+    /// A slot of its own for something that starts.
+    pub(crate) fn take_slot(&mut self) -> Slot {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(SlotState::default());
+            self.slots.len() as u32 - 1
+        });
+        let state = &mut self.slots[index as usize];
+        state.generation += 1;
+        Slot { index, generation: state.generation }
     }
 
     fn prepared_for(&mut self, template: &Arc<Template>) -> Result<Arc<Prepared>, String> {

@@ -247,3 +247,20 @@ pub(crate) struct Allocations {
 
 /// Why a queue does what it does.
 pub(crate) struct ExplainedQueue(pub QueueExplanation);
+
+/// The launchers of ranks.
+pub(crate) struct LauncherList(pub Vec<LauncherRow>);
+
+/// One of them.
+pub(crate) struct LauncherRow {
+    /// What `--launcher` calls it.
+    pub name: String,
+    /// For people.
+    pub about: String,
+    /// The variable by which a rank knows its number.
+    pub rank: String,
+    /// It is there.
+    pub is_found: bool,
+    /// It was tried with this release.
+    pub is_verified: bool,
+}

@@ -6,6 +6,7 @@ mod allocations;
 mod attempts;
 mod ends;
 mod fold;
+mod nodes;
 mod once;
 mod order;
 
@@ -14,6 +15,7 @@ pub use allocations::Allocations;
 pub use attempts::Attempts;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
+pub use nodes::Nodes;
 pub use once::Once;
 pub use order::Order;
 
@@ -31,6 +33,8 @@ pub struct Observers {
     pub attempts: Attempts,
     /// Ends of tasks.
     pub ends: Ends,
+    /// Tasks on several nodes.
+    pub nodes: Nodes,
     /// Ends, once for each task.
     pub once: Once,
     /// The journal against the state.
@@ -47,6 +51,7 @@ impl Observers {
     pub fn persisted(&mut self, effects: &[Effect]) -> Result<(), String> {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
+        self.nodes.persisted(effects)?;
         self.once.check(effects)
     }
 

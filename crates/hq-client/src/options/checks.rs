@@ -33,13 +33,8 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
 
 /// Options that need or exclude each other, and those this release does not have.
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
-    let TaskOptions { resources, outputs, failures, .. } = &common.task;
-    if resources.nodes.is_some_and(|n| n > 0) {
-        return Err(OptionsError::NotYet {
-            option: "--nodes",
-            why: "a task runs within one worker; leave the option out, or start the job's own launcher in one task",
-        });
-    }
+    let TaskOptions { outputs, failures, .. } = &common.task;
+    check_nodes(&common.task)?;
     if outputs.stream.is_some() {
         return Err(OptionsError::NotYet {
             option: "--stream",
@@ -63,6 +58,38 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
         }
     }
     Ok(())
+}
+
+fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
+    let TaskOptions { resources, failures, execution, .. } = task;
+    let has_nodes = resources.nodes.is_some_and(|nodes| nodes > 0);
+    let has_ranks = resources.ranks_per_node.is_some_and(|ranks| ranks > 0);
+    if has_ranks {
+        let excluded = [(resources.cpus.is_some(), "--cpus"), (failures.speculate.is_some(), "--speculate")];
+        return match excluded.iter().find(|excluded| excluded.0) {
+            Some((_, option)) => Err(OptionsError::Conflict("--ranks-per-node", option)),
+            None => Ok(()),
+        };
+    }
+    let of_ranks = [
+        (resources.cpus_per_rank.is_some(), "--cpus-per-rank"),
+        (resources.gpus_per_rank.is_some(), "--gpus-per-rank"),
+        (resources.exclusive, "--exclusive"),
+        (execution.launcher.is_some() && !has_nodes, "--launcher"),
+    ];
+    if let Some((_, option)) = of_ranks.iter().find(|option| option.0) {
+        return Err(OptionsError::Needs(option, "--ranks-per-node"));
+    }
+    let excluded = [
+        (resources.cpus.is_some(), "--cpus"),
+        (resources.pin.is_some(), "--pin"),
+        (!resources.resources.is_empty(), "--resource"),
+        (failures.speculate.is_some(), "--speculate"),
+    ];
+    match excluded.iter().find(|excluded| excluded.0 && has_nodes) {
+        Some((_, option)) => Err(OptionsError::Conflict("--nodes", option)),
+        None => Ok(()),
+    }
 }
 
 /// Arguments, variables and entries that Linux passes to no program.

@@ -15,6 +15,9 @@ pub enum OptionsError {
     /// Two options that contradict each other.
     #[error("{0} cannot be used together with {1}")]
     Conflict(&'static str, &'static str),
+    /// A request that cannot be.
+    #[error("{0}")]
+    Request(String),
     /// An option that needs another one.
     #[error("{0} works only together with {1}")]
     Needs(&'static str, &'static str),

@@ -94,6 +94,7 @@ struct Task {
     each: bool,
     window: Option<u32>,
     speculate: Option<Word>,
+    launcher: Option<String>,
     #[serde(default)]
     request: Vec<RequestTable>,
 }
@@ -118,6 +119,10 @@ struct OutputTable {
 struct RequestTable {
     #[serde(default)]
     n_nodes: u32,
+    #[serde(default)]
+    ranks_per_node: u32,
+    #[serde(default)]
+    exclusive: bool,
     time_request: Option<Word>,
     weight: Option<Word>,
     #[serde(default)]
@@ -321,6 +326,7 @@ impl Task {
                 stdin: None,
                 task_dir: self.task_dir,
                 service: self.service,
+                launcher: self.launcher,
             },
             outputs: OutputOptions {
                 stdout: output("stdout", self.stdout)?,
@@ -361,11 +367,13 @@ fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String> {
             let text = amount.to_string();
             values::resource(&format!("{name}={text}")).map_err(|error| format!("{name} = {text}: {error}"))
         };
-        if table.n_nodes > 0 && !table.resources.is_empty() {
-            return Err("n_nodes asks for whole workers; leave resources out".into());
+        if table.n_nodes > 0 && table.ranks_per_node == 0 && !table.resources.is_empty() {
+            return Err("n_nodes asks for whole workers; leave resources out, or say ranks_per_node".into());
         }
         Ok(Request {
-            nodes: table.n_nodes,
+            nodes: table.n_nodes.max(u32::from(table.ranks_per_node > 0)),
+            ranks: table.ranks_per_node,
+            exclusive: table.exclusive,
             resources: table.resources.into_iter().map(resource).collect::<Result<_, _>>()?,
             time_request: option("time_request", table.time_request, values::duration)?.unwrap_or_default(),
             weight: option("weight", table.weight, values::weight)?
@@ -552,6 +560,10 @@ mod tests {
             (
                 "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\n[[task.request]]\nresources={cpus=1}",
                 "single-node and multi-node variants cannot be mixed",
+            ),
+            (
+                "[[task]]\ncommand=[\"a\"]\n[[task.request]]\nn_nodes=2\nresources={cpus=1}",
+                "n_nodes asks for whole workers; leave resources out, or say ranks_per_node",
             ),
             ("not toml", "job.toml: TOML parse error"),
         ] {

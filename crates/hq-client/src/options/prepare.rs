@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::job::{Target, TaskIds};
-use hq_model::request::{CPUS, WEIGHT_NEUTRAL};
+use hq_model::request::{CPUS, GPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{Output, Pin, Retry};
 use hq_model::{
     Amount, AmountRequest, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit, TaskSpec,
@@ -286,6 +286,7 @@ pub(super) fn spec(
         speculate,
         task_dir: execution.task_dir,
         service: execution.service,
+        launcher: execution.launcher.unwrap_or_default(),
     })
 }
 
@@ -300,9 +301,25 @@ fn output(arg: Option<OutputArg>, default: &[u8]) -> Output {
 }
 
 pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError> {
+    let ranks = options.ranks_per_node.unwrap_or(0);
+    let nodes = options.nodes.unwrap_or(0).max(u32::from(ranks > 0));
+    let request = Request {
+        nodes,
+        ranks,
+        exclusive: options.exclusive,
+        time_request: options.time_request.unwrap_or_default(),
+        weight: options.weight.unwrap_or(WEIGHT_NEUTRAL),
+        ..Request::default()
+    };
+    if nodes > 0 && ranks == 0 {
+        return checked(request);
+    }
     let mut resources = options.resources.clone();
     let has_cpus = resources.iter().any(|r| r.name == CPUS);
-    let cpus = match options.cpus {
+    if let Some(amount) = options.gpus_per_rank {
+        resources.push(ResourceRequest { name: GPUS.into(), amount });
+    }
+    let cpus = match options.cpus.or(options.cpus_per_rank) {
         Some(amount) => Some(amount),
         None if has_cpus => None,
         None => Some(AmountRequest::Some(Amount::whole(1), Policy::default())),
@@ -314,10 +331,9 @@ pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError
     if let Some(pair) = resources.windows(2).find(|pair| pair[0].name == pair[1].name) {
         return Err(OptionsError::ResourceTwice(pair[0].name.clone()));
     }
-    Ok(Request {
-        nodes: 0,
-        resources,
-        time_request: options.time_request.unwrap_or_default(),
-        weight: options.weight.unwrap_or(WEIGHT_NEUTRAL),
-    })
+    checked(Request { resources, ..request })
+}
+
+fn checked(request: Request) -> Result<Request, OptionsError> {
+    request.check_nodes().map(|()| request).map_err(|error| OptionsError::Request(error.to_string()))
 }

@@ -40,9 +40,38 @@ pub struct ResourceOptions {
     #[arg(long = "resource", value_name = "NAME=REQUEST", value_parser = values::resource)]
     pub resources: Vec<ResourceRequest>,
 
-    /// Whole workers of each task (multi-node tasks)
-    #[arg(long, value_name = "N", conflicts_with_all = ["cpus", "pin"], hide = true)]
+    /// Several nodes for each task
+    ///
+    /// A task gets N whole workers of one group (usually those of one allocation) for itself, and its program runs on
+    /// the first of them. HQ_NODE_FILE and HQ_HOST_FILE name files that list them; HQ_NUM_NODES is their number.
+    /// With --ranks-per-node, it gets what its ranks take of N workers.
+    ///
+    /// Example: `--nodes 4`.
+    #[arg(long, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
     pub nodes: Option<u32>,
+
+    /// Run each task as so many processes on each of its nodes [default of --nodes then: 1]
+    ///
+    /// --cpus-per-rank, --gpus-per-rank and --resource say what each rank takes. Where the command holds %{MPIRUN}, it
+    /// runs once, and that stands for the start of an MPI program with these ranks. Else Headquarters starts the
+    /// command itself as all ranks, on all nodes: see HQ_RANK, HQ_RANKS, HQ_NODE_RANK and HQ_LOCAL_RANK.
+    ///
+    /// Examples: `hq submit --nodes 2 --ranks-per-node 4 -- %{MPIRUN} ./solver`,
+    /// `hq submit --ranks-per-node 4 --cpus-per-rank 2 -- ./worker`.
+    #[arg(long, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
+    pub ranks_per_node: Option<u32>,
+
+    /// CPUs of each rank [default: 1]
+    #[arg(long, value_name = "REQUEST", value_parser = values::cpus)]
+    pub cpus_per_rank: Option<AmountRequest>,
+
+    /// GPUs of each rank, of any vendor
+    #[arg(long, value_name = "REQUEST", value_parser = values::gpus)]
+    pub gpus_per_rank: Option<AmountRequest>,
+
+    /// Nothing else runs on the nodes of a task with ranks
+    #[arg(long)]
+    pub exclusive: bool,
 
     /// Start a task only on workers that will live at least this long
     ///
@@ -134,6 +163,13 @@ pub struct ExecutionOptions {
     /// Example: `--service --key db -- ./database.sh`.
     #[arg(long)]
     pub service: bool,
+    /// How the ranks of a task are started [default: by what is found on its first node]
+    ///
+    /// What %{MPIRUN} stands for: `direct` (by Headquarters itself), `openmpi5`, `openmpi4`, `mpich`, `srun`, `pals`,
+    /// `prrte`, `flux`, `jsrun`, or a launcher of your own. With `none`, a command without %{MPIRUN} runs once, on the
+    /// first node.
+    #[arg(long, value_name = "NAME")]
+    pub launcher: Option<String>,
 }
 
 /// Where outputs go.
@@ -271,6 +307,10 @@ impl ResourceOptions {
             cpus: self.cpus.or(script.cpus),
             resources,
             nodes: self.nodes.or(script.nodes),
+            ranks_per_node: self.ranks_per_node.or(script.ranks_per_node),
+            cpus_per_rank: self.cpus_per_rank.or(script.cpus_per_rank),
+            gpus_per_rank: self.gpus_per_rank.or(script.gpus_per_rank),
+            exclusive: self.exclusive || script.exclusive,
             time_request: self.time_request.or(script.time_request),
             weight: self.weight.or(script.weight),
             priority: self.priority.or(script.priority),
@@ -289,6 +329,7 @@ impl ExecutionOptions {
             stdin: self.stdin.or(script.stdin),
             task_dir: self.task_dir || script.task_dir,
             service: self.service || script.service,
+            launcher: self.launcher.or(script.launcher),
         }
     }
 }

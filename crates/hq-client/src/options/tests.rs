@@ -78,6 +78,27 @@ fn name(submit: &Submit) -> &str {
 }
 
 #[test]
+fn nodes_and_ranks() {
+    let place = Place::new();
+    for (line, expected) in [
+        ("--nodes 2 cmd", "nodes: 2"),
+        ("--ranks-per-node 4 cmd", "nodes: 1, ranks per node: 4, cpus: 1 compact"),
+        (
+            "--nodes 2 --ranks-per-node 4 --cpus-per-rank 8 --gpus-per-rank 1 --exclusive --pin taskset cmd",
+            "nodes: 2, ranks per node: 4, exclusive, cpus: 8 compact, gpus: 1 compact",
+        ),
+        (
+            "--nodes 2 --ranks-per-node 1 --cpus-per-rank all --resource mem=1GiB --launcher srun cmd",
+            "nodes: 2, ranks per node: 1, cpus: all, mem: 1 GiB",
+        ),
+    ] {
+        let submit = place.submit(line);
+        assert_eq!(submit.spec.requests[0].to_string(), expected, "{line}");
+    }
+    assert_eq!(place.submit("--ranks-per-node 1 --launcher srun cmd").spec.launcher, "srun");
+}
+
+#[test]
 fn a_plain_command_gets_the_defaults() {
     let place = Place::new();
     let submit = place.submit("/usr/bin/simulate --steps 10");
@@ -198,10 +219,18 @@ fn bad_input_is_named() {
         ("--cwd '%{CWD}/x' cmd", "%{CWD} cannot be used in --cwd: it is what --cwd sets"),
         ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
         ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
+        ("--nodes 2 --pin omp cmd", "--nodes cannot be used together with --pin"),
+        ("--nodes 2 --resource mem=1GiB cmd", "--nodes cannot be used together with --resource"),
+        ("--ranks-per-node 2 --speculate 3 cmd", "--ranks-per-node cannot be used together with --speculate"),
+        ("--cpus-per-rank 2 cmd", "--cpus-per-rank works only together with --ranks-per-node"),
+        ("--launcher srun cmd", "--launcher works only together with --ranks-per-node"),
         (
-            "--nodes 2 cmd",
-            "--nodes is not there in this release: a task runs within one worker; leave the option out, or \
-             start the job's own launcher in one task",
+            "--ranks-per-node 2 --cpus-per-rank all cmd",
+            "several ranks on a node cannot have all of a resource each",
+        ),
+        (
+            "--nodes 2 --ranks-per-node 20000 cmd",
+            "2 nodes with 20000 ranks each are too many: 100000 nodes and 10000 ranks on each are allowed",
         ),
         (
             "--stream d cmd",

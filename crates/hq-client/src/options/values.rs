@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hq_model::job::Share;
-use hq_model::request::{self, CPUS, WEIGHT_NEUTRAL};
+use hq_model::request::{self, CPUS, GPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
 
@@ -42,6 +42,11 @@ pub fn ids_some(text: &str) -> Result<IdSet, String> {
 /// The value of `--cpus`.
 pub fn cpus(text: &str) -> Result<AmountRequest, String> {
     request::parse_amount(CPUS, text).map_err(|e| e.to_string())
+}
+
+/// The value of `--gpus-per-rank`.
+pub fn gpus(text: &str) -> Result<AmountRequest, String> {
+    request::parse_amount(GPUS, text).map_err(|e| e.to_string())
 }
 
 /// The value of `--resource`: `NAME=AMOUNT [POLICY]`.

@@ -27,20 +27,25 @@ struct Pool {
 pub struct Needs(Vec<(usize, u64)>);
 
 impl Needs {
-    /// What a request takes of a worker that offers `resources`; `None` when it could never run it.
+    /// What a request takes of a worker that offers `resources`, or of each of them; `None` when it could never run it.
     pub fn new(resources: &WorkerResources, request: &Request) -> Option<Needs> {
+        let ranks = u64::from(request.ranks.max(1));
         let mut needs = Vec::with_capacity(request.resources.len());
         for resource in &request.resources {
             let index = resources.giver(&resource.name)?;
             let total = resources.pools[index].kind.total().0;
             let units = match resource.amount {
                 AmountRequest::All => total,
-                AmountRequest::Some(amount, _) => amount.0,
+                AmountRequest::Some(amount, _) => amount.0.saturating_mul(ranks),
             };
             if units > total || units == 0 {
                 return None;
             }
             needs.push((index, units));
+        }
+        if request.takes_whole_nodes() {
+            let totals = resources.pools.iter().map(|pool| pool.kind.total().0).enumerate();
+            return Some(Needs(totals.filter(|(_, total)| *total > 0).collect()));
         }
         Some(Needs(needs))
     }

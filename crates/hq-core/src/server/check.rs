@@ -20,6 +20,7 @@ impl Server {
         self.ready_tasks_are_queued()?;
         self.blocked_tasks_wait_for_something()?;
         self.leases_are_held()?;
+        self.nodes_are_in_order()?;
         self.shares_are_kept()?;
         self.promises_match_what_is_held()
     }

@@ -12,6 +12,7 @@ use hq_sched::Plan;
 
 use super::live::{Choice, choices};
 use super::machine::Server;
+use super::nodes::MultiNodeRound;
 use super::planning::Judged;
 use super::queue::ClassId;
 use super::services::Services;
@@ -24,22 +25,30 @@ impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.end_parting();
-        let changed_workers = std::mem::take(&mut self.changed_workers);
+        let mut changed_workers = std::mem::take(&mut self.changed_workers);
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
         let is_quiet = changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none();
         if self.live.is_empty() || is_quiet {
             return;
         }
+        changed_workers.extend(self.end_reservations());
         self.count_shares();
         changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
         let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
         let picky: BTreeSet<WorkerId> =
             self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
-        let contended =
-            self.hand_out(now, &changed_workers, &all, &changed_classes, Say::Planner(judged), &mut batches);
+        let contended = self.hand_out(
+            now,
+            [&changed_workers, &all],
+            &changed_classes,
+            Say::Planner(judged),
+            &mut batches,
+            effects,
+        );
         if let Some(priority) = contended {
+            self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
@@ -47,7 +56,7 @@ impl Server {
         if !returned.is_empty() {
             let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
             let others: BTreeSet<WorkerId> = others.copied().collect();
-            self.hand_out(now, &BTreeSet::new(), &others, &returned, Say::Order, &mut batches);
+            self.hand_out(now, [&BTreeSet::new(), &others], &returned, Say::Order, &mut batches, effects);
             self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
         self.send(now, batches, effects);
@@ -65,13 +74,14 @@ impl Server {
     fn hand_out(
         &mut self,
         now: Timestamp,
-        changed_workers: &BTreeSet<WorkerId>,
-        all: &BTreeSet<WorkerId>,
+        [changed_workers, all]: [&BTreeSet<WorkerId>; 2],
         changed_classes: &BTreeSet<ClassId>,
         say: Say,
         batches: &mut Batches,
+        effects: &mut Vec<Effect>,
     ) -> Option<i32> {
         let mut open = [self.with_room(changed_workers), self.with_room(all)];
+        let mut multi_node = MultiNodeRound::default();
         let mut last = None;
         let mut level: Option<Level> = None;
         loop {
@@ -87,6 +97,9 @@ impl Server {
             }
             let Some((place, class)) = next else { break };
             last = Some(place);
+            if level.is_none() {
+                self.place_multi_node(now, place.0.0, &mut multi_node, effects);
+            }
             let level = level.get_or_insert_with(|| Level::new(place.0.0));
             if let Some(plan) = say.plan_for(level) {
                 self.follow(now, plan, &mut level.batches);
@@ -102,6 +115,7 @@ impl Server {
                 open = open.map(|workers| self.with_room(&workers));
             }
         }
+        self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
         None
     }
 
@@ -130,7 +144,7 @@ impl Server {
     }
 
     // Not one of those that wait for a plan.
-    fn is_due(&self, class: ClassId) -> bool {
+    pub(super) fn is_due(&self, class: ClassId) -> bool {
         self.planning.floor().is_none_or(|floor| self.queue.key(class).priority > floor)
     }
 
@@ -162,7 +176,8 @@ impl Server {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
-            let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes_tasks()) else {
+            let priority = self.queue.key(class).priority;
+            let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes(priority)) else {
                 continue;
             };
             let left = live.life_left(now);
@@ -216,10 +231,17 @@ impl Server {
         if ready == 0 {
             return;
         }
-        let requests = &self.queue.key(class).requests;
+        let key = self.queue.key(class);
+        let requests = &key.requests;
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
         for worker in workers {
-            let Some(live) = self.live.get_mut(worker).filter(|live| live.takes_tasks()) else { continue };
+            let Some(live) = self.live.get_mut(worker).filter(|live| live.takes(key.priority)) else {
+                continue;
+            };
+            // What waits on a worker that is kept free would only be asked back.
+            if matches!(round, Round::Backlog) && live.reserved.is_some() {
+                continue;
+            }
             let left = live.life_left(now);
             let Some(choice) = round.pick(live.choices(class, requests)) else { continue };
             if left.is_some_and(|left| left.is_zero() || left < choice.time_request) {
@@ -340,7 +362,7 @@ impl Server {
                 submit_dir: submit.submit_dir.clone(),
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            run.push(RunBatch { template, content, ids, instance, entries, services });
+            run.push(RunBatch { template, content, ids, instance, entries, nodes: Vec::new(), services });
         }
     }
 
@@ -348,7 +370,7 @@ impl Server {
     fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
         for id in hungry {
             let Some(live) = self.live.get(id) else { continue };
-            if !live.takes_tasks() || live.capacity.has_backlog() {
+            if !live.takes_tasks() || live.reserved.is_some() || live.capacity.has_backlog() {
                 continue;
             }
             if let Some((victim, template, count)) = self.find_backlog(*id) {
@@ -393,7 +415,14 @@ impl Server {
         best.map(|(_, victim, template, count)| (victim, template, count))
     }
 
-    fn retract(&mut self, victim: WorkerId, template: TemplateId, count: u64, effects: &mut Vec<Effect>) {
+    /// Asks some of what has not started back.
+    pub(super) fn retract(
+        &mut self,
+        victim: WorkerId,
+        template: TemplateId,
+        count: u64,
+        effects: &mut Vec<Effect>,
+    ) {
         let job = template.job;
         let Some(live) = self.live.get_mut(&victim) else { return };
         let Some(connection) = live.connection else { return };

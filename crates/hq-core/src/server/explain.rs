@@ -42,7 +42,12 @@ impl Server {
             }
             (TaskState::Running, Some(run), _) => {
                 let text = format!("it has run there for {}", about(now.since(run.since)));
-                vec![Reason::new(ReasonKind::Running, text).on(run.worker)]
+                let others = job.nodes.get(&task).map_or(&[][..], |workers| &workers[1..]);
+                let other = |worker: &WorkerId| {
+                    Reason::new(ReasonKind::Running, "it is one of its nodes").on(*worker)
+                };
+                let first = Reason::new(ReasonKind::Running, text).on(run.worker);
+                [first].into_iter().chain(others.iter().map(other)).collect()
             }
             (ended, ..) => {
                 vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}"))]
@@ -119,6 +124,7 @@ impl Server {
             return reasons;
         }
         if is_able {
+            reasons.extend(self.of_nodes(class));
             reasons.extend(self.share_reason(class, template.job));
             reasons.extend(self.ahead(&fleet, class, whole, template));
             reasons.extend(self.of_queues(now, class));
@@ -197,7 +203,7 @@ impl Server {
         let mut named = Vec::new();
         let mut total = 0;
         let mut unnamed = 0;
-        for (place, other) in self.queue.in_order().take_while(|other| *other != class).enumerate() {
+        for (place, other) in self.earlier(class).into_iter().enumerate() {
             let key = self.queue.key(other);
             if place < AHEAD_LOOKED_AT_MAX && (!fleet.could_run(&key.requests) || self.share_room(other) == 0)
             {
@@ -233,6 +239,30 @@ impl Server {
         let goes = if total == 1 { "1 ready task goes" } else { &format!("{total} ready tasks go") };
         let text = format!("{goes} before it: {}", named.join(", "));
         Some(Reason::new(ReasonKind::Priority, text))
+    }
+
+    // Classes that are placed before one. Among those of equal priority the ones on several nodes go first.
+    fn earlier(&self, class: ClassId) -> Vec<ClassId> {
+        let not_own = |other: &ClassId| *other != class;
+        if self.queue.is_multi_node(class) {
+            return self.queue.multi_node().take_while(not_own).collect();
+        }
+        let priority = self.queue.key(class).priority;
+        let larger = self.queue.multi_node().filter(|other| self.queue.key(*other).priority >= priority);
+        larger.chain(self.queue.in_order().take_while(not_own)).collect()
+    }
+
+    // Of a task on several nodes that could run.
+    fn of_nodes(&self, class: ClassId) -> Option<Reason> {
+        let nodes = self.queue.key(class).requests.iter().map(|request| request.nodes).min()?;
+        let text = match self.reserved.len() {
+            0 => format!("it needs {nodes} workers of one group that are free at once"),
+            kept => format!(
+                "it needs {nodes} workers of one group that are free at once; {kept} workers get nothing new of its \
+                 priority or below until such tasks have started"
+            ),
+        };
+        (nodes > 0).then(|| Reason::new(ReasonKind::Busy, text))
     }
 
     // What queues of allocations do for tasks of a class.

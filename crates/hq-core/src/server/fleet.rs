@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hq_model::request::MEM;
 use hq_model::{
-    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory,
+    Amount, AmountRequest, JobId, Request, ResourceRequest, Timestamp, WorkerId, WorkerResources, duration,
+    memory,
 };
 
 use super::capacity::Needs;
@@ -135,7 +136,7 @@ impl Fleet<'_> {
     fn missing(&self, request: &Request) -> String {
         let mut found = Vec::new();
         let all = || self.shapes.keys().copied().chain(self.offers.iter().map(|offer| &offer.resources));
-        for resource in &request.resources {
+        for resource in &of_node(request) {
             let has = |one: &WorkerResources| {
                 one.giver(&resource.name).map_or(Amount::ZERO, |pool| one.pools[pool].kind.total())
             };
@@ -184,7 +185,7 @@ pub(super) fn lacks(
     request: &Request,
 ) -> Vec<Lack> {
     let mut lacks = Vec::new();
-    for resource in &request.resources {
+    for resource in &of_node(request) {
         let giver = resources.giver(&resource.name);
         let has = giver.map_or(Amount::ZERO, |pool| resources.pools[pool].kind.total());
         let is_enough = match resource.amount {
@@ -202,6 +203,21 @@ pub(super) fn lacks(
         lacks.push(Lack::Group { nodes: request.nodes, size: group });
     }
     lacks
+}
+
+// What a request takes of a node: of all ranks there.
+fn of_node(request: &Request) -> Vec<ResourceRequest> {
+    let ranks = u64::from(request.ranks.max(1));
+    let all = request.resources.iter().map(|resource| {
+        let amount = match resource.amount {
+            AmountRequest::All => AmountRequest::All,
+            AmountRequest::Some(amount, policy) => {
+                AmountRequest::Some(Amount(amount.0.saturating_mul(ranks)), policy)
+            }
+        };
+        ResourceRequest { name: resource.name.clone(), amount }
+    });
+    all.collect()
 }
 
 /// An amount of a resource for people: memory with its unit.

@@ -63,6 +63,8 @@ pub struct Job {
     pub files: BTreeSet<ByteString>,
     /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
     pub ready: BTreeMap<TaskId, ByteString>,
+    /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
+    pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
     /// What is known of failed tasks, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
@@ -123,6 +125,7 @@ impl Job {
             deferred: BTreeMap::new(),
             ready: BTreeMap::new(),
             files: BTreeSet::new(),
+            nodes: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
@@ -304,10 +307,12 @@ impl Job {
         if !self.deferred.is_empty() {
             self.deferred.retain(|task, _| !ids.contains(*task));
         }
+        self.forget_nodes(ids);
     }
 
     /// Takes tasks from what one worker holds.
     pub(super) fn take_leased(&mut self, worker: WorkerId, ids: &IdSet) {
+        self.forget_nodes(ids);
         let Some(held) = self.leased.get_mut(&worker) else { return };
         held.subtract(ids);
         if held.is_empty() {

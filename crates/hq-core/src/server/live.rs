@@ -28,6 +28,12 @@ pub(super) struct LiveWorker {
     pub(super) is_draining: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
     pub(super) min_utilization: u32,
+    /// Tasks on several nodes run within one group.
+    pub(super) group: String,
+    /// Kept free for a task on several nodes of this priority: gets nothing of that priority or below.
+    pub(super) reserved: Option<i32>,
+    /// As a whole, for a task of this template.
+    pub(super) whole: Option<TemplateId>,
     /// What it offers.
     pub(super) resources: WorkerResources,
     /// How much of that is promised.
@@ -107,6 +113,9 @@ impl LiveWorker {
             ends_at,
             is_draining: false,
             min_utilization: config.min_utilization,
+            group: config.group.clone(),
+            reserved: None,
+            whole: None,
             resources: config.resources.clone(),
             capacity: Capacity::new(&config.resources),
             held: BTreeMap::new(),
@@ -131,7 +140,12 @@ impl LiveWorker {
     /// True when tasks may be handed to it.
     pub(super) fn takes_tasks(&self) -> bool {
         let is_open = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
-        is_open && self.refusals < REFUSALS_MAX
+        is_open && self.refusals < REFUSALS_MAX && self.whole.is_none()
+    }
+
+    /// True when tasks of this priority within one worker may be handed to it.
+    pub(super) fn takes(&self, priority: i32) -> bool {
+        self.takes_tasks() && self.reserved.is_none_or(|reserved| priority > reserved)
     }
 
     /// It gives back tasks of a job. When nobody asked for them, it may lack their templates, which are sent again,
@@ -211,6 +225,7 @@ impl LiveWorker {
         }
         if held.ids.is_empty() {
             self.held.remove(&template);
+            self.whole.take_if(|whole| *whole == template);
         }
     }
 

@@ -73,6 +73,9 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
+    /// Workers that are kept free for tasks on several nodes, with the priority of these, now and in the round before.
+    pub(super) reserved: BTreeMap<WorkerId, i32>,
+    pub(super) was_reserved: BTreeMap<WorkerId, i32>,
     /// Jobs with shares that may have ready tasks.
     pub(super) shared: BTreeMap<JobId, SharedJob>,
     stopping: Option<Stopping>,
@@ -122,6 +125,8 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
+            reserved: BTreeMap::new(),
+            was_reserved: BTreeMap::new(),
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
@@ -265,6 +270,7 @@ impl Server {
 
     /// Makes a change: applies it and has it written.
     pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
+        let together = self.together_before(&record);
         self.state.apply(at, &record);
         match &record {
             Record::Finished { span, .. } => self.waits.note(span.job, &span.ids, TaskState::Finished),
@@ -285,6 +291,7 @@ impl Server {
             | Record::Submitted { job, .. }
             | Record::JobClosed { job }
             | Record::Leased { job, .. }
+            | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
@@ -310,6 +317,7 @@ impl Server {
         };
         self.touched.extend(job);
         effects.push(Effect::Persist { at, record });
+        self.end_together(together, effects);
     }
 
     /// Puts queued tasks into the queue of ready ones.
@@ -340,6 +348,10 @@ impl Server {
             let template = TemplateId { job: id, submit };
             if let Some(class) = self.classes.get(&template) {
                 self.queue.remove(*class, template, &ids);
+                if self.queue.is_multi_node(*class) {
+                    // Workers may be kept free for it.
+                    self.changed_classes.insert(*class);
+                }
             }
         }
         if !self.delays.is_empty() {

@@ -16,6 +16,7 @@ pub mod job;
 mod keys;
 mod live;
 mod machine;
+mod nodes;
 mod planning;
 pub mod queue;
 mod reports;

@@ -101,7 +101,7 @@ impl Server {
         for id in self.with_room(&all) {
             let live = &self.live[&id];
             let left = live.life_left(now);
-            if !live.takes_tasks() || live.is_idle_and_picky() || left.is_some_and(|left| left.is_zero()) {
+            if !live.takes(priority) || live.is_idle_and_picky() || left.is_some_and(|left| left.is_zero()) {
                 continue;
             }
             let pools = &live.resources.pools;

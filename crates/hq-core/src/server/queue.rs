@@ -1,7 +1,8 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then
-//! by the age of their oldest job; within a class, older jobs and submits go first.
+//! by the age of their oldest job; within a class, older jobs and submits go first. Classes on several nodes have an
+//! order of their own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ pub struct Queue {
     ids: BTreeMap<ClassKey, ClassId>,
     classes: Vec<Class>,
     order: BTreeSet<Place>,
+    multi_node: BTreeSet<Place>,
     // Classes in `order` of which some variant needs no CPUs.
     without_cpus: usize,
 }
@@ -46,6 +48,7 @@ struct Class {
     // The largest of its variants.
     weight: u32,
     needs_cpus: bool,
+    is_multi_node: bool,
     ready: BTreeMap<TemplateId, IdSet>,
     count: u64,
 }
@@ -62,7 +65,9 @@ impl Queue {
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
         let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
         let needs_cpus = requests.iter().all(needs);
-        self.classes.push(Class { key, weight, needs_cpus, ready: BTreeMap::new(), count: 0 });
+        let is_multi_node = requests.iter().any(|request| request.nodes > 0);
+        let ready = BTreeMap::new();
+        self.classes.push(Class { key, weight, needs_cpus, is_multi_node, ready, count: 0 });
         id
     }
 
@@ -76,7 +81,23 @@ impl Queue {
         self.classes[class.0 as usize].count
     }
 
-    /// Classes with ready tasks, in the order in which they are placed.
+    /// True when its tasks run on several nodes.
+    pub fn is_multi_node(&self, class: ClassId) -> bool {
+        self.classes[class.0 as usize].is_multi_node
+    }
+
+    /// Classes on several nodes with ready tasks, in the order in which they are placed.
+    pub fn multi_node(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.multi_node.iter().map(|place| place.3)
+    }
+
+    /// As [`Queue::next`], of classes on several nodes.
+    pub fn next_multi_node(&self, after: Option<Place>) -> Option<Place> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.multi_node.range((from, Bound::Unbounded)).next().copied()
+    }
+
+    /// Classes within one worker with ready tasks, in the order in which they are placed.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.order.iter().map(|place| place.3)
     }
@@ -101,7 +122,7 @@ impl Queue {
 
     /// True when no task is ready.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.is_empty() && self.multi_node.is_empty()
     }
 
     /// Adds ready tasks.
@@ -187,15 +208,16 @@ impl Queue {
         change(class);
         let after = place(class);
         if before != after {
-            if !class.needs_cpus {
+            if !class.needs_cpus && !class.is_multi_node {
                 self.without_cpus += usize::from(after.is_some());
                 self.without_cpus -= usize::from(before.is_some());
             }
+            let order = if class.is_multi_node { &mut self.multi_node } else { &mut self.order };
             if let Some(before) = before {
-                self.order.remove(&before);
+                order.remove(&before);
             }
             if let Some(after) = after {
-                self.order.insert(after);
+                order.insert(after);
             }
         }
     }

@@ -44,6 +44,7 @@ impl Server {
                 }
                 self.release(worker, job, &ids);
                 self.drop_seconds_on(now, worker, job, &ids, effects);
+                let leased = self.lose_parts(now, worker, job, &ids, leased, effects);
                 let leased = self.speculated_go_on_or_restart(now, job, leased, effects);
                 if !leased.is_empty() {
                     self.end_running(job, &leased);
@@ -151,6 +152,10 @@ impl Server {
             // The other attempt may still finish.
             return self.drop_attempt(now, id, failure.task, failure.instance, effects);
         }
+        if let Some(missing) = self.missing_node(id, failure.task) {
+            // Most likely that is why.
+            return self.lose_running(now, missing, id, &ids, RestartCause::Crash, effects);
+        }
         let job = &self.state.jobs[&id];
         failure.worker = Some(worker);
         cut(&mut failure.error, ERROR_TEXT_MAX);
@@ -193,7 +198,8 @@ impl Server {
         ids: &IdSet,
         effects: &mut Vec<Effect>,
     ) {
-        let leased = self.leased_to(worker, job, ids);
+        let mut leased = self.leased_to(worker, job, ids);
+        leased.union_with(&self.parts_among(worker, job, ids));
         self.release(worker, job, ids);
         self.drop_seconds_on(now, worker, job, ids, effects);
         if !leased.is_empty() {

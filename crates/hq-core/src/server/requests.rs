@@ -442,9 +442,6 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     }
     hq_model::request::check_variants(&spec.requests)
         .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;
-    if spec.requests.iter().any(|request| request.nodes > 0) {
-        return invalid("Multi-node tasks are not supported by this release.");
-    }
     Ok(())
 }
 

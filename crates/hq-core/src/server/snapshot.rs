@@ -96,6 +96,7 @@ impl Job {
             files: self.files.iter().cloned().collect(),
             ready: self.ready.iter().map(|(task, text)| (*task, text.clone())).collect(),
             deferred: self.deferred.iter().map(|(task, after)| (*task, after.clone())).collect(),
+            nodes: self.nodes.iter().map(|(task, workers)| (*task, workers.clone())).collect(),
         }
     }
 
@@ -128,5 +129,6 @@ impl Job {
         self.files = progress.files.iter().cloned().collect();
         self.ready = progress.ready.iter().cloned().collect();
         self.deferred = progress.deferred.iter().cloned().collect();
+        self.nodes = progress.nodes.iter().cloned().collect();
     }
 }

@@ -138,7 +138,8 @@ impl Server {
         let mut next: Option<Timestamp> = None;
         let mut slow = Vec::new();
         for (task, run) in running {
-            if job.submit_of(*task) != Some(template.submit) || job.seconds.contains_key(task) {
+            let is_doubled = job.seconds.contains_key(task) || job.nodes.contains_key(task);
+            if job.submit_of(*task) != Some(template.submit) || is_doubled {
                 continue;
             }
             let due = Timestamp(run.since.0.saturating_add(limit_us));
@@ -172,7 +173,12 @@ impl Server {
         let mut best: Option<(i64, WorkerId, Needs)> = None;
         for (worker, live) in &mut self.live {
             let has_it = live.held.get(&template).is_some_and(|held| held.ids.contains(task));
-            if *worker == first || has_it || !live.takes_tasks() || live.is_idle_and_picky() {
+            if *worker == first
+                || has_it
+                || !live.takes_tasks()
+                || live.reserved.is_some()
+                || live.is_idle_and_picky()
+            {
                 continue;
             }
             let left = live.life_left(now);
@@ -202,8 +208,9 @@ impl Server {
         });
         let entries = entries_of(&submit.ids, &submit.entries, &ids);
         if let Some(connection) = live.connection {
-            let message =
-                ToWorker::Run(vec![RunBatch { template, content, ids, instance, entries, services }]);
+            let nodes = Vec::new();
+            let batch = RunBatch { template, content, ids, instance, entries, nodes, services };
+            let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }
         true

@@ -158,6 +158,7 @@ impl State {
             }
             Record::JobClosed { job }
             | Record::Leased { job, .. }
+            | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
             | Record::Deferred { job, .. }
@@ -219,6 +220,13 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                 job.take_alive(ids);
             }
             job.leased.entry(*worker).or_default().union_with(ids);
+        }
+        Record::LeasedNodes { task, workers, .. } => {
+            job.take_alive(&IdSet::single(*task));
+            if let Some(first) = workers.first() {
+                job.leased.entry(*first).or_default().insert(*task);
+            }
+            job.nodes.insert(*task, workers.clone());
         }
         Record::Returned { worker, ids, .. } => {
             job.take_leased(*worker, ids);

@@ -8,6 +8,7 @@ mod files;
 mod graphs;
 mod history;
 mod keys;
+mod nodes;
 mod placement;
 mod services;
 mod shares;

@@ -190,6 +190,7 @@ impl Server {
                 error: None,
                 dependencies: job.dependencies_of(id, task),
                 key: job.key_of(task).map(|key| String::from_utf8_lossy(key).into_owned()),
+                nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
             };
             match state {
                 TaskState::Finished => {
@@ -233,6 +234,8 @@ impl Server {
             last_task: live.and_then(|live| live.last_task),
             is_draining: live.is_some_and(|live| live.is_draining),
             idle_timeout: worker.config.idle_timeout.or(self.options.idle_timeout),
+            multi_node: live.and_then(|live| self.multi_node_of(id, live)),
+            is_reserved: live.is_some_and(|live| live.reserved.is_some()),
         }
     }
 }

@@ -66,6 +66,7 @@ impl Server {
             }
             live.last_report = before.last_report;
             live.is_draining = before.is_draining;
+            live.reserved = before.reserved;
             live.last_task = before.last_task;
             self.forget_running_on(worker);
         }
@@ -106,7 +107,11 @@ impl Server {
         let mut all = held.queued.clone();
         all.union_with(&held.running);
         let valid = match self.state.jobs.get(&id).filter(|_| is_known) {
-            Some(job) => job.attempts_on(worker, &all, held.instance),
+            Some(job) => {
+                let mut valid = job.attempts_on(worker, &all, held.instance);
+                valid.union_with(&job.with_instance(&job.parts_on(worker).intersection(&all), held.instance));
+                valid
+            }
             None => IdSet::new(),
         };
         let stale = all.difference(&valid);
@@ -115,7 +120,7 @@ impl Server {
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }
         for (task, at) in held.running.iter().zip(&held.started) {
-            if valid.contains(task) {
+            if valid.contains(task) && !self.is_part(worker, id, task) {
                 self.task_runs(worker, id, task, held.instance, *at);
             }
         }
@@ -144,6 +149,9 @@ impl Server {
             let needs = needs.map(|choice| choice.needs.clone());
             live.hold(template, needs.as_ref(), ids);
             live.templates.insert(template);
+            if self.queue.key(class).requests.iter().any(hq_model::Request::takes_whole_nodes) {
+                live.whole = Some(template);
+            }
         }
     }
 
@@ -205,6 +213,7 @@ impl Server {
         for (id, job) in &self.state.jobs {
             let mut lost = job.seconds_on(worker);
             lost.union_with(job.leased.get(&worker).unwrap_or(&IdSet::new()));
+            lost.union_with(&job.parts_on(worker));
             if lost.is_empty() {
                 continue;
             }
@@ -255,7 +264,8 @@ impl Server {
         end: WorkerEnd,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+        // It is told nothing any more.
+        if let Some(connection) = self.live.get_mut(&worker).and_then(|live| live.connection.take()) {
             self.worker_connections.remove(&connection);
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
@@ -267,12 +277,15 @@ impl Server {
         for (job, ids) in with_seconds {
             self.drop_seconds_on(now, worker, job, &ids, effects);
         }
-        let leased: Vec<(JobId, IdSet)> = (self.state.jobs.iter())
-            .filter_map(|(id, job)| Some((*id, job.leased.get(&worker)?.clone())))
-            .collect();
+        let leased = self.state.jobs.iter().filter_map(|(id, job)| {
+            let mut ids = job.parts_on(worker);
+            ids.union_with(job.leased.get(&worker).unwrap_or(&IdSet::new()));
+            (!ids.is_empty()).then_some((*id, ids))
+        });
+        let leased: Vec<(JobId, IdSet)> = leased.collect();
         for (job, ids) in leased {
             let running: IdSet = self.running.get(&job).map_or_else(IdSet::new, |running| {
-                let here = running.iter().filter(|(_, run)| run.worker == worker);
+                let here = running.iter().filter(|(task, _)| ids.contains(**task));
                 here.map(|(task, _)| *task).collect()
             });
             let ran = ids.intersection(&running);

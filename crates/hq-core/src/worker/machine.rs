@@ -11,11 +11,11 @@ use rustc_hash::FxHashMap;
 
 use super::pools::{Needs, Pools};
 use super::reporting::Reporting;
-use super::{Allocation, Effect, Input, Outcome, Start};
-use crate::limits::{NULL_TASKS_AT_ONCE, OVERTAKEN_MAX, REPORT_INTERVAL, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
+use super::{Allocation, Effect, Input, Outcome};
+use crate::limits::REPORT_INTERVAL;
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{
-    FromWorker, Held, RunBatch, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
+    FromWorker, Held, RunBatch, TaskNode, Template, TemplateId, ToWorker, WorkerEnd, WorkerHello,
 };
 
 const SIGTERM: u8 = 15;
@@ -24,33 +24,35 @@ const SIGKILL: u8 = 9;
 /// The worker's state machine.
 #[derive(Debug)]
 pub struct Worker {
-    config: WorkerConfig,
-    started: Timestamp,
-    id: Option<WorkerId>,
-    link: Link,
-    idle_timeout: Option<Duration>,
-    pools: Pools,
-    templates: BTreeMap<TemplateId, Known>,
+    pub(super) config: WorkerConfig,
+    pub(super) started: Timestamp,
+    pub(super) id: Option<WorkerId>,
+    pub(super) link: Link,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) pools: Pools,
+    pub(super) templates: BTreeMap<TemplateId, Known>,
     // Larger priority first, then in order of arrival.
-    queue: BTreeMap<(Reverse<i32>, u64), Batch>,
-    arrivals: u64,
+    pub(super) queue: BTreeMap<(Reverse<i32>, u64), Batch>,
+    pub(super) arrivals: u64,
     // Looked up by task, never iterated.
-    running: FxHashMap<TaskRef, Running>,
-    deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
-    reporting: Reporting,
-    next_report: Timestamp,
+    pub(super) running: FxHashMap<TaskRef, Running>,
+    pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
+    pub(super) reporting: Reporting,
+    pub(super) next_report: Timestamp,
     // When starts are to be reported, unless an end takes them along before.
-    starts_due: Timestamp,
-    next_heartbeat: Timestamp,
-    idle_since: Option<Timestamp>,
-    leaving: Option<WorkerEnd>,
-    has_left: bool,
+    pub(super) starts_due: Timestamp,
+    pub(super) next_heartbeat: Timestamp,
+    pub(super) idle_since: Option<Timestamp>,
+    pub(super) leaving: Option<WorkerEnd>,
+    pub(super) has_left: bool,
     // Reused by the null executor.
-    scratch: Allocation,
+    pub(super) scratch: Allocation,
+    // Null tasks that would fit wait for the next round.
+    pub(super) has_more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Link {
+pub(super) enum Link {
     /// Not connected; since when.
     Down(Timestamp),
     /// Hello is said, the welcome is not there yet.
@@ -60,38 +62,46 @@ enum Link {
 }
 
 #[derive(Debug)]
-struct Known {
-    template: Arc<Template>,
+pub(super) struct Known {
+    pub(super) template: Arc<Template>,
     // One a variant.
-    needs: Vec<Option<Needs>>,
-    mask: u64,
+    pub(super) needs: Vec<Option<Needs>>,
+    pub(super) mask: u64,
 }
 
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     // When it came.
-    since: Timestamp,
-    template: TemplateId,
-    instance: Instance,
+    pub(super) since: Timestamp,
+    pub(super) template: TemplateId,
+    pub(super) instance: Instance,
     // As it came, for the entries.
-    all: IdSet,
-    left: IdSet,
-    entries: Entries,
-    services: Arc<Vec<(ByteString, ByteString)>>,
+    pub(super) all: IdSet,
+    pub(super) left: IdSet,
+    pub(super) entries: Entries,
+    // Of a task on several nodes.
+    pub(super) nodes: Vec<TaskNode>,
+    // It is not the first of them: the program runs elsewhere.
+    pub(super) is_part: bool,
+    pub(super) services: Arc<Vec<(ByteString, ByteString)>>,
 }
 
 #[derive(Debug)]
-struct Running {
-    instance: Instance,
-    template: TemplateId,
-    allocation: Allocation,
-    since: Timestamp,
-    ending: Option<Ending>,
+pub(super) struct Running {
+    pub(super) instance: Instance,
+    pub(super) template: TemplateId,
+    pub(super) allocation: Allocation,
+    // What each of its ranks has.
+    pub(super) ranks: Vec<Allocation>,
+    // Held for a program that runs on another worker.
+    pub(super) is_part: bool,
+    pub(super) since: Timestamp,
+    pub(super) ending: Option<Ending>,
 }
 
 /// Why a running task is being ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ending {
+pub(super) enum Ending {
     Timeout,
     Canceled,
     /// The worker stops.
@@ -101,7 +111,7 @@ enum Ending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Deadline {
+pub(super) enum Deadline {
     Warning,
     TimeLimit,
     Kill,
@@ -130,6 +140,7 @@ impl Worker {
             leaving: None,
             has_left: false,
             scratch: Allocation::default(),
+            has_more: false,
         }
     }
 
@@ -200,12 +211,12 @@ impl Worker {
             Link::Down(since) if self.id.is_some() => Some(since.after(self.config.reconnect_timeout)),
             _ => None,
         };
-        let null = self.config.executor == Executor::Null && !self.queue.is_empty() && self.leaving.is_none();
+        let null = self.has_more && !self.queue.is_empty() && self.leaving.is_none();
         let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
         [deadline, report, heartbeat, idle, life, lost, more].into_iter().flatten().min()
     }
 
-    fn ends_at(&self) -> Option<Timestamp> {
+    pub(super) fn ends_at(&self) -> Option<Timestamp> {
         let limit = self.config.time_limit?;
         Some(self.started.after(limit.saturating_sub(self.config.time_reserve)))
     }
@@ -322,6 +333,8 @@ impl Worker {
                 left: ids,
                 entries: batch.entries,
                 services: Arc::new(batch.services),
+                is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
+                nodes: batch.nodes,
             };
             self.queue.insert((Reverse(priority), self.arrivals), queued);
         }
@@ -344,7 +357,7 @@ impl Worker {
             }
         }
         self.queue.retain(|_, batch| !batch.left.is_empty());
-        if self.running.is_empty() || self.config.executor == Executor::Null {
+        if self.running.is_empty() {
             return;
         }
         for task in self.running_of(job, ids) {
@@ -388,124 +401,10 @@ impl Worker {
 
     // --- tasks ---
 
-    fn start_what_fits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut blocked: Vec<(Reverse<i32>, u64, bool)> = Vec::new();
-        let mut misses = 0;
-        let mut null_left = NULL_TASKS_AT_ONCE;
-        let mut key = None;
-        while let Some(next) = self.next_batch(key) {
-            key = Some(next);
-            let template = self.queue[&next].template;
-            let known = &self.templates[&template];
-            // A task of higher priority that waits for one of these pools goes first, and so does one of equal
-            // priority that has been overtaken for long: small tasks must not starve a large one.
-            let waits = blocked
-                .iter()
-                .any(|(priority, mask, is_due)| (*priority < next.0 || *is_due) && mask & known.mask != 0);
-            if !waits {
-                self.start_batch(now, next, &mut null_left, effects);
-            }
-            if self.queue.contains_key(&next) {
-                if null_left == 0 {
-                    return;
-                }
-                let is_due = now >= self.queue[&next].since.after(OVERTAKEN_MAX);
-                blocked.push((next.0, self.templates[&template].mask, is_due));
-                misses += 1;
-                if misses == SCAN_BLOCKED_MAX {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn next_batch(&self, after: Option<(Reverse<i32>, u64)>) -> Option<(Reverse<i32>, u64)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = after.map_or(Unbounded, Excluded);
-        self.queue.range((from, Unbounded)).next().map(|entry| *entry.0)
-    }
-
-    // Starts tasks of a batch one by one as long as they fit; removes the batch when it is empty.
-    fn start_batch(
-        &mut self,
-        now: Timestamp,
-        key: (Reverse<i32>, u64),
-        null_left: &mut u32,
-        effects: &mut Vec<Effect>,
-    ) {
-        let ends_at = self.ends_at();
-        let Some(batch) = self.queue.get_mut(&key) else { return };
-        let known = &self.templates[&batch.template];
-        if self.config.executor == Executor::Null {
-            let count = u64::from(*null_left).min(batch.left.len());
-            let ids = batch.left.take_first(count);
-            for task in ids.iter() {
-                // Each is admitted, started and ended by itself; it ends at once, so the next one fits.
-                let fits =
-                    known.needs.iter().flatten().any(|needs| self.pools.take(needs, &mut self.scratch));
-                assert!(fits, "a task that this worker can run fits when nothing runs");
-                self.pools.free(&self.scratch);
-                let task = TaskRef::new(batch.template.job, task);
-                self.reporting.finished(task, batch.instance, now, Usage::default());
-            }
-            *null_left -= count as u32;
-        } else {
-            while let Some(id) = batch.left.first() {
-                // An attempt that is being ended still has the task.
-                if self.running.contains_key(&TaskRef::new(batch.template.job, id)) {
-                    break;
-                }
-                let mut allocation = Allocation::default();
-                let variants = known.needs.iter().enumerate();
-                let chosen = variants
-                    .filter_map(|(variant, needs)| Some((variant, needs.as_ref()?)))
-                    .find(|(_, needs)| self.pools.take(needs, &mut allocation));
-                let Some((variant, _)) = chosen else { break };
-                batch.left.remove(id);
-                let task = TaskRef::new(batch.template.job, id);
-                let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
-                let entry = rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec);
-                let spec = &known.template.spec;
-                let limit = spec.time_limit.map(|limit| now.after(limit));
-                self.deadlines.extend(limit.map(|at| (at, task, Deadline::TimeLimit)));
-                // It is warned of its own limit, and of the end of this worker if that comes first.
-                if let (Some(end), Some(warning)) = (limit.into_iter().chain(ends_at).min(), spec.warning) {
-                    let before = u64::try_from(warning.before.as_micros()).unwrap_or(u64::MAX);
-                    let at = Timestamp(end.0.saturating_sub(before)).max(now);
-                    self.deadlines.insert((at, task, Deadline::Warning));
-                }
-                effects.push(Effect::Start(Start {
-                    task,
-                    instance: batch.instance,
-                    template: known.template.clone(),
-                    entry,
-                    services: batch.services.clone(),
-                    variant: variant as u32,
-                    allocation: allocation.clone(),
-                }));
-                let run = Running {
-                    instance: batch.instance,
-                    template: batch.template,
-                    allocation,
-                    since: now,
-                    ending: None,
-                };
-                let before = self.running.insert(task, run);
-                assert!(before.is_none(), "a task runs once at a time: {task}");
-                if !self.reporting.has_news() {
-                    self.starts_due = now.after(STARTS_INTERVAL);
-                }
-                self.reporting.started(task);
-            }
-        }
-        if batch.left.is_empty() {
-            self.queue.remove(&key);
-        }
-    }
-
     fn task_ended(&mut self, task: TaskRef, outcome: Outcome, usage: Usage) {
         let Some(run) = self.running.remove(&task) else { return };
         self.pools.free(&run.allocation);
+        run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if !self.deadlines.is_empty() {
             let spec = &self.templates[&run.template].template.spec;
             if spec.time_limit.is_some() || run.ending.is_some() {
@@ -516,6 +415,8 @@ impl Worker {
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
             (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
+            // Nothing of it is an end of the task.
+            _ if run.is_part => return self.reporting.interrupted(task.job, &single),
             (Some(Ending::Stopped), Outcome::Failed(..)) => {
                 return self.reporting.interrupted(task.job, &single);
             }
@@ -605,6 +506,14 @@ impl Worker {
             for task in tasks {
                 self.end(now, task, Ending::Stopped, effects);
             }
+        } else if end == WorkerEnd::ConnectionLost {
+            // Nobody will say that they are over.
+            let mut parts: Vec<TaskRef> =
+                self.running.iter().filter(|(_, run)| run.is_part).map(|(task, _)| *task).collect();
+            parts.sort_unstable();
+            for task in parts {
+                self.end(now, task, Ending::Stopped, effects);
+            }
         }
     }
 
@@ -670,7 +579,7 @@ impl Worker {
     pub fn check(&self) -> Result<(), String> {
         let mut indices = BTreeMap::new();
         for (task, run) in &self.running {
-            for given in &run.allocation.resources {
+            for given in run.ranks.iter().chain([&run.allocation]).flat_map(|given| &given.resources) {
                 for (index, units) in &given.indices {
                     let taken = indices.entry((given.pool, *index)).or_insert(0u64);
                     *taken += u64::from(*units);

@@ -3,6 +3,7 @@
 mod machine;
 pub mod pools;
 mod reporting;
+mod starting;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use hq_model::{ByteString, Instance, TaskRef, Usage};
 
 use crate::record::FailureKind;
-use crate::worker_messages::{FromWorker, Template, ToWorker, WorkerEnd};
+use crate::worker_messages::{FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
 
 /// What the worker machine is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +90,15 @@ pub struct Start {
     pub services: Arc<Vec<(ByteString, ByteString)>>,
     /// Which variant of its requests was chosen.
     pub variant: u32,
-    /// What it may use.
+    /// What it may use; nothing when its ranks have it.
     pub allocation: Allocation,
+    /// What each of its ranks on this worker may use.
+    pub ranks: Vec<Allocation>,
+    /// Of a task on several nodes: all of them on the first one, that first one alone on the others.
+    pub nodes: Vec<TaskNode>,
+    /// Nothing is started: it is a part of a task whose program runs on another worker, which may start processes here
+    /// until the part is ended by a signal.
+    pub is_part: bool,
 }
 
 /// The resources given to a task.

@@ -71,8 +71,13 @@ impl Pools {
         }
     }
 
-    /// What a request takes here; `None` when this worker could never give it.
+    /// What a request takes here, or each of its ranks; `None` when this worker could never give it.
     pub fn needs(&self, request: &Request) -> Option<Needs> {
+        if request.nodes > 0 && request.ranks == 0 {
+            let all = |pool| Need { pool, amount: AmountRequest::All, groups_max: usize::MAX };
+            return Some(Needs((0..self.pools.len() as u32).map(all).collect()));
+        }
+        let ranks = u64::from(request.ranks.max(1));
         let mut needs = Vec::with_capacity(request.resources.len());
         for resource in &request.resources {
             let pool = self.resources.giver(&resource.name)?;
@@ -83,7 +88,8 @@ impl Pools {
                 (Pool::Indexed(indexed), AmountRequest::All) => (indexed.total, usize::MAX),
                 (Pool::Sum { total, .. }, _) => (*total, usize::MAX),
             };
-            if matches!(resource.amount, AmountRequest::Some(amount, _) if amount.0 > total || amount.0 == 0)
+            if matches!(resource.amount, AmountRequest::Some(amount, _)
+                if amount.0.saturating_mul(ranks) > total || amount.0 == 0)
             {
                 return None;
             }

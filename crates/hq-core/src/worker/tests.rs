@@ -145,6 +145,7 @@ impl World {
             instance: Instance(instance),
             entries: Entries::default(),
             services: Vec::new(),
+            nodes: Vec::new(),
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));
     }

@@ -243,6 +243,9 @@ pub struct TaskSpec {
     pub outputs: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(bool, tag = "91")]
     pub service: bool,
+    /// Of ranks; empty: to be found out.
+    #[prost(string, tag = "80")]
+    pub launcher: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -307,6 +310,11 @@ pub struct Request {
     pub time_request_ns: u64,
     #[prost(uint32, tag = "4")]
     pub weight: u32,
+    /// On each node, each with `resources`.
+    #[prost(uint32, tag = "80")]
+    pub ranks: u32,
+    #[prost(bool, tag = "81")]
+    pub exclusive: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResourceRequest {
@@ -1989,6 +1997,9 @@ pub struct TaskInfo {
     pub dependencies: ::prost::alloc::vec::Vec<After>,
     #[prost(string, optional, tag = "90")]
     pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// Of a task on several nodes that is handed out: its workers.
+    #[prost(uint32, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -2042,6 +2053,13 @@ pub struct WorkerInfo {
     pub is_draining: bool,
     #[prost(uint64, optional, tag = "11")]
     pub idle_timeout_ns: ::core::option::Option<u64>,
+    /// A task on several nodes that it is one of, and the first of them.
+    #[prost(message, optional, tag = "80")]
+    pub multi_node_task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "81")]
+    pub main_node: u32,
+    #[prost(bool, tag = "82")]
+    pub is_reserved: bool,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2133,6 +2151,18 @@ pub struct RunBatch {
     /// Keys of services, and what they said.
     #[prost(message, repeated, tag = "90")]
     pub services: ::prost::alloc::vec::Vec<Variable>,
+    /// Of a task on several nodes: all of them, for its first node; only the first one, for the others.
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<TaskNode>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskNode {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(string, tag = "2")]
+    pub hostname: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Template {
@@ -2259,7 +2289,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91, 92"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91, 92, 80"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2319,6 +2349,8 @@ pub mod record {
         ServiceReady(super::ServiceReady),
         #[prost(message, tag = "92")]
         FilesFound(super::FilesFound),
+        #[prost(message, tag = "80")]
+        LeasedNodes(super::LeasedNodes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2505,6 +2537,8 @@ pub struct JobKept {
     pub ready: ::prost::alloc::vec::Vec<ReadyService>,
     #[prost(bytes = "vec", repeated, tag = "92")]
     pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(message, repeated, tag = "80")]
+    pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadyService {
@@ -2519,6 +2553,21 @@ pub struct DeferredTask {
     pub task: u32,
     #[prost(message, repeated, tag = "2")]
     pub after: ::prost::alloc::vec::Vec<After>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodesOfTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    /// The first one leads.
+    #[prost(uint32, repeated, tag = "2")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeasedNodes {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, optional, tag = "2")]
+    pub nodes: ::core::option::Option<NodesOfTask>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SecondAttempt {

@@ -6,7 +6,8 @@ use hq_core::client_messages::{
 };
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
-    FromWorker, Held, Report, RunBatch, Started, Template, TemplateId, ToWorker, Welcome, WorkerHello,
+    FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
+    WorkerHello,
 };
 use hq_model::Epoch;
 
@@ -186,17 +187,10 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
-    let waits = dependencies().prop_map(|dependencies| dependencies.after);
-    (numbers, state, of(worker()), times, of(usage()), (of(text()), of(text())), waits).prop_map(
-        |(
-            (task, submit, instance, crashes),
-            state,
-            worker,
-            (started, ended),
-            usage,
-            (error, key),
-            dependencies,
-        )| {
+    let waits = (dependencies().prop_map(|dependencies| dependencies.after), vec(worker(), 0..3), of(text()));
+    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
+            let (dependencies, nodes, key) = waits;
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -210,17 +204,19 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
                 error,
                 dependencies,
                 key,
+                nodes,
             }
         },
     )
 }
 
 fn worker_info() -> impl Strategy<Value = WorkerInfo> {
-    let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())));
+    let multi_node = (of((task_ref(), worker())), any::<bool>());
+    let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())), multi_node);
     let ended = of((timestamp(), worker_end()));
     (worker(), worker_config(), timestamp(), ended, tasks, any::<bool>(), of(duration())).prop_map(
         |(worker, config, started, ended, tasks, is_draining, idle_timeout)| {
-            let (tasks_assigned, tasks_running, last_task) = tasks;
+            let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
                 worker,
                 config,
@@ -231,6 +227,8 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 last_task,
                 is_draining,
                 idle_timeout,
+                multi_node,
+                is_reserved,
             }
         },
     )
@@ -243,12 +241,20 @@ fn template_id() -> impl Strategy<Value = TemplateId> {
 /// Any tasks of one template.
 pub fn run_batch() -> impl Strategy<Value = RunBatch> {
     let content = of((task_spec(), byte_string()));
-    (template_id(), content, instance(), ids_with_entries()).prop_map(
-        |(template, content, instance, (ids, entries))| {
+    let node = (worker(), text(), text()).prop_map(|(worker, hostname, address)| TaskNode {
+        worker,
+        hostname,
+        address,
+    });
+    (template_id(), content, instance(), ids_with_entries(), vec(node, 0..4)).prop_map(
+        |(template, content, instance, (ids, entries), mut nodes)| {
             let content =
                 content.map(|(spec, submit_dir)| Template { id: template, spec: Arc::new(spec), submit_dir });
+            if ids.len() != 1 {
+                nodes.clear();
+            }
             let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
-            RunBatch { template, content, ids, instance, entries, services }
+            RunBatch { template, content, ids, instance, entries, nodes, services }
         },
     )
 }
@@ -349,25 +355,30 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
     let ready = (edgy_id().prop_map(TaskId), byte_string());
     let seconds = (vec(second, 0..3), vec(deferred, 0..3), vec(ready, 0..3));
-    (sets, parts, counted, rest, seconds).prop_map(|(sets, parts, counted, rest, seconds)| JobProgress {
-        is_open: rest.0,
-        last_end: rest.1,
-        cancel_reason: rest.2,
-        leased: parts.0,
-        finished: sets.0,
-        failed: sets.1,
-        canceled: sets.2,
-        aborted: parts.1,
-        instances: parts.2,
-        crashes: counted.0,
-        retries: counted.1,
-        delayed: counted.2,
-        usage: rest.3,
-        workers: rest.4,
-        seconds: seconds.0,
-        deferred: seconds.1,
-        files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
-        ready: seconds.2,
+    let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
+    let more = (seconds, nodes);
+    (sets, parts, counted, rest, more).prop_map(|(sets, parts, counted, rest, (seconds, nodes))| {
+        JobProgress {
+            is_open: rest.0,
+            last_end: rest.1,
+            cancel_reason: rest.2,
+            leased: parts.0,
+            finished: sets.0,
+            failed: sets.1,
+            canceled: sets.2,
+            aborted: parts.1,
+            instances: parts.2,
+            crashes: counted.0,
+            retries: counted.1,
+            delayed: counted.2,
+            usage: rest.3,
+            workers: rest.4,
+            seconds: seconds.0,
+            deferred: seconds.1,
+            files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
+            ready: seconds.2,
+            nodes,
+        }
     })
 }
 
@@ -404,6 +415,8 @@ pub fn record() -> impl Strategy<Value = Record> {
         job().prop_map(|job| JobClosed { job }),
         job().prop_map(|job| JobForgotten { job }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Leased { worker, job, ids }),
+        (job(), edgy_id().prop_map(TaskId), vec(worker(), 1..4))
+            .prop_map(|(job, task, workers)| LeasedNodes { job, task, workers }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Returned { worker, job, ids }),
         (job(), id_set(), instance(), cause).prop_map(|(job, ids, instance, cause)| Restarted {
             job,

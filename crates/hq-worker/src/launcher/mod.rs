@@ -258,7 +258,7 @@ pub fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// What a task of this worker must not inherit from a task around the worker.
 fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<CString> {
-    const NAMES: [&[u8]; 16] = [
+    const NAMES: [&[u8]; 23] = [
         b"HQ_JOB_ID",
         b"HQ_TASK_ID",
         b"HQ_INSTANCE_ID",
@@ -272,6 +272,13 @@ fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Ve
         b"HQ_NODE_FILE",
         b"HQ_HOST_FILE",
         b"HQ_NUM_NODES",
+        b"HQ_MPIRUN",
+        b"HQ_RANKS_PER_NODE",
+        b"HQ_CPUS_PER_RANK",
+        b"HQ_RANK",
+        b"HQ_RANKS",
+        b"HQ_NODE_RANK",
+        b"HQ_LOCAL_RANK",
         b"HQ_WORKER_ID",
         b"HQ_RESOURCE_VARIANT",
         b"HQ",

@@ -7,6 +7,7 @@ use hq_model::dependency::After;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::job::{selector_some, task_state};
 
@@ -19,6 +20,9 @@ pub(crate) enum TaskCommand {
     Notify(NotifyArgs),
     Defer(DeferArgs),
     Ready(ReadyArgs),
+    Mpirun(MpirunArgs),
+    #[command(hide = true)]
+    Agent(AgentArgs),
 }
 
 /// List the tasks of jobs.
@@ -120,4 +124,39 @@ pub(crate) struct ReadyArgs {
     /// What those that wait need to know, at most 1024 bytes
     #[arg(value_name = "TEXT", default_value = "", value_parser = OsStringValueParser::new())]
     pub text: OsString,
+}
+
+/// Start the ranks of a task
+///
+/// Works inside a task with --ranks-per-node or --nodes; %{MPIRUN} and HQ_MPIRUN stand for it. It looks which launcher is
+/// there, and becomes it, with as many ranks as the task has, on the task's nodes. Launchers that need a remote shell get
+/// one that goes through the workers. More launchers may be described in launchers.toml in the configuration
+/// directory: $HQ_CONFIG_DIR, or hq in $XDG_CONFIG_HOME, or ~/.config/hq.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq task mpirun -- ./solver input\n  hq task mpirun --launcher direct -- hostname\n  hq task mpirun --list"
+)]
+pub(crate) struct MpirunArgs {
+    /// The launcher [default: the first that is found]
+    #[arg(long, value_name = "NAME")]
+    pub launcher: Option<String>,
+    /// Fail when not all ranks have started after this time (direct start only)
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    pub start_timeout: Duration,
+    /// Show all launchers, and which are found here
+    #[arg(long)]
+    pub list: bool,
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, value_parser = OsStringValueParser::new())]
+    pub command: Vec<OsString>,
+}
+
+/// Run a command on a node of a task, as ssh would
+///
+/// For MPI launchers that need a remote shell.
+#[derive(Args, Debug)]
+pub(crate) struct AgentArgs {
+    /// Options of ssh, which mean nothing here; then the node's name, and what a shell there executes
+    #[arg(value_name = "NODE COMMAND", trailing_var_arg = true, allow_hyphen_values = true, value_parser = OsStringValueParser::new())]
+    pub words: Vec<OsString>,
 }

@@ -7,6 +7,7 @@ mod doc;
 mod inside;
 mod job;
 mod journal;
+mod mpirun;
 mod notify;
 mod run;
 mod server;
@@ -107,6 +108,8 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
         Command::Task(Lazy(TaskCommand::Ready(args))) => inside::ready(context, args),
         Command::Task(Lazy(TaskCommand::Defer(args))) => inside::defer(context, args),
+        Command::Task(Lazy(TaskCommand::Mpirun(args))) => mpirun::mpirun(context, args),
+        Command::Task(Lazy(TaskCommand::Agent(args))) => mpirun::agent(args),
         Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),
         Command::Worker(Lazy(WorkerCommand::List(args))) => worker::list(context, args),
         Command::Worker(Lazy(WorkerCommand::Info(args))) => worker::info(context, args),

@@ -113,6 +113,13 @@ impl<W: Write> Events<W> {
                 "task-assigned",
                 json!({ "job": job.0, "tasks": tasks(ids), "worker": worker.0 }),
             ),
+            Record::LeasedNodes { job, task, workers } => {
+                let workers: Vec<u32> = workers.iter().map(|worker| worker.0).collect();
+                let one = hq_model::IdSet::single(*task);
+                let value =
+                    json!({ "job": job.0, "tasks": tasks(&one), "worker": workers[0], "workers": workers });
+                self.line(at, "task-assigned", value)
+            }
             Record::Returned { worker, job, ids } => self.line(
                 at,
                 "task-returned",

@@ -131,12 +131,17 @@ fn request(request: &Request) -> Value {
         .iter()
         .map(|r| json!({ "resource": r.name, "request": amount_request(&r.amount) }))
         .collect();
-    json!({
+    let mut document = json!({
         "n_nodes": request.nodes,
         "resources": resources,
         "min_time": seconds(request.time_request),
         "weight": f64::from(request.weight) / f64::from(hq_model::request::WEIGHT_NEUTRAL),
-    })
+    });
+    if let (true, Some(object)) = (request.ranks > 0, document.as_object_mut()) {
+        object.insert("ranks_per_node".into(), request.ranks.into());
+        object.insert("exclusive".into(), request.exclusive.into());
+    }
+    document
 }
 
 fn amount_request(request: &AmountRequest) -> Value {
@@ -190,6 +195,10 @@ pub(crate) fn task(task: &TaskInfo, paths: Option<&TaskPaths>) -> Value {
     }
     if let Some(worker) = task.worker {
         object.insert("worker".into(), worker.0.into());
+    }
+    if !task.nodes.is_empty() {
+        let workers: Vec<u32> = task.nodes.iter().map(|worker| worker.0).collect();
+        object.insert("workers".into(), workers.into());
     }
     if let Some(at) = task.ended {
         object.insert("finished_at".into(), time(at));

@@ -6,7 +6,7 @@ use super::json::SCHEMA_VERSION;
 use super::style::Style;
 use super::{Report, json};
 use crate::error::HqError;
-use crate::report::{Answer, Nothing, Plain, Sentence};
+use crate::report::{Answer, LauncherList, LauncherRow, Nothing, Plain, Sentence};
 
 impl Report for Nothing {
     fn cli(&mut self, _out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
@@ -48,5 +48,40 @@ impl Report for Plain {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(out.write_all(self.0.as_bytes())?)
+    }
+}
+
+impl Report for LauncherList {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        for launcher in &self.0 {
+            let found = if launcher.is_found { "found" } else { "-" };
+            let verified = if launcher.is_verified { "" } else { " (not tried with this release)" };
+            writeln!(out, "{:<10} {found:<6} {}{verified}", launcher.name, launcher.about)?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let row = |launcher: &LauncherRow| {
+            serde_json::json!({
+                "name": launcher.name,
+                "about": launcher.about,
+                "rank_variable": launcher.rank,
+                "found": launcher.is_found,
+                "verified": launcher.is_verified,
+            })
+        };
+        let launchers: Vec<_> = self.0.iter().map(row).collect();
+        Ok(json::write(
+            out,
+            &serde_json::json!({ "launchers": launchers, "schema_version": SCHEMA_VERSION }),
+        )?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for launcher in self.0.iter().filter(|launcher| launcher.is_found) {
+            writeln!(out, "{}", launcher.name)?;
+        }
+        Ok(())
     }
 }

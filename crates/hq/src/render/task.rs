@@ -96,6 +96,16 @@ pub(super) fn document(task: &TaskInfo, files: &JobFiles) -> Value {
     json::task(task, paths.as_ref())
 }
 
+// The first one leads.
+fn workers_of(task: &TaskInfo) -> String {
+    let all: Vec<String> = task.nodes.iter().map(ToString::to_string).collect();
+    if all.is_empty() {
+        task.worker.map_or(String::new(), |worker| worker.to_string())
+    } else {
+        all.join(", ")
+    }
+}
+
 fn makespan(task: &TaskInfo, now: Timestamp) -> String {
     match (task.started, task.ended) {
         (Some(start), Some(end)) => text::measured(end.since(start)),
@@ -112,7 +122,7 @@ fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<
     let mut row = vec![
         Cell::from(task.task.to_string()),
         text::task_state(task.state),
-        task.worker.map_or(String::new(), |w| w.to_string()).into(),
+        workers_of(task).into(),
         makespan(task, now).into(),
         error(task),
     ];
@@ -143,7 +153,7 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         ("State", text::task_state(task.state)),
         ("Command", of_spec(&|s| text::command(&s.args)).into()),
         ("Environment", of_spec(&|s| text::environment(&s.env)).into()),
-        ("Worker", task.worker.map_or(String::new(), |w| w.to_string()).into()),
+        ("Worker", workers_of(task).into()),
         ("Start", text::optional_time(task.started).into()),
         ("End", text::optional_time(task.ended).into()),
         ("Makespan", makespan(task, report.now).into()),

@@ -100,6 +100,8 @@ fn spec() -> TaskSpec {
         service: false,
         requests: vec![Request {
             nodes: 0,
+            ranks: 0,
+            exclusive: false,
             resources: vec![
                 resource("cpus", AmountRequest::Some(Amount::whole(2), Policy::CompactStrict)),
                 resource("gpus", AmountRequest::Some(Amount(5_000), Policy::Compact)),
@@ -122,6 +124,7 @@ fn spec() -> TaskSpec {
         },
         speculate: SpeculateFactor::from_thousandths(2500),
         task_dir: true,
+        launcher: String::new(),
     }
 }
 
@@ -170,6 +173,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
         dependencies: Vec::new(),
         key: None,
+        nodes: Vec::new(),
     }
 }
 
@@ -254,6 +258,8 @@ fn worker(id: u32) -> WorkerInfo {
         last_task: Some((TaskRef::new(JobId(3), TaskId(17)), at(50))),
         is_draining: false,
         idle_timeout: Some(Duration::from_secs(300)),
+        multi_node: None,
+        is_reserved: false,
     }
 }
 

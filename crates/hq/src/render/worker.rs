@@ -110,6 +110,10 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
     let last_task = w.last_task.map_or(text::NONE.into(), |(task, at)| format!("{task}; Time: {at}"));
     let runtime = if w.ended.is_some() {
         text::NONE.into()
+    } else if let Some((task, main)) = w.multi_node {
+        format!("assigned tasks: {}; a node of task {task}, main node: worker {main}", w.tasks_assigned)
+    } else if w.is_reserved {
+        format!("running tasks: {}; kept free for a task on several nodes", w.tasks_running)
     } else {
         format!("assigned tasks: {}; running tasks: {}", w.tasks_assigned, w.tasks_running)
     };
@@ -148,11 +152,17 @@ fn worker(w: &WorkerInfo) -> Value {
     let config = &w.config;
     let pools: Vec<Value> = config.resources.pools.iter().map(json::pool).collect();
     let coupling: Vec<String> = config.resources.coupling.iter().map(ToString::to_string).collect();
-    let runtime = json!({ "single_node_tasks": {
-        "assigned_tasks": w.tasks_assigned,
-        "running_tasks": w.tasks_running,
-        "is_reserved": false,
-    }});
+    let runtime = match w.multi_node {
+        Some((task, main)) => json!({ "multi_node_task": {
+            "task": { "job_id": task.job.0, "job_task_id": task.task.0 },
+            "main_node": main.0,
+        }}),
+        None => json!({ "single_node_tasks": {
+            "assigned_tasks": w.tasks_assigned,
+            "running_tasks": w.tasks_running,
+            "is_reserved": w.is_reserved,
+        }}),
+    };
     json!({
         "id": w.worker.0,
         "configuration": {

@@ -55,8 +55,13 @@ impl Server {
         if live.is_draining {
             return reason(ReasonKind::Closed, "it finishes what runs there and takes nothing new".into());
         }
+        if live.reserved.is_some() && requests.iter().all(|request| request.nodes == 0) {
+            return reason(ReasonKind::Closed, "it is kept free for a task on several nodes".into());
+        }
         if !live.takes_tasks() {
-            let text = if live.refusals >= REFUSALS_MAX {
+            let text = if live.whole.is_some() {
+                "a task on several nodes has it as a whole"
+            } else if live.refusals >= REFUSALS_MAX {
                 "it gives back what it gets, and gets nothing new until it starts or ends something"
             } else {
                 "it has just come back, and says first what it holds"

@@ -1,0 +1,96 @@
+//! What whoever starts the ranks of a task on several nodes and the workers of these nodes say to each other.
+
+use hq_model::{ByteString, Instance, TaskRef, WorkerId};
+
+/// To the worker of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToNode {
+    /// The first message: on behalf of which attempt, and to whom.
+    Hello {
+        /// The task.
+        task: TaskRef,
+        /// Its instance.
+        instance: Instance,
+        /// The worker that is meant.
+        worker: WorkerId,
+        /// Which of the task's nodes that is, from 0.
+        node: u32,
+    },
+    /// Start a process. Answered by [`FromNode::Started`] or [`FromNode::Refused`].
+    Start(StartProcess),
+    /// Send a signal to the process group of a process.
+    Signal {
+        /// Which.
+        process: u32,
+        /// Signal number.
+        signal: u8,
+    },
+}
+
+/// A process to start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartProcess {
+    /// Names it on this connection; chosen by who asks.
+    pub process: u32,
+    /// Which rank it is; `None` for a helper of another launcher.
+    pub rank: Option<Rank>,
+    /// Program and arguments.
+    pub args: Vec<ByteString>,
+    /// `KEY=VALUE`.
+    pub env: Vec<ByteString>,
+    /// Where it runs.
+    pub cwd: ByteString,
+}
+
+/// A rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// Its number on its node, from 0.
+    pub local: u32,
+    /// Its number in the task, from 0.
+    pub rank: u32,
+    /// Of so many.
+    pub ranks: u32,
+}
+
+/// From the worker of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromNode {
+    /// The process was handed to the system.
+    Started {
+        /// Which.
+        process: u32,
+    },
+    /// It will not be started, or could not be.
+    Refused {
+        /// Which.
+        process: u32,
+        /// Why, for people.
+        reason: String,
+    },
+    /// It has written something.
+    Output {
+        /// Which.
+        process: u32,
+        /// To standard error.
+        is_error: bool,
+        /// What.
+        bytes: ByteString,
+    },
+    /// It has ended, and all it wrote was sent before.
+    Ended {
+        /// Which.
+        process: u32,
+        /// How.
+        end: ProcessEnd,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// With this code.
+    Exited(u8),
+    /// From this signal.
+    Signaled(u8),
+}

@@ -1,0 +1,422 @@
+//! Tasks on several nodes: they start when enough workers of one group are free at once, all of which they hold until
+//! they end.
+//!
+//! Such a task is leased to its first worker, which runs its program; the others hold a part of it, which ends when the
+//! server says so. While a task waits for nodes that are busy, workers are kept free for it: those of the group that
+//! can give it enough of them soonest. They get nothing more of its priority or below.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::capacity::Needs;
+use super::dispatch::entries_of;
+use super::job::Job;
+use super::live::LiveWorker;
+use super::machine::Server;
+use super::queue::{ClassId, Place};
+use super::{Effect, Gate};
+use crate::limits::{MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
+use crate::record::{Record, RestartCause};
+use crate::worker_messages::{RunBatch, TaskNode, Template, TemplateId, ToWorker};
+
+/// How far classes on several nodes have been looked at in one round.
+#[derive(Debug, Default)]
+pub(super) struct MultiNodeRound {
+    last: Option<Place>,
+    looked_at: usize,
+    reservations: usize,
+}
+
+/// Workers of a task, and what it takes of each.
+type Nodes = Vec<(WorkerId, Needs)>;
+
+// What can be done for the first task of a class.
+enum Found {
+    Free { nodes: Nodes, is_whole: bool },
+    Busy(Vec<WorkerId>),
+    Nowhere,
+}
+
+// A worker that could be one of the nodes of a task.
+struct Candidate {
+    worker: WorkerId,
+    needs: Needs,
+    room: i64,
+    is_free: bool,
+    // Kept free for such a task before.
+    was_reserved: bool,
+    held: u64,
+}
+
+/// A task on several nodes and its workers, before a record that may end it.
+pub(super) type Together = Vec<(JobId, TaskId, Vec<WorkerId>)>;
+
+impl Server {
+    /// Forgets for whom workers are kept free; they are looked at again in this round.
+    pub(super) fn end_reservations(&mut self) -> BTreeSet<WorkerId> {
+        let reserved = std::mem::take(&mut self.reserved);
+        for worker in reserved.keys() {
+            if let Some(live) = self.live.get_mut(worker) {
+                live.reserved = None;
+            }
+        }
+        let workers = reserved.keys().copied().collect();
+        self.was_reserved = reserved;
+        workers
+    }
+
+    /// Of tasks that were not looked at in this round, because others of this priority wait for a plan, workers are kept
+    /// free as before.
+    pub(super) fn keep_reservations(&mut self, contended: i32) {
+        for (worker, priority) in &self.was_reserved {
+            if let Some(live) = self.live.get_mut(worker)
+                && *priority <= contended
+                && live.reserved.is_none()
+            {
+                live.reserved = Some(*priority);
+                self.reserved.insert(*worker, *priority);
+            }
+        }
+    }
+
+    /// Starts what can start of the classes on several nodes down to a priority, and keeps workers free for what
+    /// cannot.
+    pub(super) fn place_multi_node(
+        &mut self,
+        now: Timestamp,
+        down_to: i32,
+        round: &mut MultiNodeRound,
+        effects: &mut Vec<Effect>,
+    ) {
+        while round.looked_at < MULTI_NODE_CLASSES_MAX
+            && let Some(place) = self.queue.next_multi_node(round.last)
+            && place.0.0 >= down_to
+        {
+            round.last = Some(place);
+            round.looked_at += 1;
+            let class = place.3;
+            while self.is_due(class) && self.queue.count(class) > 0 && self.share_room(class) > 0 {
+                match self.find_nodes(now, class) {
+                    Found::Free { nodes, is_whole } => self.lease_nodes(now, class, nodes, is_whole, effects),
+                    Found::Busy(workers) => {
+                        if round.reservations < RESERVATIONS_MAX {
+                            round.reservations += 1;
+                            self.reserve(place.0.0, workers, effects);
+                        }
+                        break;
+                    }
+                    Found::Nowhere => break,
+                }
+            }
+        }
+    }
+
+    // In the variant that is preferred: those with enough free workers before those whose workers are busy.
+    fn find_nodes(&mut self, now: Timestamp, class: ClassId) -> Found {
+        let mut busy = None;
+        for rank in 0..self.queue.key(class).requests.len() {
+            match self.find_nodes_as(now, class, rank) {
+                Found::Busy(workers) => {
+                    busy.get_or_insert(workers);
+                }
+                Found::Nowhere => {}
+                free @ Found::Free { .. } => return free,
+            }
+        }
+        busy.map_or(Found::Nowhere, Found::Busy)
+    }
+
+    fn find_nodes_as(&mut self, now: Timestamp, class: ClassId, rank: usize) -> Found {
+        let key = self.queue.key(class);
+        let Some(request) = by_preference(&key.requests).get(rank).copied() else { return Found::Nowhere };
+        let (count, is_whole) = (request.nodes as usize, request.takes_whole_nodes());
+        let head = self.queue.head(class);
+        let first = head.and_then(|template| Some((template, self.queue.ready(class, template)?.first()?)));
+        let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
+        for (worker, live) in &mut self.live {
+            let left = live.life_left(now);
+            let lives = left.is_none_or(|left| !left.is_zero() && left >= request.time_request);
+            if !lives || !live.takes_tasks() || live.reserved.is_some() {
+                continue;
+            }
+            let choices = live.choices(class, &key.requests);
+            let Some(choice) = choices.iter().find(|choice| choice.rank == rank) else { continue };
+            let needs = choice.needs.clone();
+            let has_it = first.is_some_and(|(template, task)| {
+                live.held.get(&template).is_some_and(|held| held.ids.contains(task))
+            });
+            let room = live.capacity.room(&needs);
+            let is_free =
+                room > 0 && !has_it && (!is_whole || live.held.is_empty()) && is_used_enough(live, &needs);
+            let was_reserved = self.was_reserved.contains_key(worker);
+            let held = live.held.values().map(|held| held.ids.len()).sum();
+            let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
+            groups.entry(&live.group).or_default().push(candidate);
+        }
+        groups.retain(|_, workers| workers.len() >= count);
+        let free = |workers: &[Candidate]| workers.iter().filter(|candidate| candidate.is_free).count();
+        // Where enough are free, and fewest are left over.
+        let fits = groups.iter().filter(|(_, workers)| free(workers) >= count);
+        if let Some((_, workers)) = fits.min_by_key(|(_, workers)| free(workers)) {
+            let mut free: Vec<&Candidate> = workers.iter().filter(|candidate| candidate.is_free).collect();
+            free.sort_by_key(|candidate| (candidate.room, candidate.worker));
+            free.truncate(count);
+            free.sort_by_key(|candidate| candidate.worker);
+            let nodes = free.into_iter().map(|candidate| (candidate.worker, candidate.needs.clone()));
+            return Found::Free { nodes: nodes.collect(), is_whole };
+        }
+        let Some(workers) = groups.into_values().max_by_key(|workers| {
+            let reserved = workers.iter().filter(|candidate| candidate.was_reserved).count();
+            (free(workers), reserved)
+        }) else {
+            return Found::Nowhere;
+        };
+        let mut order: Vec<(bool, bool, u64, WorkerId)> = workers
+            .iter()
+            .map(|candidate| (!candidate.is_free, !candidate.was_reserved, candidate.held, candidate.worker))
+            .collect();
+        order.sort_unstable();
+        Found::Busy(order.into_iter().take(count).map(|candidate| candidate.3).collect())
+    }
+
+    // They get no more, and what waits there goes elsewhere.
+    fn reserve(&mut self, priority: i32, workers: Vec<WorkerId>, effects: &mut Vec<Effect>) {
+        for worker in workers {
+            let Some(live) = self.live.get_mut(&worker) else { continue };
+            live.reserved = Some(priority);
+            self.reserved.insert(worker, priority);
+            if live.capacity.has_backlog() {
+                let may_wait = |template: &TemplateId| {
+                    let class = self.classes.get(template);
+                    class.is_some_and(|class| self.queue.key(*class).priority <= priority)
+                };
+                let waiting = live.held.iter();
+                let waiting =
+                    waiting.filter(|(template, held)| held.retracting.is_empty() && may_wait(template));
+                let waiting: Vec<(TemplateId, u64)> =
+                    waiting.map(|(template, held)| (*template, held.ids.len())).collect();
+                for (template, count) in waiting {
+                    self.retract(worker, template, count, effects);
+                }
+            }
+        }
+    }
+
+    fn lease_nodes(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        nodes: Nodes,
+        is_whole: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some((template, ids)) = self.queue.take(class, 1) else { return };
+        let Some(task) = ids.first() else { return };
+        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
+            shared.out += 1;
+        }
+        let workers: Vec<WorkerId> = nodes.iter().map(|node| node.0).collect();
+        let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
+        self.record(now, Record::LeasedNodes { job: template.job, task, workers: workers.clone() }, effects);
+        let job = &self.state.jobs[&template.job];
+        let instance = job.instance_of(task);
+        let submit = &job.submits[template.submit as usize];
+        let all: Vec<TaskNode> = workers.iter().map(|worker| self.task_node(*worker)).collect();
+        for (at, (worker, needs)) in nodes.iter().enumerate() {
+            let Some(live) = self.live.get_mut(worker) else { continue };
+            live.hold(template, Some(needs), &ids);
+            live.whole = is_whole.then_some(template);
+            let content = live.templates.insert(template).then(|| Template {
+                id: template,
+                spec: submit.task.clone(),
+                submit_dir: submit.submit_dir.clone(),
+            });
+            let entries = entries_of(&submit.ids, &submit.entries, &ids);
+            let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
+            let services = services.clone();
+            let batch = RunBatch { template, content, ids: ids.clone(), instance, entries, nodes, services };
+            if let Some(connection) = live.connection {
+                let message = ToWorker::Run(vec![batch]);
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            }
+        }
+    }
+
+    fn task_node(&self, worker: WorkerId) -> TaskNode {
+        let config = &self.state.workers[&worker].config;
+        TaskNode { worker, hostname: config.hostname.clone(), address: config.listen_address.clone() }
+    }
+
+    /// Tasks on several nodes that a record may end, with their workers.
+    pub(super) fn together_before(&self, record: &Record) -> Together {
+        let (id, ids) = match record {
+            Record::Finished { span, .. } => (span.job, &span.ids),
+            Record::Failed { job, failure } => (*job, &IdSet::single(failure.task)),
+            Record::Canceled { job, ids, .. }
+            | Record::Aborted { job, ids, .. }
+            | Record::Returned { job, ids, .. }
+            | Record::Restarted { job, ids, .. } => (*job, ids),
+            _ => return Together::new(),
+        };
+        let Some(job) = self.state.jobs.get(&id).filter(|job| !job.nodes.is_empty()) else {
+            return Together::new();
+        };
+        let affected = job.nodes.iter().filter(|(task, _)| ids.contains(**task));
+        affected.map(|(task, workers)| (id, *task, workers.clone())).collect()
+    }
+
+    /// Those of them that have ended or run again: whoever still has a part of them is told to end it.
+    pub(super) fn end_together(&mut self, together: Together, effects: &mut Vec<Effect>) {
+        for (id, task, workers) in together {
+            let Some(submit) = self.state.jobs.get(&id).and_then(|job| job.submit_of(task)) else { continue };
+            if self.state.jobs[&id].nodes.contains_key(&task) {
+                continue;
+            }
+            let template = TemplateId { job: id, submit };
+            for worker in workers {
+                let live = self.live.get(&worker);
+                let has_it =
+                    |live: &&LiveWorker| live.held.get(&template).is_some_and(|held| held.ids.contains(task));
+                if let Some(connection) = live.filter(has_it).and_then(|live| live.connection) {
+                    let message = ToWorker::Cancel { job: id, ids: IdSet::single(task) };
+                    effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+                }
+            }
+        }
+    }
+
+    /// True when a worker has a part of a task that another worker leads.
+    pub(super) fn is_part(&self, worker: WorkerId, id: JobId, task: TaskId) -> bool {
+        let workers = self.state.jobs.get(&id).and_then(|job| job.nodes.get(&task));
+        workers.is_some_and(|workers| workers[1..].contains(&worker))
+    }
+
+    /// A worker of a task on several nodes that is not connected.
+    pub(super) fn missing_node(&self, id: JobId, task: TaskId) -> Option<WorkerId> {
+        let workers = self.state.jobs.get(&id)?.nodes.get(&task)?;
+        let is_missing =
+            |worker: &&WorkerId| self.live.get(worker).is_none_or(|live| live.connection.is_none());
+        workers.iter().find(is_missing).copied()
+    }
+
+    /// Those of some tasks of which a worker has a part that another worker leads.
+    pub(super) fn parts_among(&self, worker: WorkerId, id: JobId, ids: &IdSet) -> IdSet {
+        let job = self.state.jobs.get(&id);
+        job.map_or_else(IdSet::new, |job| job.parts_on(worker).intersection(ids))
+    }
+
+    /// A worker gives back tasks that it has not started, `leased` of which are leased to it: those on several nodes
+    /// cannot go on without it. Returns the others that are leased to it.
+    pub(super) fn lose_parts(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        id: JobId,
+        ids: &IdSet,
+        leased: IdSet,
+        effects: &mut Vec<Effect>,
+    ) -> IdSet {
+        let Some(job) = self.state.jobs.get(&id).filter(|job| !job.nodes.is_empty()) else { return leased };
+        let mut lost: IdSet = job.nodes.keys().copied().filter(|task| leased.contains(*task)).collect();
+        lost.union_with(&job.parts_on(worker).intersection(ids));
+        self.restart(now, id, &lost, RestartCause::Left, effects);
+        leased.difference(&lost)
+    }
+
+    /// A task on several nodes that a worker is one of, and the first of these.
+    pub(super) fn multi_node_of(&self, worker: WorkerId, live: &LiveWorker) -> Option<(TaskRef, WorkerId)> {
+        live.held.iter().find_map(|(template, held)| {
+            let nodes = &self.state.jobs.get(&template.job)?.nodes;
+            let mut here = held.ids.iter().filter_map(|task| Some((task, nodes.get(&task)?)));
+            let (task, workers) = here.find(|(_, workers)| workers.contains(&worker))?;
+            Some((TaskRef::new(template.job, task), workers[0]))
+        })
+    }
+
+    /// Checks what is kept of tasks on several nodes.
+    ///
+    /// # Errors
+    /// Says which rule is broken, where.
+    pub(super) fn nodes_are_in_order(&self) -> Result<(), String> {
+        for (id, job) in &self.state.jobs {
+            for (task, workers) in &job.nodes {
+                self.nodes_of_task_are_in_order(*id, job, *task, workers)?;
+            }
+        }
+        for (worker, priority) in &self.reserved {
+            if self.live.get(worker).is_some_and(|live| live.reserved != Some(*priority)) {
+                return Err(format!("worker {worker} is kept free and does not know it"));
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes_of_task_are_in_order(
+        &self,
+        id: JobId,
+        job: &Job,
+        task: TaskId,
+        workers: &[WorkerId],
+    ) -> Result<(), String> {
+        let is_leased = job.leased.get(&workers[0]).is_some_and(|leased| leased.contains(task));
+        let distinct: BTreeSet<&WorkerId> = workers.iter().collect();
+        if !is_leased || distinct.len() != workers.len() {
+            return Err(format!("task {id}@{task} is on {workers:?}, leased are {:?}", job.leased));
+        }
+        let submit = job.submit_of(task).unwrap_or_default();
+        let template = TemplateId { job: id, submit };
+        let requests = &job.submits[submit as usize].task.requests;
+        let is_whole = requests.iter().all(Request::takes_whole_nodes);
+        for worker in workers {
+            let Some(live) = self.live.get(worker) else {
+                return Err(format!("task {id}@{task} is on worker {worker}, which is gone"));
+            };
+            if live.connection.is_none() || live.reconcile_at.is_some() {
+                continue;
+            }
+            if !live.held.get(&template).is_some_and(|held| held.ids.contains(task)) {
+                return Err(format!("task {id}@{task} is on worker {worker}, which does not hold it"));
+            }
+            let others: u64 = live.held.values().map(|held| held.ids.len()).sum();
+            if is_whole && others != 1 {
+                return Err(format!(
+                    "task {id}@{task} has worker {worker} for itself, which holds {others} tasks"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    /// Tasks of which a worker has a part that another worker leads.
+    pub fn parts_on(&self, worker: WorkerId) -> IdSet {
+        let parts = self.nodes.iter().filter(|(_, workers)| workers[1..].contains(&worker));
+        parts.map(|(task, _)| *task).collect()
+    }
+
+    /// They are not leased any more.
+    pub(super) fn forget_nodes(&mut self, ids: &IdSet) {
+        if !self.nodes.is_empty() {
+            self.nodes.retain(|task, _| !ids.contains(*task));
+        }
+    }
+}
+
+// Larger weights are preferred, then what is named first: the ranks of choices.
+fn by_preference(requests: &[Request]) -> Vec<&Request> {
+    let mut order: Vec<&Request> = requests.iter().collect();
+    order.sort_by_key(|request| std::cmp::Reverse(request.weight));
+    order
+}
+
+// A worker that is idle may want to start only when enough of it is used.
+fn is_used_enough(live: &LiveWorker, needs: &Needs) -> bool {
+    if !live.is_idle_and_picky() {
+        return true;
+    }
+    let mut used = live.capacity.clone();
+    used.promise(needs, 1);
+    used.used_cpus() >= u64::from(live.min_utilization)
+}

@@ -1,0 +1,205 @@
+//! Tasks on several nodes: who gets them, what is kept free for them, how they end.
+
+use super::*;
+
+fn nodes(count: u32) -> impl FnOnce(&mut TaskSpec) {
+    move |spec| spec.requests = vec![Request { nodes: count, ..Request::default() }]
+}
+
+fn ranks(nodes: u32, ranks: u32, cpus: u64, exclusive: bool) -> impl FnOnce(&mut TaskSpec) {
+    let request = Request { nodes, ranks, exclusive, ..super::cpus(cpus) };
+    move |spec| spec.requests = vec![request]
+}
+
+fn worker_of(world: &mut World, connection: u64, cpus: u32, group: &str) {
+    let config = WorkerConfig { group: group.into(), ..config(cpus) };
+    let hello = WorkerHello { config, started: world.now, known_as: None, holds: Vec::new(), last_report: 0 };
+    world.says(connection, FromWorker::Hello(Box::new(hello)));
+}
+
+fn sent(world: &mut World, connections: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    connections.map(|connection| world.sent(connection)).collect()
+}
+
+#[test]
+fn all_nodes_are_of_one_group_and_the_first_one_ends_the_task() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 4, "a");
+    worker_of(&mut world, 2, 4, "b");
+    worker_of(&mut world, 3, 4, "b");
+    let job = world.submit(1, nodes(2));
+    assert_eq!(sent(&mut world, 1..=3), ["", "1:0/0", "1:0/0"]);
+    world.reports(2, |report| report.started = vec![started(job, 0, 0)]);
+    assert_eq!(world.states(job), "running: 1 running");
+    world.submit(1, |spec| spec.requests = vec![cpus(4)]);
+    world.submit(1, |spec| spec.requests = vec![cpus(4)]);
+    assert_eq!(sent(&mut world, 1..=3), ["2:0/0 3:0/0", "", ""], "its nodes are its own");
+    // What another node says of it changes nothing.
+    world.reports(2, |report| report.finished = vec![finished(job, 0, 0, 0)]);
+    assert_eq!(world.states(job), "finished: 1 finished");
+    assert_eq!(sent(&mut world, 1..=3), ["<2:0", "", "-1:0"]);
+}
+
+#[test]
+fn ranks_share_nodes_unless_they_want_them_alone() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 4, "a");
+    worker_of(&mut world, 2, 4, "a");
+    world.submit(1, ranks(2, 2, 1, false));
+    world.submit(1, ranks(2, 1, 2, false));
+    assert_eq!(sent(&mut world, 1..=2), ["1:0/0 2:0/0", "1:0/0 2:0/0"]);
+    let alone = world.submit(1, ranks(2, 1, 1, true));
+    assert_eq!(sent(&mut world, 1..=2), ["", ""]);
+    for job in [JobId(1), JobId(2)] {
+        world.reports(1, |report| report.finished = vec![finished(job, 0, 0, 0)]);
+    }
+    assert_eq!(sent(&mut world, 1..=2), ["", "-1:0 -2:0"]);
+    world.reports(2, |report| {
+        report.canceled = vec![(JobId(1), IdSet::range(0, 0)), (JobId(2), IdSet::range(0, 0))];
+    });
+    assert_eq!(sent(&mut world, 1..=2), ["3:0/0", "3:0/0"]);
+    assert_eq!(world.states(alone), "waiting: 1 waiting");
+}
+
+#[test]
+fn small_tasks_do_not_starve_a_task_on_several_nodes() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 1, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let small = world.submit(100, |_| {});
+    assert_eq!(sent(&mut world, 1..=2), ["1:0,2/0", "1:1,3/0"]);
+    world.reports(1, |report| report.started = vec![started(small, 0, 0)]);
+    world.reports(2, |report| report.started = vec![started(small, 1, 0)]);
+    let large = world.submit(1, nodes(2));
+    assert_eq!(sent(&mut world, 1..=2), ["<1:2", "<1:3"], "what waits there is asked back");
+    world.reports(1, |report| report.returned = vec![(small, IdSet::range(2, 2))]);
+    world.reports(2, |report| report.returned = vec![(small, IdSet::range(3, 3))]);
+    world.reports(1, |report| report.finished = vec![finished(small, 0, 0, 0)]);
+    assert_eq!(sent(&mut world, 1..=2), ["", ""], "kept free");
+    let urgent = world.submit(1, |spec| spec.priority = 1);
+    assert_eq!(sent(&mut world, 1..=2), ["3:0/0", ""], "but not from what is more urgent");
+    world.reports(1, |report| report.finished = vec![finished(urgent, 0, 0, 0)]);
+    world.reports(2, |report| report.finished = vec![finished(small, 1, 1, 0)]);
+    assert_eq!(sent(&mut world, 1..=2), ["2:0/0", "2:0/0"]);
+    world.reports(1, |report| report.finished = vec![finished(large, 0, 0, 0)]);
+    assert_eq!(sent(&mut world, 1..=2), ["1:2/0", "-2:0"]);
+}
+
+#[test]
+fn what_was_kept_free_is_given_back_when_nobody_wants_it_any_more() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 1, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let small = world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=2), ["1:0/0", ""]);
+    let large = world.submit(1, nodes(2));
+    world.submit(1, |_| {});
+    assert_eq!(sent(&mut world, 1..=2), ["", ""]);
+    let jobs = Selector::Ids(IdSet::single(TaskId(large.0)));
+    world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+    assert_eq!(sent(&mut world, 1..=2), ["", "3:0/0"]);
+    assert_eq!(world.states(small), "waiting: 1 waiting");
+}
+
+#[test]
+fn the_loss_of_any_node_restarts_the_task() {
+    let mut world = World::new();
+    for connection in 1..=3 {
+        worker_of(&mut world, connection, 1, "a");
+    }
+    let job = world.submit(1, nodes(2));
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    assert_eq!(sent(&mut world, 1..=3), ["1:0/0", "1:0/0", ""]);
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::HeartbeatLost });
+    assert_eq!(sent(&mut world, 1..=3), ["-1:0", "", ""]);
+    assert_eq!(world.states(job), "waiting: 1 waiting");
+    world.reports(1, |report| report.canceled = vec![(job, IdSet::range(0, 0))]);
+    assert_eq!(sent(&mut world, 1..=3), ["1:0/1", "", "1:0/1"], "as the next instance");
+    assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1));
+    world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
+    assert_eq!(sent(&mut world, 3..=3), ["-1:0"]);
+    assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1), "it had not started");
+}
+
+#[test]
+fn a_task_that_fails_while_a_node_is_missing_runs_again() {
+    let mut world = World::new();
+    for connection in 1..=3 {
+        worker_of(&mut world, connection, 1, "a");
+    }
+    let job = world.submit(1, nodes(2));
+    sent(&mut world, 1..=3);
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.reports(1, |report| report.failed = vec![(job, failed(0, 0, 1))]);
+    assert_eq!(sent(&mut world, 1..=3), ["1:0/1", "", "1:0/1"]);
+    assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1));
+    world.reports(1, |report| report.failed = vec![(job, failed(0, 1, 1))]);
+    assert_eq!(world.states(job), "failed: 1 failed");
+}
+
+#[test]
+fn a_node_that_gives_its_part_back_restarts_the_task() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 1, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let job = world.submit(1, nodes(2));
+    sent(&mut world, 1..=2);
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    world.reports(2, |report| report.interrupted = vec![(job, IdSet::range(0, 0))]);
+    assert_eq!(sent(&mut world, 1..=2), ["-1:0", ""]);
+    world.reports(1, |report| report.canceled = vec![(job, IdSet::range(0, 0))]);
+    assert_eq!(sent(&mut world, 1..=2), ["1:0/1", "1:0/1"]);
+    let request = ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None };
+    world.ask(request);
+    assert_eq!(sent(&mut world, 1..=2), ["-1:0 -1:0", "-1:0"]);
+}
+
+#[test]
+fn a_cancellation_reaches_all_nodes() {
+    let mut world = World::new();
+    for connection in 1..=3 {
+        worker_of(&mut world, connection, 1, "a");
+    }
+    let job = world.submit(1, nodes(3));
+    sent(&mut world, 1..=3);
+    world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    for words in sent(&mut world, 1..=3) {
+        assert!(words.starts_with("-1:0"), "{words}");
+    }
+    assert_eq!(world.states(job), "canceled: 1 canceled");
+}
+
+#[test]
+fn a_group_that_is_too_small_is_named() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 4, "a");
+    worker_of(&mut world, 2, 4, "b");
+    let spec = |spec: &mut TaskSpec| ranks(2, 8, 1, false)(spec);
+    let mut task = TaskSpec { args: vec![b"x".to_vec()], ..TaskSpec::default() };
+    spec(&mut task);
+    let submit = Submit {
+        target: Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),
+        ids: TaskIds::Next(1),
+        entries: Entries::default(),
+        dependencies: Arc::default(),
+        spec: Arc::new(task.clone()),
+        submit_dir: b"/".to_vec(),
+    };
+    let mut smaller = submit.clone();
+    task.requests[0].ranks = 4;
+    smaller.spec = Arc::new(task);
+    let few = "2 nodes asked for, no group has more than 1";
+    for (key, submit, lacks) in [
+        (50, submit, format!("cpus: 8 asked for, the most that any worker has is 4, {few}")),
+        (51, smaller, few.to_owned()),
+    ] {
+        let answer = world.ask(ClientRequest::Submit { key, submit: Box::new(submit) });
+        let ClientResponse::Submitted { job, warnings, .. } = answer else { panic!("{answer:?}") };
+        assert!(warnings[0].contains(&lacks), "{warnings:?}");
+        let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+        let answer = world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(0) });
+        let ClientResponse::Explained(explained) = answer else { panic!("{answer:?}") };
+        assert!(explained.reasons[0].text.contains(&lacks), "{:?}", explained.reasons);
+    }
+}

@@ -1,0 +1,164 @@
+//! Messages between the launcher of a task on several nodes and the workers of these nodes.
+
+use hq_core::node_messages::{FromNode, ProcessEnd, Rank, StartProcess, ToNode};
+use hq_model::{Instance, WorkerId};
+use prost::Message;
+
+use crate::ProtoError;
+use crate::error::{byte, present, rule};
+use crate::generated::{self as form, from_node, process_ended, to_node};
+use crate::wire::{Wire, decode, no_kind, required};
+
+/// The bytes of a message to a node.
+pub fn encode_to_node(message: &ToNode) -> Vec<u8> {
+    use to_node::Body;
+    let body = match message {
+        ToNode::Hello { task, instance, worker, node } => Body::Hello(form::NodeHello {
+            task: Some(task.to_wire()),
+            instance: instance.0,
+            worker: worker.0,
+            node: *node,
+        }),
+        ToNode::Start(start) => Body::Start(form::StartProcess {
+            process: start.process,
+            rank: start.rank.map(|rank| form::Rank { local: rank.local, rank: rank.rank, ranks: rank.ranks }),
+            args: start.args.clone(),
+            env: start.env.clone(),
+            cwd: start.cwd.clone(),
+        }),
+        ToNode::Signal { process, signal } => {
+            Body::Signal(form::SignalProcess { process: *process, signal: u32::from(*signal) })
+        }
+    };
+    form::ToNode { body: Some(body) }.encode_to_vec()
+}
+
+/// The message to a node in `bytes`.
+///
+/// # Errors
+/// When they are none, or say something that cannot be.
+pub fn decode_to_node(bytes: &[u8]) -> Result<ToNode, ProtoError> {
+    use to_node::Body;
+    let message: form::ToNode = decode("message to a node", bytes)?;
+    Ok(match message.body.ok_or_else(|| no_kind("message to a node", bytes, 1..4))? {
+        Body::Hello(hello) => ToNode::Hello {
+            task: required("task of a node", hello.task)?,
+            instance: Instance(hello.instance),
+            worker: WorkerId(hello.worker),
+            node: hello.node,
+        },
+        Body::Start(start) => {
+            rule("args", !start.args.is_empty(), "must hold at least the program")?;
+            let has_nul = |text: &Vec<u8>| text.contains(&0);
+            let texts = start.args.iter().chain(&start.env).chain([&start.cwd]);
+            rule("texts of a process", !texts.into_iter().any(has_nul), "must not hold a zero byte")?;
+            ToNode::Start(StartProcess {
+                process: start.process,
+                rank: start.rank.map(|rank| Rank { local: rank.local, rank: rank.rank, ranks: rank.ranks }),
+                args: start.args,
+                env: start.env,
+                cwd: start.cwd,
+            })
+        }
+        Body::Signal(signal) => {
+            ToNode::Signal { process: signal.process, signal: byte("signal", signal.signal)? }
+        }
+    })
+}
+
+/// The bytes of a message from a node.
+pub fn encode_from_node(message: &FromNode) -> Vec<u8> {
+    use from_node::Body;
+    let body = match message {
+        FromNode::Started { process } => Body::Started(*process),
+        FromNode::Refused { process, reason } => {
+            Body::Refused(form::ProcessRefused { process: *process, reason: reason.clone() })
+        }
+        FromNode::Output { process, is_error, bytes } => {
+            Body::Output(form::ProcessOutput { process: *process, is_error: *is_error, bytes: bytes.clone() })
+        }
+        FromNode::Ended { process, end } => {
+            let end = match end {
+                ProcessEnd::Exited(code) => process_ended::End::Exited(u32::from(*code)),
+                ProcessEnd::Signaled(signal) => process_ended::End::Signaled(u32::from(*signal)),
+            };
+            Body::Ended(form::ProcessEnded { process: *process, end: Some(end) })
+        }
+    };
+    form::FromNode { body: Some(body) }.encode_to_vec()
+}
+
+/// The message from a node in `bytes`.
+///
+/// # Errors
+/// When they are none, or say something that cannot be.
+pub fn decode_from_node(bytes: &[u8]) -> Result<FromNode, ProtoError> {
+    use from_node::Body;
+    let message: form::FromNode = decode("message from a node", bytes)?;
+    Ok(match message.body.ok_or_else(|| no_kind("message from a node", bytes, 1..5))? {
+        Body::Started(process) => FromNode::Started { process },
+        Body::Refused(refused) => FromNode::Refused { process: refused.process, reason: refused.reason },
+        Body::Output(output) => {
+            FromNode::Output { process: output.process, is_error: output.is_error, bytes: output.bytes }
+        }
+        Body::Ended(ended) => {
+            let end = match present("end of a process", ended.end)? {
+                process_ended::End::Exited(code) => ProcessEnd::Exited(byte("exit code", code)?),
+                process_ended::End::Signaled(signal) => ProcessEnd::Signaled(byte("signal", signal)?),
+            };
+            FromNode::Ended { process: ended.process, end }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::{JobId, TaskId, TaskRef};
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let hello = ToNode::Hello {
+            task: TaskRef::new(JobId(3), TaskId(7)),
+            instance: Instance(2),
+            worker: WorkerId(9),
+            node: 1,
+        };
+        let start = |rank| {
+            ToNode::Start(StartProcess {
+                process: 4,
+                rank,
+                args: vec![b"a".to_vec(), b"\xff".to_vec()],
+                env: vec![b"K=V".to_vec()],
+                cwd: b"/tmp".to_vec(),
+            })
+        };
+        let rank = Rank { local: 1, rank: 5, ranks: 8 };
+        for message in [hello, start(None), start(Some(rank)), ToNode::Signal { process: 4, signal: 15 }] {
+            assert_eq!(decode_to_node(&encode_to_node(&message)), Ok(message));
+        }
+        for message in [
+            FromNode::Started { process: 4 },
+            FromNode::Refused { process: 4, reason: "no".into() },
+            FromNode::Output { process: 4, is_error: true, bytes: vec![0, 255] },
+            FromNode::Ended { process: 4, end: ProcessEnd::Exited(255) },
+            FromNode::Ended { process: 4, end: ProcessEnd::Signaled(9) },
+        ] {
+            assert_eq!(decode_from_node(&encode_from_node(&message)), Ok(message));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let start = |args: Vec<Vec<u8>>, env: Vec<Vec<u8>>| {
+            let start = StartProcess { args, env, ..StartProcess::default() };
+            decode_to_node(&encode_to_node(&ToNode::Start(start)))
+        };
+        assert!(start(Vec::new(), Vec::new()).is_err());
+        assert!(start(vec![b"a\0b".to_vec()], Vec::new()).is_err());
+        assert!(start(vec![b"a".to_vec()], vec![b"K=\0".to_vec()]).is_err());
+        assert!(decode_to_node(b"").is_err());
+        assert!(decode_from_node(b"\xff").is_err());
+    }
+}

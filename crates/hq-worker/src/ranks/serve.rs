@@ -1,0 +1,338 @@
+//! The worker's ears for those who start processes: tasks on this node, and other workers on their behalf.
+
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use hq_core::node_messages::{FromNode, ToNode};
+use hq_core::worker_messages::TaskNode;
+use hq_model::{Instance, TaskRef, WorkerId};
+use hq_net::{ANY_ADDRESS, Endpoint, FrameReceiver, FrameSender, Keys, Listener, Role, connect, frames_over};
+use hq_proto::{decode_from_node, decode_to_node, encode_from_node, encode_to_node};
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::{Ask, AskStart, NO_PROCESS, Session};
+use crate::limits::{
+    NODE_ADDRESS_PAUSE, NODE_CONNECT_TIME, NODE_SESSIONS_MAX, NOTIFY_TIMEOUT, PROCESS_MESSAGES,
+    TOKEN_BYTES_MAX,
+};
+use crate::notify::AccessKeys;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    keys: AccessKeys,
+    asks: mpsc::Sender<Ask>,
+    // For workers among themselves; `None` where nothing is encrypted, and so nobody can be known.
+    peers: Option<Keys>,
+    own: AtomicU32,
+    sessions: AtomicU64,
+    places: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(crate) fn new(keys: AccessKeys, asks: mpsc::Sender<Ask>, endpoint: Option<&Endpoint>) -> Arc<Shared> {
+        // All workers have one key: whoever shows it is a worker of this server.
+        let peers = endpoint.and_then(|endpoint| endpoint.keys.as_ref()).map(|keys| Keys {
+            secret: keys.secret.clone(),
+            server: keys.secret.public(),
+            server_secret: Some(keys.secret.clone()),
+        });
+        Arc::new(Shared {
+            keys,
+            asks,
+            peers,
+            own: AtomicU32::new(0),
+            sessions: AtomicU64::new(0),
+            places: Arc::new(Semaphore::new(NODE_SESSIONS_MAX)),
+        })
+    }
+
+    /// The server has given the worker its id.
+    pub(crate) fn set_own(&self, worker: WorkerId) {
+        self.own.store(worker.0, Ordering::Relaxed);
+    }
+
+    fn own(&self) -> WorkerId {
+        WorkerId(self.own.load(Ordering::Relaxed))
+    }
+}
+
+/// Listens for tasks on this node, and for other workers when they can be known; the port for these.
+/// To be called within a tokio runtime.
+///
+/// # Errors
+/// When the system refuses a socket.
+pub(crate) fn listen(socket: &Path, shared: &Arc<Shared>) -> io::Result<Option<u16>> {
+    let listener = UnixListener::bind(socket)?;
+    tokio::spawn(accept_tasks(listener, shared.clone()));
+    let Some(keys) = shared.peers.clone() else { return Ok(None) };
+    let endpoint = Endpoint { host: String::new(), port: 0, keys: Some(keys) };
+    let listener = Listener::bind(ANY_ADDRESS, 0, &endpoint, Role::Worker).map_err(io::Error::other)?;
+    let port = listener.port();
+    tokio::spawn(accept_workers(listener, shared.clone()));
+    Ok(Some(port))
+}
+
+/// Where other workers may find a port of this one: the address by which it reaches the server, unless only this node
+/// knows that, and its name.
+pub(crate) fn addresses(server: &Endpoint, hostname: &str, port: u16) -> String {
+    let found =
+        UdpSocket::bind((ANY_ADDRESS, 0)).or_else(|_| UdpSocket::bind(("0.0.0.0", 0))).and_then(|socket| {
+            socket.connect((server.host.as_str(), server.port))?;
+            Ok(socket.local_addr()?.ip())
+        });
+    let found = found.ok().map(|address| address.to_canonical());
+    let shown = |address: IpAddr| match address {
+        IpAddr::V4(address) => format!("{address}:{port}"),
+        IpAddr::V6(address) => format!("[{address}]:{port}"),
+    };
+    let name = format!("{hostname}:{port}");
+    match found {
+        Some(address) if !address.is_loopback() => format!("{},{name}", shown(address)),
+        Some(address) => format!("{name},{}", shown(address)),
+        None => name,
+    }
+}
+
+async fn accept_tasks(listener: UnixListener, shared: Arc<Shared>) {
+    while let Ok(place) = shared.places.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = serve_task(stream, &shared).await {
+                        debug!(%error, "a connection for processes of a task ended");
+                    }
+                    drop(place);
+                });
+            }
+            // Out of descriptors, most likely: others will give some back.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn accept_workers(listener: Listener, shared: Arc<Shared>) {
+    let listener = Arc::new(listener);
+    while let Ok(place) = shared.places.clone().acquire_owned().await {
+        let (incoming, address) = listener.accept().await;
+        let (listener, shared) = (listener.clone(), shared.clone());
+        tokio::spawn(async move {
+            match listener.handshake(incoming).await {
+                Ok((sender, receiver)) => serve_worker(sender, receiver, &shared).await,
+                Err(error) => debug!(%address, %error, "a connection was turned away"),
+            }
+            drop(place);
+        });
+    }
+}
+
+// A task on this node: its token, then what it wants of which of its nodes.
+async fn serve_task(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let token = timeout(NOTIFY_TIMEOUT, read_line(&mut stream)).await??;
+    let attempt = shared.keys.check(&token);
+    let (read, write) = stream.into_split();
+    let (mut sender, mut receiver) = frames_over(read, write, Role::Worker);
+    let Some((task, instance)) = attempt else {
+        return refuse(sender, "the token is not of a task of this worker").await;
+    };
+    let Some(first) = receiver.next().await.map_err(io::Error::other)? else { return Ok(()) };
+    let Ok(ToNode::Hello { node, .. }) = decode_to_node(&first) else {
+        return refuse(sender, "the first message is no hello").await;
+    };
+    let (answer, place) = oneshot::channel();
+    let ask = Ask::Where { task, instance, node, answer };
+    let place = match shared.asks.send(ask).await {
+        Ok(()) => place.await.unwrap_or_else(|_| Err("the worker is ending".to_owned())),
+        Err(_) => Err("the worker is ending".to_owned()),
+    };
+    let place = match place {
+        Ok(place) => place,
+        Err(reason) => return refuse(sender, &reason).await,
+    };
+    if place.worker == shared.own() {
+        greet(&mut sender).await?;
+        session(sender, receiver, shared, task, instance, node).await;
+        return Ok(());
+    }
+    match reach(&place, shared, task, instance, node).await {
+        Ok((there_sender, there_receiver)) => {
+            greet(&mut sender).await?;
+            tokio::select! {
+                () = relay(receiver, there_sender) => {}
+                () = relay(there_receiver, sender) => {}
+            }
+            Ok(())
+        }
+        Err(reason) => refuse(sender, &reason).await,
+    }
+}
+
+// Another worker on behalf of a task that it leads.
+async fn serve_worker(mut sender: FrameSender, mut receiver: FrameReceiver, shared: &Arc<Shared>) {
+    let first = match timeout(NODE_CONNECT_TIME, receiver.next()).await {
+        Ok(Ok(Some(first))) => first,
+        _ => return,
+    };
+    let Ok(ToNode::Hello { task, instance, worker, node }) = decode_to_node(&first) else { return };
+    if worker != shared.own() {
+        let text = format!("this is worker {}, not {worker}", shared.own());
+        // It looks elsewhere then.
+        let _ = refuse(sender, &text).await;
+        return;
+    }
+    if greet(&mut sender).await.is_ok() {
+        session(sender, receiver, shared, task, instance, node).await;
+    }
+}
+
+// Starts and signals come in, what processes write and how they end goes out.
+async fn session(
+    sender: FrameSender,
+    mut receiver: FrameReceiver,
+    shared: &Arc<Shared>,
+    task: TaskRef,
+    instance: Instance,
+    node: u32,
+) {
+    let session = Session(shared.sessions.fetch_add(1, Ordering::Relaxed));
+    let (out, messages) = mpsc::channel(PROCESS_MESSAGES);
+    let writer = tokio::spawn(write(sender, messages));
+    while let Ok(Some(frame)) = receiver.next().await {
+        let ask = match decode_to_node(&frame) {
+            Ok(ToNode::Start(start)) => {
+                Ask::Start(Box::new(AskStart { session, task, instance, node, start, out: out.clone() }))
+            }
+            Ok(ToNode::Signal { process, signal }) => Ask::Signal { session, process, signal },
+            Ok(ToNode::Hello { .. }) | Err(_) => break,
+        };
+        if shared.asks.send(ask).await.is_err() {
+            break;
+        }
+    }
+    // Nobody is there to be told when the worker is ending.
+    let _ = shared.asks.send(Ask::Gone { session }).await;
+    writer.abort();
+}
+
+async fn write(mut sender: FrameSender, mut messages: mpsc::Receiver<FromNode>) {
+    while let Some(message) = messages.recv().await {
+        let mut sent = sender.send(&encode_from_node(&message)).await;
+        // What has come together leaves together.
+        while sent.is_ok()
+            && let Ok(message) = messages.try_recv()
+        {
+            sent = sender.send(&encode_from_node(&message)).await;
+        }
+        if sent.is_err() || sender.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn relay(mut from: FrameReceiver, mut to: FrameSender) {
+    while let Ok(Some(frame)) = from.next().await {
+        let mut sent = to.send(&frame).await;
+        while sent.is_ok()
+            && let Ok(Some(frame)) = from.try_next()
+        {
+            sent = to.send(&frame).await;
+        }
+        if sent.is_err() || to.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+// The worker of a node, by whichever of its addresses leads to it.
+async fn reach(
+    place: &TaskNode,
+    shared: &Shared,
+    task: TaskRef,
+    instance: Instance,
+    node: u32,
+) -> Result<(FrameSender, FrameReceiver), String> {
+    let TaskNode { worker, hostname, address } = place;
+    let Some(keys) = &shared.peers else {
+        return Err("workers start nothing for each other when the server does not encrypt".to_owned());
+    };
+    let mut attempts = JoinSet::new();
+    let addresses = address.split(',').filter_map(|address| address.rsplit_once(':'));
+    for (place, (host, port)) in addresses.enumerate() {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let endpoint = Endpoint { host, port: port.parse().unwrap_or(0), keys: Some(keys.clone()) };
+        let hello = ToNode::Hello { task, instance, worker: *worker, node };
+        // A name that is looked up in vain takes seconds; the next address need not wait for that.
+        let pause = NODE_ADDRESS_PAUSE * place as u32;
+        attempts.spawn(async move {
+            sleep(pause).await;
+            let name = format!("{}:{}", endpoint.host, endpoint.port);
+            match timeout(NODE_CONNECT_TIME, knock(&endpoint, &hello)).await {
+                Ok(Ok(connected)) => Ok(connected),
+                Ok(Err(reason)) => Err(format!("{name}: {reason}")),
+                Err(_) => Err(format!("{name}: no answer in {} s", NODE_CONNECT_TIME.as_secs())),
+            }
+        });
+    }
+    let mut reasons = Vec::new();
+    while let Some(result) = attempts.join_next().await {
+        match result {
+            Ok(Ok(connected)) => return Ok(connected),
+            Ok(Err(reason)) => reasons.push(reason),
+            Err(error) => reasons.push(error.to_string()),
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("it listens nowhere".to_owned());
+    }
+    Err(format!("worker {worker} on {hostname} cannot be reached: {}", reasons.join("; ")))
+}
+
+// Connects, and hears whether that is the worker that is meant.
+async fn knock(endpoint: &Endpoint, hello: &ToNode) -> Result<(FrameSender, FrameReceiver), String> {
+    let text = |error: hq_net::NetError| error.to_string();
+    let connected = connect(endpoint, Role::Worker).await;
+    let (mut sender, mut receiver) = connected.map_err(|error| error.to_string())?;
+    sender.send(&encode_to_node(hello)).await.map_err(text)?;
+    sender.flush().await.map_err(text)?;
+    let answer = receiver.next().await.map_err(text)?;
+    match answer.as_deref().map(decode_from_node) {
+        Some(Ok(FromNode::Started { .. })) => Ok((sender, receiver)),
+        Some(Ok(FromNode::Refused { reason, .. })) => Err(reason),
+        _ => Err("it does not answer".to_owned()),
+    }
+}
+
+async fn greet(sender: &mut FrameSender) -> io::Result<()> {
+    tell(sender, &FromNode::Started { process: NO_PROCESS }).await
+}
+
+async fn refuse(mut sender: FrameSender, reason: &str) -> io::Result<()> {
+    tell(&mut sender, &FromNode::Refused { process: NO_PROCESS, reason: reason.to_owned() }).await?;
+    sender.close().await.map_err(io::Error::other)
+}
+
+async fn tell(sender: &mut FrameSender, message: &FromNode) -> io::Result<()> {
+    sender.send(&encode_from_node(message)).await.map_err(io::Error::other)?;
+    sender.flush().await.map_err(io::Error::other)
+}
+
+async fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        match stream.read_u8().await? {
+            b'\n' => return Ok(line),
+            _ if line.len() == TOKEN_BYTES_MAX => return Err(io::ErrorKind::InvalidData.into()),
+            byte => line.push(byte),
+        }
+    }
+}

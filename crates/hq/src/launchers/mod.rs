@@ -1,0 +1,232 @@
+//! The launchers of MPI programs, as data: those that come with the program, and those that users describe.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::error::HqError;
+
+const BUILTIN: &str = include_str!("builtin.toml");
+/// The launcher that needs none: the workers start the ranks themselves.
+pub(crate) const DIRECT: &str = "direct";
+
+/// How ranks are started.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Launcher {
+    /// What `--launcher` calls it.
+    pub name: String,
+    /// For people.
+    pub about: String,
+    /// Where it is there.
+    pub probe: Probe,
+    /// Before the program.
+    pub args: Vec<String>,
+    /// Its variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// A line of the file that `%{HOSTFILE}` names.
+    pub hostfile: Option<String>,
+    /// The variable by which a rank knows its number.
+    pub rank: String,
+    /// It was tried with this release.
+    #[serde(default)]
+    pub verified: bool,
+}
+
+/// How a launcher is found.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Probe {
+    /// Must be set.
+    pub variable: Option<String>,
+    /// Executed.
+    pub command: Vec<String>,
+    /// Must be in what it prints.
+    pub holds: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    launcher: Vec<Launcher>,
+}
+
+/// What the placeholders of a launcher stand for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Places {
+    /// Names of the nodes, the first one leading.
+    pub hosts: Vec<String>,
+    /// Ranks on each of them.
+    pub ranks_per_node: u32,
+    /// CPUs of each rank.
+    pub cpus_per_rank: String,
+    /// The file with the nodes.
+    pub hostfile: String,
+    /// The script that stands for ssh.
+    pub agent: String,
+}
+
+/// All launchers, those of the user first.
+///
+/// # Errors
+/// When the user's file cannot be read or is no such file.
+pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
+    let mut launchers = Vec::new();
+    if let Some(path) = user_file() {
+        match fs::read_to_string(&path) {
+            Ok(text) => launchers = parse(&text, &path)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let text = format!("the launchers in {} cannot be read: {error}", path.display());
+                return Err(HqError::failed("bad-input", text));
+            }
+        }
+    }
+    for launcher in parse(BUILTIN, Path::new("builtin.toml"))? {
+        if launchers.iter().all(|known| known.name != launcher.name) {
+            launchers.push(launcher);
+        }
+    }
+    Ok(launchers)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        HqError::failed("bad-input", format!("{} is no list of launchers: {error}", path.display()))
+    })?;
+    let bad =
+        file.launcher.iter().find(|launcher| launcher.args.is_empty() || launcher.probe.command.is_empty());
+    match bad {
+        Some(launcher) => {
+            let text = format!("{}: launcher {} has no command", path.display(), launcher.name);
+            Err(HqError::failed("bad-input", text))
+        }
+        None => Ok(file.launcher),
+    }
+}
+
+fn user_file() -> Option<PathBuf> {
+    let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let base = dir("HQ_CONFIG_DIR")
+        .or_else(|| Some(dir("XDG_CONFIG_HOME")?.join("hq")))
+        .or_else(|| Some(dir("HOME")?.join(".config/hq")))?;
+    Some(base.join("launchers.toml"))
+}
+
+impl Launcher {
+    /// True when it is there: its variable is set, and its program answers as it should.
+    pub(crate) fn is_found(&self) -> bool {
+        let Probe { variable, command, holds } = &self.probe;
+        if variable.as_ref().is_some_and(|name| std::env::var_os(name).is_none()) {
+            return false;
+        }
+        let answer = Command::new(&command[0]).args(&command[1..]).stdin(Stdio::null()).output();
+        answer.is_ok_and(|answer| {
+            let has = |text: &[u8]| String::from_utf8_lossy(text).contains(holds.as_str());
+            has(&answer.stdout) || has(&answer.stderr)
+        })
+    }
+
+    /// The whole command line for a program.
+    pub(crate) fn command(&self, places: &Places, program: &[OsString]) -> Vec<OsString> {
+        let args = self.args.iter().map(|arg| OsString::from(places.fill(arg)));
+        args.chain(program.iter().cloned()).collect()
+    }
+
+    /// The variables that it wants and that nobody has set.
+    pub(crate) fn variables(&self, places: &Places) -> Vec<(String, String)> {
+        let unset = self.env.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+        unset.map(|(name, value)| (name.clone(), places.fill(value))).collect()
+    }
+
+    /// The content of its file of nodes.
+    pub(crate) fn hosts(&self, places: &Places) -> Option<String> {
+        let line = self.hostfile.as_ref()?;
+        Some(places.hosts.iter().map(|host| places.fill(&line.replace("%{HOST}", host)) + "\n").collect())
+    }
+}
+
+impl Places {
+    fn fill(&self, text: &str) -> String {
+        let (nodes, per_node) = (self.hosts.len() as u64, u64::from(self.ranks_per_node));
+        let mut text = text.to_owned();
+        for (name, value) in [
+            ("%{HOSTFILE}", self.hostfile.clone()),
+            ("%{HOSTS}", self.hosts.join(",")),
+            ("%{NODES}", nodes.to_string()),
+            ("%{RANKS}", (nodes * per_node).to_string()),
+            ("%{RANKS_PER_NODE}", per_node.to_string()),
+            ("%{CPUS_PER_RANK}", self.cpus_per_rank.clone()),
+            ("%{AGENT}", self.agent.clone()),
+        ] {
+            text = text.replace(name, &value);
+        }
+        text
+    }
+}
+
+/// What a shell executes that is given these words as ssh is: joined by blanks.
+pub(crate) fn shell_text(words: &[OsString]) -> OsString {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    OsString::from_vec(words.join(&b' '))
+}
+
+/// Splits what an agent is called with: the node's name after options of ssh, and what to execute.
+pub(crate) fn agent_words(words: &[OsString]) -> Option<(&OsStr, &[OsString])> {
+    let at = words.iter().position(|word| !word.as_bytes().starts_with(b"-"))?;
+    Some((&words[at], &words[at + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places {
+            hosts: vec!["n1".into(), "n2".into()],
+            ranks_per_node: 4,
+            cpus_per_rank: "2".into(),
+            hostfile: "/t/hosts".into(),
+            agent: "/t/agent".into(),
+        }
+    }
+
+    #[test]
+    fn what_comes_with_the_program_can_be_read_and_filled() {
+        let launchers = parse(BUILTIN, Path::new("builtin.toml")).expect("the builtin launchers");
+        let mut shown = String::new();
+        for launcher in &launchers {
+            let command = launcher.command(&places(), &["./a".into()]);
+            let command: Vec<String> =
+                command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            assert!(!command.join(" ").contains("%{"), "{command:?}");
+            shown += &format!("{}: {}\n", launcher.name, command.join(" "));
+            for (name, value) in launcher.variables(&places()) {
+                assert!(!value.contains("%{"), "{name}={value}");
+            }
+        }
+        insta::assert_snapshot!(shown);
+        assert_eq!(launchers[0].hosts(&places()).as_deref(), Some("n1 slots=4\nn2 slots=4\n"));
+    }
+
+    #[test]
+    fn an_agent_is_called_as_ssh_is() {
+        let words: Vec<OsString> = ["-x", "-q", "n2", "echo", "a b"].map(OsString::from).to_vec();
+        let (host, command) = agent_words(&words).expect("a host");
+        assert_eq!((host, shell_text(command)), (OsStr::new("n2"), "echo a b".into()));
+        assert_eq!(agent_words(&["-x".into()]), None);
+    }
+
+    #[test]
+    fn a_file_of_the_user_is_checked() {
+        let error = parse("[[launcher]]\nname = 3", Path::new("launchers.toml")).expect_err("no name");
+        assert!(error.text.starts_with("launchers.toml is no list of launchers: "), "{}", error.text);
+    }
+}
