@@ -2282,6 +2282,116 @@ pub struct TaskNotify {
     #[prost(bytes = "vec", tag = "2")]
     pub text: ::prost::alloc::vec::Vec<u8>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToNode {
+    #[prost(oneof = "to_node::Body", tags = "1, 2, 3")]
+    pub body: ::core::option::Option<to_node::Body>,
+}
+/// Nested message and enum types in `ToNode`.
+pub mod to_node {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(message, tag = "1")]
+        Hello(super::NodeHello),
+        #[prost(message, tag = "2")]
+        Start(super::StartProcess),
+        #[prost(message, tag = "3")]
+        Signal(super::SignalProcess),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeHello {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(uint32, tag = "3")]
+    pub worker: u32,
+    #[prost(uint32, tag = "4")]
+    pub node: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartProcess {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    /// Absent for a helper of another launcher.
+    #[prost(message, optional, tag = "2")]
+    pub rank: ::core::option::Option<Rank>,
+    #[prost(bytes = "vec", repeated, tag = "3")]
+    pub args: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub env: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub cwd: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Rank {
+    #[prost(uint32, tag = "1")]
+    pub local: u32,
+    #[prost(uint32, tag = "2")]
+    pub rank: u32,
+    #[prost(uint32, tag = "3")]
+    pub ranks: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SignalProcess {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(uint32, tag = "2")]
+    pub signal: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FromNode {
+    #[prost(oneof = "from_node::Body", tags = "1, 2, 3, 4")]
+    pub body: ::core::option::Option<from_node::Body>,
+}
+/// Nested message and enum types in `FromNode`.
+pub mod from_node {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Body {
+        #[prost(uint32, tag = "1")]
+        Started(u32),
+        #[prost(message, tag = "2")]
+        Refused(super::ProcessRefused),
+        #[prost(message, tag = "3")]
+        Output(super::ProcessOutput),
+        #[prost(message, tag = "4")]
+        Ended(super::ProcessEnded),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessRefused {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessOutput {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(bool, tag = "2")]
+    pub is_error: bool,
+    #[prost(bytes = "vec", tag = "3")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProcessEnded {
+    #[prost(uint32, tag = "1")]
+    pub process: u32,
+    #[prost(oneof = "process_ended::End", tags = "2, 3")]
+    pub end: ::core::option::Option<process_ended::End>,
+}
+/// Nested message and enum types in `ProcessEnded`.
+pub mod process_ended {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        #[prost(uint32, tag = "2")]
+        Exited(u32),
+        #[prost(uint32, tag = "3")]
+        Signaled(u32),
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Record {
     /// When it happened.
