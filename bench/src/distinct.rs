@@ -1,5 +1,5 @@
-//! Tasks that all differ: each its own number of cores, time request and priority. Where every task is a case of its
-//! own, a scheduler that solves its plans exactly falls behind.
+//! Tasks that all differ: each its own number of cores and time request, and some their own priority. Where every task
+//! is a case of its own, a scheduler that solves its plans exactly falls behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,17 +17,23 @@ use crate::row::{Row, Trouble};
 
 const TASK_S: f64 = 0.2;
 
-/// 200 tasks on four workers of 16 declared cores, 600 on 16 workers of 32; and what another client waits meanwhile.
+/// 200 tasks with priorities on four workers of 16 declared cores, 600 without on 16 workers of 32; and what another client waits meanwhile.
 ///
 /// # Errors
 /// When the cluster does not do what it should.
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
-    let mut rows = case(bench, 200, 4, 16)?;
-    rows.extend(case(bench, 600, 16, 32)?);
+    let mut rows = case(bench, 200, 4, 16, |at| (at * 31 % 211) as i32)?;
+    rows.extend(case(bench, 600, 16, 32, |_| 0)?);
     Ok(rows)
 }
 
-fn case(bench: &Bench, tasks: u32, workers: u32, cores: u32) -> Result<Vec<Row>, Trouble> {
+fn case(
+    bench: &Bench,
+    tasks: u32,
+    workers: u32,
+    cores: u32,
+    priority: fn(u32) -> i32,
+) -> Result<Vec<Row>, Trouble> {
     let tasks = if bench.is_quick { tasks / 4 } else { tasks };
     let declared = cores.to_string();
     // Without a journal: its syncs are measured elsewhere.
@@ -44,7 +50,7 @@ fn case(bench: &Bench, tasks: u32, workers: u32, cores: u32) -> Result<Vec<Row>,
         let begun = Instant::now();
         let mut session = Session::connect(&cluster.server_dir())?;
         for at in 0..tasks {
-            submit(&mut session, "sleep", &["sleep", "0.2"], wanted(at), at)?;
+            submit(&mut session, "sleep", &["sleep", "0.2"], wanted(at), at, priority(at))?;
         }
         let ended = cluster.run(&["job", "wait", "all"]);
         is_over.store(true, Ordering::Relaxed);
@@ -74,14 +80,21 @@ fn slowest_submit(cluster: &Cluster, is_over: &AtomicBool) -> Result<Duration, T
     let mut slowest = Duration::ZERO;
     while !is_over.load(Ordering::Relaxed) {
         let begun = Instant::now();
-        submit(&mut session, "other", &["true"], 1, 0)?;
+        submit(&mut session, "other", &["true"], 1, 0, 0)?;
         slowest = slowest.max(begun.elapsed());
         thread::sleep(Duration::from_millis(20));
     }
     Ok(slowest)
 }
 
-fn submit(session: &mut Session, name: &str, args: &[&str], cpus: u32, at: u32) -> Result<(), Trouble> {
+fn submit(
+    session: &mut Session,
+    name: &str,
+    args: &[&str],
+    cpus: u32,
+    at: u32,
+    priority: i32,
+) -> Result<(), Trouble> {
     let amount = request::parse_amount("cpus", &cpus.to_string())?;
     let resources = vec![ResourceRequest { name: "cpus".to_owned(), amount }];
     let time_request = Duration::from_secs(u64::from(at) + 1);
@@ -89,7 +102,7 @@ fn submit(session: &mut Session, name: &str, args: &[&str], cpus: u32, at: u32) 
     let spec = TaskSpec {
         args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
         requests: vec![Request { resources, time_request, weight, ..Request::default() }],
-        priority: (at * 31 % 211) as i32,
+        priority,
         ..TaskSpec::default()
     };
     let submit = Submit {

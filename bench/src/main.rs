@@ -17,11 +17,14 @@ mod named;
 mod null;
 mod peers;
 mod planning;
+mod quality;
 mod ranks;
 mod row;
+mod scheduling;
 mod spawn;
 mod startup;
 mod storm;
+mod virtual_cluster;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +57,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 22] = [
+const ALL: [Benchmark; 28] = [
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -75,7 +78,17 @@ const ALL: [Benchmark; 22] = [
     ("named", "named tasks created one by one and in blocks of 256", named::run),
     ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
+    ("quality", "plans against the proven optimum", quality::run),
     ("distinct", "tasks that all differ, on declared cores, against the ideal", distinct::run),
+    (
+        "distinct-virtual",
+        "the tasks of `distinct` in virtual time: what deciding alone loses",
+        scheduling::distinct,
+    ),
+    ("mixed", "60 000 tasks of 1 to 32 s on 1 200 slots, in virtual time", scheduling::mixed),
+    ("placement", "placing tasks on 131 072 cores, filling them and while others end", scheduling::placement),
+    ("shares", "four jobs with shares against the fluid model, in virtual time", scheduling::shares),
+    ("locality", "tasks with locality keys against none, in virtual time", scheduling::locality),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

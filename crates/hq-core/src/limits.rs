@@ -26,6 +26,43 @@ pub const BACKLOG_CLASSES_MAX: usize = 256;
 /// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
 /// they wait for it.
 pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
+/// A task that fits nowhere may be overtaken by tasks of lower priority for so long; then a worker is kept for it.
+pub const OVERTAKEN_BY_LOWER_MAX: Duration = Duration::from_secs(1);
+/// Classes that can run nowhere are passed over in the search for one to keep a worker for, up to so many in a round.
+pub const UNFIT_CLASSES_MAX: usize = 16;
+/// Where several classes wait, a worker gets a backlog only of tasks of which it is expected to finish so many one after
+/// the other in the time of a backlog.
+pub const MIXED_BACKLOG_WAVES: f64 = 4.0;
+/// Programs of which it is remembered how long they take; over it, all are forgotten and learned again.
+pub const PROGRAMS_KNOWN_MAX: usize = 4096;
+/// Ended tasks from which on their run time counts more than what was said with `--expect`.
+pub const RUN_TIMES_SURE: u64 = 5;
+/// Up to so many tasks of a report teach how long tasks take one by one, more by their mean.
+pub const SPAN_LEARNED_SINGLY_MAX: u64 = 16;
+/// How long a task is taken to run for the order of tasks as long as nothing is known.
+pub const EXPECTED_DEFAULT: Duration = Duration::from_secs(1);
+/// Edges followed back when a submit makes paths longer, beside four times its own; what lies further stays as it was.
+pub const PATH_STEPS_MAX: u64 = 1000;
+/// The paths of a job with more edges are not found again when it turns out how long its tasks take.
+pub const PATHS_AGAIN_EDGES_MAX: usize = 100_000;
+/// A worker with room is left alone when more is expected to end there within this part of a task's run time.
+pub const GATHER_PART: u64 = 32;
+/// It is left alone for this part of a task's run time in all.
+pub const GATHER_TOTAL_PART: u64 = 8;
+/// Workers on which so many tasks run are never left alone: there is always an end.
+pub const GATHER_TASKS_MAX: u64 = 256;
+/// Workers that are left alone at the same time.
+pub const GATHER_WORKERS_MAX: usize = 256;
+/// Request classes that are tried in one round although nothing of them fits; the next ones have to wait for another.
+pub const MISSES_MAX: usize = 4096;
+/// Locality keys that are remembered of a worker; the oldest are forgotten.
+pub const KEYS_OF_WORKER_MAX: usize = 4096;
+/// Locality keys that are looked at for one worker, the latest ones first.
+pub const KEYS_LOOKED_AT_MAX: usize = 256;
+/// Tasks of a submit with a locality key; more are refused.
+pub const KEYED_TASKS_MAX: u64 = 1_000_000;
+/// Longest locality key, in bytes, before its placeholders are replaced.
+pub const LOCALITY_KEY_MAX: usize = 4096;
 /// Request classes that are planned together when they compete; the next in order wait for the next plan.
 pub const PLANNED_CLASSES_MAX: usize = 1024;
 /// How long placement waits for a plan; then it goes on without.

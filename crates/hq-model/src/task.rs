@@ -44,6 +44,11 @@ pub struct TaskSpec {
     pub speculate: Option<SpeculateFactor>,
     /// Those that wait for it may start when it says that it is ready, and not when it has ended.
     pub service: bool,
+    /// How long one task is expected to run; learned from those that end when nothing is said.
+    pub expected: Option<Duration>,
+    /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` and
+    /// `%{ENTRY.N}`.
+    pub locality: Option<ByteString>,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
     /// What `%{MPIRUN}` stands for: the name of a launcher, `none`, or nothing when that is to be found out.

@@ -39,6 +39,8 @@ impl Wire for TaskSpec {
             outputs: self.outputs.clone(),
             service: self.service,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
+            expected_ns: self.expected.map(nanos),
+            locality: self.locality.clone(),
             launcher: self.launcher.clone(),
         }
     }
@@ -67,6 +69,8 @@ impl Wire for TaskSpec {
             task_dir: spec.task_dir,
             outputs: outputs_from_wire(spec.outputs)?,
             service: spec.service,
+            expected: spec.expected_ns.map(Duration::from_nanos),
+            locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
         })
     }

@@ -173,14 +173,14 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let strings = (vec(byte_string(), 1..5), env, byte_string(), byte_string(), output(), output());
     let pin = select(vec![Pin::None, Pin::Taskset, Pin::Omp]);
     let warning = (1..=64_u8, duration()).prop_map(|(signal, before)| Warning { signal, before });
-    let times = (of(duration()), duration(), of(warning));
+    let times = (of(duration()), duration(), of(warning), of(duration()), of(byte_string()));
     let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
     let flags = (any::<bool>(), text());
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
     let outputs = vec(vec(any::<u8>(), 1..5), 0..3);
     (strings, times, rest, outputs).prop_map(|(strings, times, rest, outputs)| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
-        let (time_limit, kill_grace, warning) = times;
+        let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
         TaskSpec {
@@ -201,6 +201,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             crash_limit,
             retry,
             speculate,
+            expected,
+            locality,
             task_dir,
             launcher,
         }

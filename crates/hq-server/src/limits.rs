@@ -124,6 +124,9 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("submits in one request", core::SUBMITS_MAX.to_string()),
         ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
         ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
+        ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
+        ("classes tried without success", core::MISSES_MAX.to_string()),
+        ("locality keys of a worker", core::KEYS_OF_WORKER_MAX.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

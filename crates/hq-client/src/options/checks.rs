@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Entries, TaskSpec};
+use hq_model::{Entries, TaskSpec, pattern};
 
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -55,6 +55,22 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
         }
         if wait.allow_failures {
             return Err(OptionsError::Needs("--allow-failures", "--wait or --progress"));
+        }
+    }
+    Ok(())
+}
+
+/// A locality key holds placeholders of the server only, and those of entries only when there are entries.
+pub(super) fn check_locality(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
+    let Some(key) = &spec.locality else { return Ok(()) };
+    for name in pattern::names(key) {
+        let place = name.strip_prefix("ENTRY_").and_then(|place| place.parse::<u32>().ok());
+        let is_of_entry = name == "ENTRY" || place.is_some_and(|place| place > 0);
+        if !is_of_entry && name != "JOB_ID" && name != "TASK_ID" {
+            return Err(OptionsError::LocalityPlaceholder(name));
+        }
+        if is_of_entry && entries.is_empty() {
+            return Err(OptionsError::LocalityWithoutEntries(name));
         }
     }
     Ok(())

@@ -59,6 +59,17 @@ pub enum OptionsError {
     /// A placeholder where it cannot be.
     #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
     CwdInCwd,
+    /// A placeholder that a locality key cannot have.
+    #[error(
+        "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}} and the entry's words %{{ENTRY_1}}, \
+         %{{ENTRY_2}} can"
+    )]
+    LocalityPlaceholder(String),
+    /// A locality key made of entries that are not there.
+    #[error(
+        "%{{{0}}} in a locality key needs --each-line or --from-json: without them tasks have no entries"
+    )]
+    LocalityWithoutEntries(String),
     /// A retry rule for no retry.
     #[error("{0} needs --retry: without it nothing is retried")]
     RetryWithoutCount(&'static str),

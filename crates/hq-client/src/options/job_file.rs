@@ -14,7 +14,7 @@ use hq_model::request::check_variants;
 use hq_model::{Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 use serde::Deserialize;
 
-use super::checks::check_lengths;
+use super::checks::{check_lengths, check_locality};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
 use super::graph::{Dep, Graph};
@@ -74,6 +74,8 @@ struct Task {
     signal: Option<String>,
     kill_grace: Option<Word>,
     priority: Option<i32>,
+    expect: Option<Word>,
+    locality: Option<String>,
     crash_limit: Option<Word>,
     retry: Option<u32>,
     retry_delay: Option<Word>,
@@ -213,6 +215,7 @@ pub fn prepare_file(
         };
         let spec = task.spec().map_err(wrong)?;
         check_lengths(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
+        check_locality(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
         for warning in warnings(&spec, if is_array { ids.len() } else { 1 }) {
             if !found.warnings.contains(&warning) {
                 found.warnings.push(warning);
@@ -319,7 +322,13 @@ impl Task {
         };
         let env = self.env.into_iter().map(|(key, value)| EnvArg { key: key.into(), value: value.into() });
         let task = TaskOptions {
-            resources: ResourceOptions { priority: self.priority, pin, ..ResourceOptions::default() },
+            resources: ResourceOptions {
+                priority: self.priority,
+                expect: option("expect", self.expect, values::expect)?,
+                locality: self.locality.map(OsString::from),
+                pin,
+                ..ResourceOptions::default()
+            },
             execution: ExecutionOptions {
                 cwd: self.cwd.map(OsString::from),
                 env: env.collect(),

@@ -17,7 +17,7 @@ use hq_model::{
     pattern,
 };
 
-use super::checks::{check, check_lengths, check_stdin};
+use super::checks::{check, check_lengths, check_locality, check_stdin};
 use super::directives::{self, Directives};
 use super::entries;
 use super::error::OptionsError;
@@ -81,6 +81,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let requests = vec![request(&task.resources)?];
     let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
+    check_locality(&spec, &entries)?;
     let warnings = warnings(&spec, task_count(&ids));
     let target = match options.job {
         Some(id) => Target::Open(id),
@@ -284,6 +285,8 @@ pub(super) fn spec(
             on: retry_on.unwrap_or_default(),
         },
         speculate,
+        expected: resources.expect,
+        locality: resources.locality.map(OsString::into_vec),
         task_dir: execution.task_dir,
         service: execution.service,
         launcher: execution.launcher.unwrap_or_default(),

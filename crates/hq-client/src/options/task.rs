@@ -91,6 +91,24 @@ pub struct ResourceOptions {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = values::priority)]
     pub priority: Option<i32>,
 
+    /// How long a task is expected to run
+    ///
+    /// Of tasks with equal priority and weight those go first that have the longest way to the end: their own time and that
+    /// of what waits for them. So a few long tasks do not end up running alone. Without it, a second is assumed. Once
+    /// five tasks of the submit have ended, their times count instead.
+    #[arg(long, value_name = "DURATION", value_parser = values::expect)]
+    pub expect: Option<Duration>,
+
+    /// Tasks with the same key like to run on the same workers
+    ///
+    /// A worker first gets tasks whose key it has run, because what they read is there; then a key that nobody has
+    /// run; and any other one rather than nothing. KEY may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` (the task's line or item)
+    /// and `%{ENTRY_1}`, `%{ENTRY_2}` (its first, its second word, and so on). Equal keys of different jobs are the same.
+    ///
+    /// Example: `--each-line pairs.txt --locality '%{ENTRY_2}'`.
+    #[arg(long, value_name = "KEY", value_parser = OsStringValueParser::new())]
+    pub locality: Option<OsString>,
+
     /// Bind each task to its CPUs
     #[arg(long, value_name = "HOW")]
     pub pin: Option<PinArg>,
@@ -314,6 +332,8 @@ impl ResourceOptions {
             time_request: self.time_request.or(script.time_request),
             weight: self.weight.or(script.weight),
             priority: self.priority.or(script.priority),
+            expect: self.expect.or(script.expect),
+            locality: self.locality.or(script.locality),
             pin: self.pin.or(script.pin),
         }
     }

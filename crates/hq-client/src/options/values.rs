@@ -85,6 +85,14 @@ pub fn speculate(text: &str) -> Result<SpeculateFactor, String> {
     text.parse::<SpeculateFactor>().map_err(|e| e.to_string())
 }
 
+/// The value of `--expect`: a run time is longer than nothing.
+pub fn expect(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a task takes longer than that; leave it out when you do not know".into()),
+        expected => Ok(expected),
+    }
+}
+
 /// The value of `--retry-on`.
 pub fn retry_on(text: &str) -> Result<RetryOn, String> {
     text.parse::<RetryOn>().map_err(|e| e.to_string())

@@ -87,9 +87,9 @@ impl Server {
                 job.delayed.keys().copied().filter(|task| self.is_delayed(*id, *task)).collect();
             for submit in 0..job.submits.len() as u32 {
                 let template = TemplateId { job: *id, submit };
-                let queued = self.classes.get(&template).and_then(|class| self.queue.ready(*class, template));
+                let queued = self.classes.get(&template).map(|class| self.queue.ready(*class, template));
                 if let Some(queued) = queued {
-                    ready.union_with(queued);
+                    ready.union_with(&queued);
                 }
             }
             if let Some(blocked) = self.waits.blocked(*id) {

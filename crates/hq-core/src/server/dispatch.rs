@@ -11,13 +11,15 @@ use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use super::live::{Choice, choices};
+use super::locality::Near;
 use super::machine::Server;
 use super::nodes::MultiNodeRound;
 use super::planning::Judged;
 use super::queue::ClassId;
+use super::run_times::Estimate;
 use super::services::Services;
 use super::{Effect, Gate};
-use crate::limits::BACKLOG_CLASSES_MAX;
+use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX};
 use crate::record::Record;
 use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 
@@ -36,9 +38,19 @@ impl Server {
         self.count_shares();
         changed_classes.extend(self.shared_classes());
         let mut batches = Batches::new();
-        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
-        let picky: BTreeSet<WorkerId> =
-            self.live.iter().filter(|(_, live)| live.is_idle_and_picky()).map(|(id, _)| *id).collect();
+        if self.planning.floor().is_some() {
+            self.planning.outdate();
+        }
+        // Without a changed class only those that changed matter, however many there are.
+        let everyone = |server: &Server| server.live.keys().copied().collect::<BTreeSet<WorkerId>>();
+        let mut all = if changed_classes.is_empty() { BTreeSet::new() } else { everyone(self) };
+        let looked_at = if changed_classes.is_empty() { &changed_workers } else { &all };
+        let is_picky = |id: &&WorkerId| self.live.get(id).is_some_and(|live| live.is_idle_and_picky());
+        let picky: BTreeSet<WorkerId> = looked_at.iter().filter(is_picky).copied().collect();
+        let gathering = self.gather(now, looked_at);
+        changed_workers.retain(|id| !gathering.contains(id));
+        all.retain(|id| !gathering.contains(id));
+        self.begin_reserve(now);
         let contended = self.hand_out(
             now,
             [&changed_workers, &all],
@@ -54,12 +66,14 @@ impl Server {
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
         let returned = self.take_back_too_little(&picky, &mut batches);
         if !returned.is_empty() {
-            let others = all.iter().filter(|id| !picky.contains(id) || batches.contains_key(id));
-            let others: BTreeSet<WorkerId> = others.copied().collect();
+            let mut others = everyone(self);
+            others.retain(|id| !gathering.contains(id) && (!picky.contains(id) || batches.contains_key(id)));
             self.hand_out(now, [&BTreeSet::new(), &others], &returned, Say::Order, &mut batches, effects);
             self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
+        self.end_reserve();
         self.send(now, batches, effects);
+        self.changed_workers.extend(gathering);
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
             self.changed_workers.extend(changed_workers);
@@ -84,9 +98,10 @@ impl Server {
         let mut multi_node = MultiNodeRound::default();
         let mut last = None;
         let mut level: Option<Level> = None;
+        let mut misses = 0;
         loop {
             let next = self.queue.next(last).filter(|next| self.is_due(next.1));
-            let next = next.filter(|_| open.iter().any(|workers| !workers.is_empty()));
+            let next = next.filter(|_| misses < MISSES_MAX && open.iter().any(|workers| !workers.is_empty()));
             let priority = next.map(|(_, class)| self.queue.key(class).priority);
             if let Some(ended) = level.take_if(|level| Some(level.priority) != priority) {
                 if say.asks_for(ended.priority) && self.is_contended(&ended) {
@@ -94,6 +109,7 @@ impl Server {
                     return Some(ended.priority);
                 }
                 join(batches, ended.batches);
+                self.goes_lower(now);
             }
             let Some((place, class)) = next else { break };
             last = Some(place);
@@ -102,17 +118,22 @@ impl Server {
             }
             let level = level.get_or_insert_with(|| Level::new(place.0.0));
             if let Some(plan) = say.plan_for(level) {
-                self.follow(now, plan, &mut level.batches);
+                self.follow(now, plan, batches);
                 open = open.map(|workers| self.with_room(&workers));
             }
             let workers = &open[usize::from(changed_classes.contains(&class))];
             let before = self.queue.count(class);
+            // What was kept for it is not for others of its priority.
+            let own = if self.may_use_room(now, class) { &mut *batches } else { &mut level.batches };
             for rank in 0..self.queue.key(class).requests.len() {
-                self.fill(now, workers, class, Round::Room { rank }, &mut level.batches);
+                self.fill(now, workers, class, Round::Room { rank }, own);
             }
             if self.queue.count(class) < before {
                 level.placed.push(class);
                 open = open.map(|workers| self.with_room(&workers));
+            } else {
+                misses += 1;
+                self.fits_nowhere(now, class);
             }
         }
         self.place_multi_node(now, i32::MIN, &mut multi_node, effects);
@@ -159,11 +180,11 @@ impl Server {
     fn take_back(&mut self, batches: Batches) {
         let mut returned = Vec::new();
         for (worker, templates) in batches {
-            let Some(live) = self.live.get_mut(&worker) else { continue };
             for (template, ids) in templates {
+                let Some(live) = self.live.get_mut(&worker) else { break };
                 live.drop_held(template, &ids);
                 if let Some(&class) = self.classes.get(&template) {
-                    self.queue.add(class, template, &ids);
+                    self.queue_up(class, template, &ids);
                     returned.push((class, ids.len()));
                 }
             }
@@ -176,6 +197,9 @@ impl Server {
         for line in &plan.lines {
             let class = ClassId(line.class.0);
             let round = Round::Room { rank: line.variant as usize };
+            if !self.queue.knows(class) || self.gathering.contains(&line.worker) {
+                continue;
+            }
             let priority = self.queue.key(class).priority;
             let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes(priority)) else {
                 continue;
@@ -185,7 +209,7 @@ impl Server {
             if choice
                 .is_some_and(|choice| left.is_none_or(|left| !left.is_zero() && left >= choice.time_request))
             {
-                self.fill_worker(line.worker, class, round, line.count, batches);
+                self.fill_worker(line.worker, class, round, line.count, Near::Any, batches);
             }
         }
     }
@@ -231,6 +255,7 @@ impl Server {
         if ready == 0 {
             return;
         }
+        let is_mixed = self.queue.is_mixed();
         let key = self.queue.key(class);
         let requests = &key.requests;
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
@@ -251,18 +276,45 @@ impl Server {
             let room = live.capacity.room(&needs);
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
+                // Where least is left first: larger ones may still need what is whole elsewhere.
+                Round::Room { .. } if room > 0 && is_mixed => order.push((Reverse(-room), *worker)),
                 Round::Room { .. } if room > 0 => order.push((Reverse(0), *worker)),
                 Round::Room { .. } => {}
             }
         }
         order.sort_unstable();
         // Nobody's backlog takes more than an equal part, and who has least goes first.
+        let workers_count = self.live.len() as u64;
         let share = match round {
-            Round::Backlog => ready.div_ceil(self.live.len() as u64),
+            // Of what is not known to be short nobody gets more than what is there for all.
+            Round::Backlog if self.head_time(class).is_none() => ready / workers_count,
+            Round::Backlog => ready.div_ceil(workers_count),
             Round::Room { .. } => ready,
         };
-        for (_, worker) in order {
-            self.fill_worker(worker, class, round, share, batches);
+        let has_keys = self.queue.head(class).is_some_and(|(_, template)| self.locality.has(template));
+        if !has_keys {
+            for (_, worker) in order {
+                self.fill_worker(worker, class, round, share, Near::Any, batches);
+            }
+            return;
+        }
+        // First everywhere what is near, then new keys, one for each worker in turn; what is left goes where room is.
+        let mut workers: Vec<WorkerId> = order.into_iter().map(|(_, worker)| worker).collect();
+        for worker in &workers {
+            self.fill_worker(*worker, class, round, share, Near::Own, batches);
+        }
+        loop {
+            let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity.used_cpus());
+            workers.sort_by_cached_key(|worker| (load(worker), *worker));
+            let taken = workers.iter().map(|w| self.fill_worker(*w, class, round, share, Near::New, batches));
+            if taken.sum::<u64>() == 0 {
+                break;
+            }
+        }
+        if matches!(round, Round::Room { .. }) {
+            for worker in workers {
+                self.fill_worker(worker, class, round, share, Near::Any, batches);
+            }
         }
     }
 
@@ -272,18 +324,27 @@ impl Server {
         class: ClassId,
         round: Round,
         share: u64,
+        near: Near,
         batches: &mut Batches,
-    ) {
+    ) -> u64 {
         let mut share = share.min(self.share_room(class));
         let job = self.shared_by(class);
-        let Some(live) = self.live.get_mut(&worker) else { return };
+        let Some(live) = self.live.get_mut(&worker) else { return 0 };
         let choices = live.choices(class, &self.queue.key(class).requests);
-        let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return };
+        let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return 0 };
         let slots = live.capacity.slots(&needs);
         let mut skipped = Vec::new();
-        while let Some(template) = self.queue.head(class) {
+        let mut given = 0;
+        let is_mixed = self.queue.is_mixed();
+        while let Some((_, template)) = self.queue.head(class) {
+            let Some(live) = self.live.get(&worker) else { break };
             let backlog = match round {
-                Round::Backlog => live.backlog_target(template, slots),
+                Round::Backlog => {
+                    let jobs = &self.state.jobs;
+                    let submit = jobs.get(&template.job).map(|job| &job.submits[template.submit as usize]);
+                    let expected = submit.and_then(|submit| self.run_times.of(template, &submit.task));
+                    live.backlog_target(template, slots, expected.map(|expected| expected.us), is_mixed)
+                }
                 Round::Room { .. } => 0,
             };
             let room = live.capacity.room(&needs).saturating_add_unsigned(backlog);
@@ -291,7 +352,8 @@ impl Server {
             if wanted == 0 {
                 break;
             }
-            let Some((template, mut ids)) = self.queue.take(class, wanted) else { break };
+            let mut ids = self.take_near(class, template, worker, wanted, near);
+            let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) else { break };
             // An attempt that it still has must be gone before it gets the next one.
             if let Some(held) = live.held.get(&template).filter(|held| held.ids.intersects(&ids)) {
                 skipped.push((template, held.ids.intersection(&ids)));
@@ -312,15 +374,26 @@ impl Server {
                 }
             }
             share -= ids.len();
+            given += ids.len();
             if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
                 shared.out += ids.len();
             }
             live.hold(template, Some(&needs), &ids);
             batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
+            // One new key at a time.
+            if near == Near::New {
+                break;
+            }
         }
         for (template, ids) in skipped {
-            self.queue.add(class, template, &ids);
+            self.queue_up(class, template, &ids);
         }
+        given
+    }
+
+    // How long the next task of a class should take.
+    fn head_time(&self, class: ClassId) -> Option<Estimate> {
+        self.run_time(self.queue.head(class)?.1)
     }
 
     fn send(&mut self, now: Timestamp, batches: Batches, effects: &mut Vec<Effect>) {
@@ -370,7 +443,8 @@ impl Server {
     fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
         for id in hungry {
             let Some(live) = self.live.get(id) else { continue };
-            if !live.takes_tasks() || live.reserved.is_some() || live.capacity.has_backlog() {
+            let is_full = live.capacity.is_out_of_cpus() || live.capacity.has_backlog();
+            if !live.takes_tasks() || live.reserved.is_some() || is_full {
                 continue;
             }
             if let Some((victim, template, count)) = self.find_backlog(*id) {
@@ -472,7 +546,10 @@ enum Say {
 impl Say {
     fn asks_for(&self, priority: i32) -> bool {
         match self {
-            Say::Planner(judged) => judged.as_ref().is_none_or(|judged| judged.priority != priority),
+            // What has changed since the plan was asked for is not in it: that is planned, too.
+            Say::Planner(judged) => {
+                judged.as_ref().is_none_or(|judged| judged.priority != priority || judged.is_outdated)
+            }
             Say::Order => false,
         }
     }

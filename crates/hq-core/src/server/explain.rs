@@ -215,11 +215,14 @@ impl Server {
                 unnamed += count;
                 continue;
             }
-            let Some(head) = self.queue.head(other) else { continue };
+            let Some((step, head)) = self.queue.head(other) else { continue };
+            let own_step = self.queue.head(class).map_or(0, |head| head.0);
             let why = if key.priority > own.priority {
                 format!("priority {} against {}", key.priority, own.priority)
             } else if weight(&key.requests) > weight(&own.requests) {
                 "by weight".into()
+            } else if step > own_step {
+                "a longer way to the end".into()
             } else {
                 "older".into()
             };

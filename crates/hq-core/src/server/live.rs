@@ -11,7 +11,8 @@ use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
 use crate::limits::{
-    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX, REFUSALS_MAX,
+    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX, MIXED_BACKLOG_WAVES,
+    REFUSALS_MAX,
 };
 use crate::worker_messages::TemplateId;
 
@@ -50,6 +51,8 @@ pub(super) struct LiveWorker {
     pub(super) last_task: Option<(TaskRef, Timestamp)>,
     /// Reports in a row in which it gave back what nobody asked for: it may be about to leave.
     pub(super) refusals: u32,
+    /// Since when it is left alone because more is about to end there.
+    pub(super) gathers_since: Option<Timestamp>,
     /// Number of held tasks that are reported as running.
     pub(super) running: u64,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
@@ -124,6 +127,7 @@ impl LiveWorker {
             reconcile_at: None,
             last_task: None,
             refusals: 0,
+            gathers_since: None,
             running: 0,
             walls_us: BTreeMap::new(),
             choices: BTreeMap::new(),
@@ -229,10 +233,22 @@ impl LiveWorker {
         }
     }
 
-    /// How many tasks of a template it should have beyond those that fit.
-    pub(super) fn backlog_target(&self, template: TemplateId, slots: u64) -> u64 {
-        let Some(wall_us) = self.walls_us.get(&template) else { return slots.min(BACKLOG_START) };
+    /// How many tasks of a template it should have beyond those that fit; they are expected to take so long where
+    /// none has ended here yet. With several classes waiting, tasks that are not short are better left to whoever has
+    /// room for them first.
+    pub(super) fn backlog_target(
+        &self,
+        template: TemplateId,
+        slots: u64,
+        expected_us: Option<u64>,
+        is_mixed: bool,
+    ) -> u64 {
+        let wall_us = self.walls_us.get(&template).copied().or(expected_us.map(|us| us as f64));
+        let Some(wall_us) = wall_us else { return slots.min(BACKLOG_START) };
         let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
+        if is_mixed && waves < MIXED_BACKLOG_WAVES {
+            return 0;
+        }
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
     }
 

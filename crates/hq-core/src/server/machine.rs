@@ -7,9 +7,13 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timest
 
 use super::allocations::AllocLive;
 use super::live::LiveWorker;
+use super::locality::Locality;
+use super::paths::Paths;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
+use super::reserve::Reserve;
 use super::retention::{Ended, Keep};
+use super::run_times::RunTimes;
 use super::shares::SharedJob;
 use super::speculation::Speculation;
 use super::state::State;
@@ -61,6 +65,8 @@ pub struct Server {
     pub(super) classes: BTreeMap<TemplateId, ClassId>,
     /// Connected workers and those that may come back.
     pub(super) live: BTreeMap<WorkerId, LiveWorker>,
+    /// No worker counts as lost before; looked at again then.
+    pub(super) lost_from: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
     /// Tasks reported as started, by job.
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
@@ -73,6 +79,16 @@ pub struct Server {
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
+    /// How long tasks take.
+    pub(super) run_times: RunTimes,
+    pub(super) paths: Paths,
+    pub(super) locality: Locality,
+    /// Whom room is kept for.
+    pub(super) reserve: Reserve,
+    /// When a worker that is left alone for a moment is filled.
+    pub(super) gather_end: Option<Timestamp>,
+    /// Workers that are left alone for a moment.
+    pub(super) gathering: BTreeSet<WorkerId>,
     /// Workers that are kept free for tasks on several nodes, with the priority of these, now and in the round before.
     pub(super) reserved: BTreeMap<WorkerId, i32>,
     pub(super) was_reserved: BTreeMap<WorkerId, i32>,
@@ -117,6 +133,7 @@ impl Server {
             waits: Waits::default(),
             classes: BTreeMap::new(),
             live: BTreeMap::new(),
+            lost_from: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             delays: BTreeSet::new(),
@@ -125,6 +142,12 @@ impl Server {
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
+            run_times: RunTimes::default(),
+            paths: Paths::default(),
+            locality: Locality::default(),
+            reserve: Reserve::default(),
+            gather_end: None,
+            gathering: BTreeSet::new(),
             reserved: BTreeMap::new(),
             was_reserved: BTreeMap::new(),
             shared: BTreeMap::new(),
@@ -180,6 +203,10 @@ impl Server {
                 self.waits.add(&self.state, TemplateId { job: id, submit });
             }
             self.waits.add_deferred(&self.state, id);
+            if !job.has_ended() {
+                (0..job.submits.len() as u32)
+                    .for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
+            }
             if let Some(blocked) = self.waits.blocked(id) {
                 ready.subtract(blocked);
             }
@@ -192,6 +219,7 @@ impl Server {
             if worker.ended.is_none() {
                 let mut live = LiveWorker::new(None, &worker.config, worker.joined, now);
                 live.lost_at = now.after(self.options.worker_grace);
+                self.lost_from = self.lost_from.min(live.lost_at);
                 self.live.insert(*id, live);
             }
         }
@@ -256,7 +284,7 @@ impl Server {
 
     /// When the machine wants [`Input::Tick`] even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let lost = self.live.values().map(|worker| worker.lost_at).min();
+        let lost = (!self.live.is_empty()).then_some(self.lost_from);
         let delay = self.delays.first().map(|delay| delay.0);
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
@@ -264,7 +292,8 @@ impl Server {
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
         let plan = self.planning.next_wakeup();
-        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan];
+        let gather = if begins { self.gather_ends() } else { None };
+        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan, gather];
         wakeups.into_iter().flatten().min()
     }
 
@@ -323,19 +352,23 @@ impl Server {
     /// Puts queued tasks into the queue of ready ones.
     pub(super) fn make_ready(&mut self, id: JobId, ids: &IdSet) {
         let Some(job) = self.state.jobs.get(&id) else { return };
+        let share = job.spec.share.is_some().then_some(id);
+        if share.is_some() {
+            self.shared.entry(id).or_default();
+        }
+        let mut parts = Vec::new();
         for (submit, ids) in job.by_submit(ids) {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
-            let share = job.spec.share.is_some().then_some(id);
             let class = *self
                 .classes
                 .entry(template)
                 .or_insert_with(|| queue.class(task.priority, &task.requests, share));
-            if share.is_some() {
-                self.shared.entry(id).or_default();
-            }
-            queue.add(class, template, &ids);
+            parts.push((class, template, ids));
+        }
+        for (class, template, ids) in parts {
+            self.queue_up(class, template, &ids);
             self.changed_classes.insert(class);
         }
     }
@@ -412,6 +445,9 @@ impl Server {
     }
 
     fn stop_when_done(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.stopping.is_none() {
+            return;
+        }
         let connected =
             self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
@@ -439,6 +475,9 @@ impl Server {
     }
 
     fn answer_worker_waits(&mut self, effects: &mut Vec<Effect>) {
+        if self.worker_waits.is_empty() {
+            return;
+        }
         let connected = self.live.values().filter(|worker| worker.connection.is_some()).count() as u32;
         self.worker_waits.retain(|&(connection, request, count)| {
             if connected >= count {

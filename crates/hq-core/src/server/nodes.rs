@@ -95,7 +95,7 @@ impl Server {
         {
             round.last = Some(place);
             round.looked_at += 1;
-            let class = place.3;
+            let class = place.4;
             while self.is_due(class) && self.queue.count(class) > 0 && self.share_room(class) > 0 {
                 match self.find_nodes(now, class) {
                     Found::Free { nodes, is_whole } => self.lease_nodes(now, class, nodes, is_whole, effects),
@@ -132,7 +132,7 @@ impl Server {
         let Some(request) = by_preference(&key.requests).get(rank).copied() else { return Found::Nowhere };
         let (count, is_whole) = (request.nodes as usize, request.takes_whole_nodes());
         let head = self.queue.head(class);
-        let first = head.and_then(|template| Some((template, self.queue.ready(class, template)?.first()?)));
+        let first = head.and_then(|(_, template)| Some((template, self.queue.head_ids(class)?.first()?)));
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (worker, live) in &mut self.live {
             let left = live.life_left(now);

@@ -32,12 +32,16 @@ struct Asked {
     until: Timestamp,
     // Jobs with shares, in the order of the snapshot.
     jobs: Vec<JobId>,
+    // Something has changed since.
+    is_outdated: bool,
 }
 
 /// What the planner says of the tasks of a priority; nothing when it took too long.
 #[derive(Debug)]
 pub(super) struct Judged {
     pub(super) priority: i32,
+    /// Something has changed since it was asked for, and it places something.
+    pub(super) is_outdated: bool,
     pub(super) plan: Option<Box<Plan>>,
 }
 
@@ -45,20 +49,28 @@ impl Planning {
     /// A plan has come.
     fn come(&mut self, number: u64, plan: Box<Plan>) -> Option<Asked> {
         let asked = self.asked.take_if(|asked| asked.number == number)?;
-        self.judged = Some(Judged { priority: asked.priority, plan: Some(plan) });
+        let is_outdated = asked.is_outdated && !plan.lines.is_empty();
+        self.judged = Some(Judged { priority: asked.priority, is_outdated, plan: Some(plan) });
         Some(asked)
     }
 
     /// A plan that took too long is not waited for any more.
     pub(super) fn give_up(&mut self, now: Timestamp) {
         if let Some(late) = self.asked.take_if(|asked| asked.until <= now) {
-            self.judged = Some(Judged { priority: late.priority, plan: None });
+            self.judged = Some(Judged { priority: late.priority, is_outdated: false, plan: None });
         }
     }
 
     /// What has been said since the last time, or that nothing will be.
     pub(super) fn judged(&mut self) -> Option<Judged> {
         self.judged.take()
+    }
+
+    /// Something changes while a plan is under way.
+    pub(super) fn outdate(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.is_outdated = true;
+        }
     }
 
     /// Tasks of this priority and of lower ones wait for a plan.
@@ -89,7 +101,8 @@ impl Server {
         let (snapshot, jobs) = self.contenders(now, priority);
         self.planning.last += 1;
         let number = self.planning.last;
-        self.planning.asked = Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX), jobs });
+        self.planning.asked =
+            Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX), jobs, is_outdated: false });
         effects.push(Effect::Plan { number, snapshot: Box::new(snapshot) });
     }
 
@@ -101,7 +114,12 @@ impl Server {
         for id in self.with_room(&all) {
             let live = &self.live[&id];
             let left = live.life_left(now);
-            if !live.takes(priority) || live.is_idle_and_picky() || left.is_some_and(|left| left.is_zero()) {
+            let is_left_alone = self.gathering.contains(&id);
+            if is_left_alone
+                || !live.takes(priority)
+                || live.is_idle_and_picky()
+                || left.is_some_and(|left| left.is_zero())
+            {
                 continue;
             }
             let pools = &live.resources.pools;
@@ -146,12 +164,13 @@ impl Server {
                 id: hq_sched::ClassId(id.0),
                 ready: self.queue.count(*id),
                 priority,
-                path_us: 0,
+                // Only their order counts.
+                path_us: self.queue.head(*id).map_or(0, |head| u64::from(head.0)),
                 age: at as u64,
                 variants,
                 share,
                 key: None,
-                expected_us: None,
+                expected_us: self.queue.head(*id).and_then(|head| self.run_time(head.1)).map(|time| time.us),
                 waiting_us: 0,
             };
             // What is missing to the minimum of its job goes before what has no such claim.

@@ -1,8 +1,9 @@
 //! Ready tasks, grouped into request classes: the unit of placement.
 //!
-//! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then
-//! by the age of their oldest job; within a class, older jobs and submits go first. Classes on several nodes have an
-//! order of their own.
+//! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
+//! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
+//! long paths are is told in steps ([`super::paths`]), so that small differences do not reorder anything. Classes on
+//! several nodes have an order of their own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +12,10 @@ use std::ops::Bound;
 use hq_model::request::CPUS;
 use hq_model::{IdSet, JobId, Request, TaskId};
 
+use super::paths::Step;
 use crate::worker_messages::TemplateId;
 
-/// Names a request class.
+/// Names a request class; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
@@ -32,15 +34,19 @@ pub struct ClassKey {
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     ids: BTreeMap<ClassKey, ClassId>,
-    classes: Vec<Class>,
+    classes: BTreeMap<ClassId, Class>,
+    last: u32,
     order: BTreeSet<Place>,
     multi_node: BTreeSet<Place>,
     // Classes in `order` of which some variant needs no CPUs.
     without_cpus: usize,
 }
 
-/// Where a class stands: priority, weight, age of its head.
-pub type Place = (Reverse<i32>, Reverse<u32>, TemplateId, ClassId);
+/// Where a class stands: priority, weight, path and age of its head.
+pub type Place = (Reverse<i32>, Reverse<u32>, Reverse<Step>, TemplateId, ClassId);
+
+// Tasks of a submit with paths of one length.
+type Group = (Reverse<Step>, TemplateId);
 
 #[derive(Clone, Debug)]
 struct Class {
@@ -49,46 +55,84 @@ struct Class {
     weight: u32,
     needs_cpus: bool,
     is_multi_node: bool,
-    ready: BTreeMap<TemplateId, IdSet>,
+    // Submits that are known to be of this class.
+    submits: u64,
+    ready: BTreeMap<Group, IdSet>,
+    // Lengths of paths in `ready`.
+    steps: BTreeMap<TemplateId, BTreeSet<Step>>,
     count: u64,
 }
 
 impl Queue {
-    /// The class of these requests and priority; jobs with a share have classes of their own.
+    /// The class of these requests and priority, for one submit more; jobs with a share have classes of their own.
     pub fn class(&mut self, priority: i32, requests: &[Request], share: Option<JobId>) -> ClassId {
         let key = ClassKey { priority, requests: requests.to_vec(), share };
         if let Some(id) = self.ids.get(&key) {
+            if let Some(class) = self.classes.get_mut(id) {
+                class.submits += 1;
+            }
             return *id;
         }
-        let id = ClassId(self.classes.len() as u32);
+        self.last += 1;
+        let id = ClassId(self.last);
         self.ids.insert(key.clone(), id);
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
         let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
-        let needs_cpus = requests.iter().all(needs);
-        let is_multi_node = requests.iter().any(|request| request.nodes > 0);
-        let ready = BTreeMap::new();
-        self.classes.push(Class { key, weight, needs_cpus, is_multi_node, ready, count: 0 });
+        let class = Class {
+            weight,
+            needs_cpus: requests.iter().all(needs),
+            is_multi_node: requests.iter().any(|request| request.nodes > 0),
+            submits: 1,
+            ready: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            count: 0,
+            key,
+        };
+        self.classes.insert(id, class);
         id
     }
 
+    /// A submit of a class is over. The class is forgotten with its last one.
+    pub fn leave(&mut self, id: ClassId) {
+        let Some(class) = self.classes.get_mut(&id) else { return };
+        class.submits -= 1;
+        if class.submits == 0 && class.count == 0 {
+            self.ids.remove(&class.key);
+            self.classes.remove(&id);
+        }
+    }
+
+    /// True when some submit of the class is not over.
+    pub fn knows(&self, class: ClassId) -> bool {
+        self.classes.contains_key(&class)
+    }
+
+    /// Number of classes with submits that are not over.
+    pub fn class_count(&self) -> usize {
+        self.classes.len()
+    }
+
     /// What the tasks of a class have in common.
+    ///
+    /// # Panics
+    /// When the class is forgotten.
     pub fn key(&self, class: ClassId) -> &ClassKey {
-        &self.classes[class.0 as usize].key
+        &self.classes[&class].key
     }
 
     /// Ready tasks of a class.
     pub fn count(&self, class: ClassId) -> u64 {
-        self.classes[class.0 as usize].count
+        self.classes.get(&class).map_or(0, |class| class.count)
     }
 
     /// True when its tasks run on several nodes.
     pub fn is_multi_node(&self, class: ClassId) -> bool {
-        self.classes[class.0 as usize].is_multi_node
+        self.classes.get(&class).is_some_and(|class| class.is_multi_node)
     }
 
     /// Classes on several nodes with ready tasks, in the order in which they are placed.
     pub fn multi_node(&self) -> impl Iterator<Item = ClassId> + '_ {
-        self.multi_node.iter().map(|place| place.3)
+        self.multi_node.iter().map(|place| place.4)
     }
 
     /// As [`Queue::next`], of classes on several nodes.
@@ -99,20 +143,25 @@ impl Queue {
 
     /// Classes within one worker with ready tasks, in the order in which they are placed.
     pub fn in_order(&self) -> impl Iterator<Item = ClassId> + '_ {
-        self.order.iter().map(|place| place.3)
+        self.order.iter().map(|place| place.4)
+    }
+
+    /// True when tasks of more than one class are ready.
+    pub fn is_mixed(&self) -> bool {
+        self.order.len() > 1
     }
 
     /// The class that comes after a place in the order, or the first one.
     pub fn next(&self, after: Option<Place>) -> Option<(Place, ClassId)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.order.range((from, Bound::Unbounded)).next().map(|place| (*place, place.3))
+        self.order.range((from, Bound::Unbounded)).next().map(|place| (*place, place.4))
     }
 
     /// Classes of a priority with ready tasks, in the order in which they are placed.
     pub fn of_priority(&self, priority: i32) -> impl Iterator<Item = ClassId> + '_ {
         let oldest = TemplateId { job: JobId(0), submit: 0 };
-        let first: Place = (Reverse(priority), Reverse(u32::MAX), oldest, ClassId(0));
-        self.order.range(first..).take_while(move |place| place.0.0 == priority).map(|place| place.3)
+        let first: Place = (Reverse(priority), Reverse(u32::MAX), Reverse(Step::MAX), oldest, ClassId(0));
+        self.order.range(first..).take_while(move |place| place.0.0 == priority).map(|place| place.4)
     }
 
     /// True when no ready task can run without CPUs.
@@ -125,84 +174,86 @@ impl Queue {
         self.order.is_empty() && self.multi_node.is_empty()
     }
 
-    /// Adds ready tasks.
-    pub fn add(&mut self, class: ClassId, template: TemplateId, ids: &IdSet) {
+    /// Adds ready tasks whose paths are this long.
+    pub fn add(&mut self, class: ClassId, template: TemplateId, step: Step, ids: &IdSet) {
         if ids.is_empty() {
             return;
         }
         self.change(class, |class| {
-            let ready = class.ready.entry(template).or_default();
+            let ready = class.ready.entry((Reverse(step), template)).or_default();
             let before = ready.len();
             ready.union_with(ids);
             class.count += ready.len() - before;
+            class.steps.entry(template).or_default().insert(step);
         });
     }
 
     /// Removes tasks, as far as they are ready.
     pub fn remove(&mut self, class: ClassId, template: TemplateId, ids: &IdSet) {
         self.change(class, |class| {
-            let Some(ready) = class.ready.get_mut(&template) else { return };
-            let before = ready.len();
-            ready.subtract(ids);
-            class.count -= before - ready.len();
-            if ready.is_empty() {
-                class.ready.remove(&template);
+            let steps: Vec<Step> = class.steps.get(&template).into_iter().flatten().copied().collect();
+            for step in steps {
+                class.take_out((Reverse(step), template), |ready| {
+                    let taken = ready.intersection(ids);
+                    ready.subtract(&taken);
+                    taken
+                });
             }
         });
     }
 
     /// Ready tasks of a class that go before one of its own.
     pub fn ready_before(&self, class: ClassId, template: TemplateId, task: TaskId) -> u64 {
-        let ready = &self.classes[class.0 as usize].ready;
-        let older: u64 = ready.range(..template).map(|(_, ids)| ids.len()).sum();
-        older + ready.get(&template).and_then(|ids| ids.rank(task)).unwrap_or(0)
-    }
-
-    /// The oldest submit of a class that has ready tasks.
-    pub fn head(&self, class: ClassId) -> Option<TemplateId> {
-        self.classes[class.0 as usize].ready.first_key_value().map(|ready| *ready.0)
-    }
-
-    /// Takes up to `count` tasks of the oldest submit of a class that has some.
-    pub fn take(&mut self, class: ClassId, count: u64) -> Option<(TemplateId, IdSet)> {
-        let mut taken = None;
-        self.change(class, |class| {
-            let Some((&template, ready)) = class.ready.iter_mut().next() else { return };
-            let ids = ready.take_first(count);
-            class.count -= ids.len();
-            if ready.is_empty() {
-                class.ready.remove(&template);
+        let Some(class) = self.classes.get(&class) else { return 0 };
+        let mut before = 0;
+        for (group, ids) in &class.ready {
+            if group.1 == template && ids.contains(task) {
+                return before + ids.rank(task).unwrap_or(0);
             }
-            taken = Some((template, ids));
-        });
-        taken
-    }
-
-    /// Removes all tasks of a job.
-    pub fn forget(&mut self, job: JobId) {
-        let first = TemplateId { job, submit: 0 };
-        let last = TemplateId { job, submit: u32::MAX };
-        for index in 0..self.classes.len() {
-            let keys: Vec<TemplateId> = self.classes[index].ready.range(first..=last).map(|e| *e.0).collect();
-            for template in keys {
-                self.change(ClassId(index as u32), |class| {
-                    class.count -= class.ready.remove(&template).map_or(0, |ids| ids.len());
-                });
-            }
+            before += ids.len();
         }
+        before
+    }
+
+    /// The first submit of a class that has ready tasks, and how long their paths are.
+    pub fn head(&self, class: ClassId) -> Option<(Step, TemplateId)> {
+        let group = self.classes.get(&class)?.ready.first_key_value()?.0;
+        Some((group.0.0, group.1))
+    }
+
+    /// Ready tasks at the head of a class.
+    pub fn head_ids(&self, class: ClassId) -> Option<&IdSet> {
+        self.classes.get(&class)?.ready.first_key_value().map(|ready| ready.1)
+    }
+
+    /// Takes up to `count` tasks of the head of a class.
+    pub fn take(&mut self, class: ClassId, count: u64) -> Option<(TemplateId, IdSet)> {
+        let (step, template) = self.head(class)?;
+        let mut taken = IdSet::new();
+        self.change(class, |class| {
+            taken = class.take_out((Reverse(step), template), |ready| ready.take_first(count));
+        });
+        Some((template, taken))
     }
 
     /// The ready tasks of one submit.
-    pub fn ready(&self, class: ClassId, template: TemplateId) -> Option<&IdSet> {
-        self.classes[class.0 as usize].ready.get(&template)
+    pub fn ready(&self, class: ClassId, template: TemplateId) -> IdSet {
+        let mut all = IdSet::new();
+        let Some(class) = self.classes.get(&class) else { return all };
+        for step in class.steps.get(&template).into_iter().flatten() {
+            if let Some(ids) = class.ready.get(&(Reverse(*step), template)) {
+                all.union_with(ids);
+            }
+        }
+        all
     }
 
     // Keeps `order` in step with the head of the class.
     fn change(&mut self, id: ClassId, change: impl FnOnce(&mut Class)) {
-        let class = &mut self.classes[id.0 as usize];
+        let Some(class) = self.classes.get_mut(&id) else { return };
         let place = |class: &Class| {
-            let (template, _) = class.ready.first_key_value()?;
-            Some((Reverse(class.key.priority), Reverse(class.weight), *template, id))
+            let (group, _) = class.ready.first_key_value()?;
+            Some((Reverse(class.key.priority), Reverse(class.weight), group.0, group.1, id))
         };
         let before = place(class);
         change(class);
@@ -220,5 +271,23 @@ impl Queue {
                 order.insert(after);
             }
         }
+    }
+}
+
+impl Class {
+    fn take_out(&mut self, group: Group, take: impl FnOnce(&mut IdSet) -> IdSet) -> IdSet {
+        let Some(ready) = self.ready.get_mut(&group) else { return IdSet::new() };
+        let taken = take(ready);
+        self.count -= taken.len();
+        if ready.is_empty() {
+            self.ready.remove(&group);
+            if let Some(steps) = self.steps.get_mut(&group.1) {
+                steps.remove(&group.0.0);
+                if steps.is_empty() {
+                    self.steps.remove(&group.1);
+                }
+            }
+        }
+        taken
     }
 }

@@ -7,7 +7,7 @@ use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, Work
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::{CANCEL_REASON_MAX, SUBMITS_MAX};
+use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX, SUBMITS_MAX};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -150,6 +150,13 @@ impl Server {
             let (entries, tasks) = (submit.entries.len(), ids.len());
             return Err(RequestError::Invalid(format!("{entries} entries were given for {tasks} tasks.")));
         }
+        if submit.spec.locality.is_some() && ids.len() > KEYED_TASKS_MAX {
+            let count = ids.len();
+            return Err(RequestError::Invalid(format!(
+                "{count} tasks are too many for a submit with locality keys: split it into some of at most \
+                 {KEYED_TASKS_MAX} tasks, or leave the keys out."
+            )));
+        }
         let dependencies = if submit.dependencies.is_empty() {
             submit.dependencies.clone()
         } else {
@@ -169,6 +176,7 @@ impl Server {
         self.record(now, record, effects);
         let submits = self.state.jobs[&job].submits.len() as u32;
         self.waits.add(&self.state, TemplateId { job, submit: submits - 1 });
+        self.add_paths(TemplateId { job, submit: submits - 1 });
         match self.waits.blocked(job) {
             Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
             None => self.make_ready(job, &ids),
@@ -388,11 +396,16 @@ impl Server {
         if self.state.jobs.get(&id).is_none_or(|job| job.has_ended()) {
             let of_job = templates_of(id);
             self.speculation.forget(id);
+            self.paths.forget(id);
+            self.locality.forget(id);
+            self.run_times.forget(id);
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.
-                if !self.live.values().any(|worker| worker.held.contains_key(&template)) {
-                    self.classes.remove(&template);
+                if !self.live.values().any(|worker| worker.held.contains_key(&template))
+                    && let Some(class) = self.classes.remove(&template)
+                {
+                    self.queue.leave(class);
                 }
             }
         }
@@ -439,6 +452,9 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     }
     if spec.requests.is_empty() {
         return invalid("A task needs a resource request.");
+    }
+    if spec.locality.as_ref().is_some_and(|key| key.len() > LOCALITY_KEY_MAX) {
+        return invalid(&format!("A locality key may be {LOCALITY_KEY_MAX} bytes long at most."));
     }
     hq_model::request::check_variants(&spec.requests)
         .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;

@@ -3,11 +3,15 @@
 //! Maxima hold for whatever is handed out. Who gets how much where jobs compete is the planner's business. Tasks of
 //! such jobs are handed out only when they fit: what waits on a worker could not be shared out any more.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use hq_model::job::Share;
 use hq_model::{IdSet, JobId};
 
 use super::machine::Server;
 use super::queue::ClassId;
+use super::requests::templates_of;
 
 /// A job with a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,10 +38,14 @@ impl Server {
         if self.shared.is_empty() {
             return Vec::new();
         }
-        self.queue
-            .in_order()
-            .filter(|class| self.shared_by(*class).is_some() && self.share_room(*class) > 0)
-            .collect()
+        let templates = self.shared.keys().flat_map(|job| self.classes.range(templates_of(*job)));
+        let classes: BTreeSet<ClassId> = templates.map(|entry| *entry.1).collect();
+        let mut classes: Vec<ClassId> = classes
+            .into_iter()
+            .filter(|class| self.queue.count(*class) > 0 && self.share_room(*class) > 0)
+            .collect();
+        classes.sort_by_key(|class| Reverse(self.queue.key(*class).priority));
+        classes
     }
 
     /// The job whose share a class has.

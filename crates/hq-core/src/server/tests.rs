@@ -9,6 +9,7 @@ mod graphs;
 mod history;
 mod keys;
 mod nodes;
+mod order;
 mod placement;
 mod services;
 mod shares;

@@ -70,6 +70,7 @@ impl Server {
             live.last_task = before.last_task;
             self.forget_running_on(worker);
         }
+        self.lost_from = self.lost_from.min(live.lost_at);
         self.live.insert(worker, live);
         self.worker_connections.insert(connection, worker);
         effects.push(Effect::WorkerJoined { connection, worker });
@@ -237,11 +238,15 @@ impl Server {
         if let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection == Some(connection)) {
             live.connection = None;
             live.lost_at = now.after(self.options.worker_grace);
+            self.lost_from = self.lost_from.min(live.lost_at);
         }
     }
 
     /// Gives up on workers that were silent for too long.
     pub(super) fn lose_silent_workers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if now < self.lost_from {
+            return;
+        }
         let lost = self.live.iter().filter(|(_, live)| live.lost_at <= now);
         let lost: Vec<_> = lost.map(|(id, live)| (*id, live.connection)).collect();
         for (worker, connection) in lost {
@@ -254,6 +259,7 @@ impl Server {
             };
             self.worker_ends(now, worker, end, effects);
         }
+        self.lost_from = self.live.values().map(|live| live.lost_at).min().unwrap_or(Timestamp(u64::MAX));
     }
 
     /// A worker is gone for good; what it held goes elsewhere.
@@ -296,6 +302,7 @@ impl Server {
             }
         }
         self.forget_running_on(worker);
+        self.locality.worker_gone(worker);
         self.live.remove(&worker);
         self.changed_workers.remove(&worker);
     }

@@ -246,6 +246,10 @@ pub struct TaskSpec {
     /// Of ranks; empty: to be found out.
     #[prost(string, tag = "80")]
     pub launcher: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "100")]
+    pub expected_ns: ::core::option::Option<u64>,
+    #[prost(bytes = "vec", optional, tag = "101")]
+    pub locality: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {

@@ -111,6 +111,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             },
         },
         "speculate": spec.speculate.map(|factor| f64::from(factor.thousandths()) / 1000.0),
+        "expect": spec.expected.map(|expected| expected.as_secs_f64()),
+        "locality": spec.locality.as_ref().map(|key| String::from_utf8_lossy(key)),
         "stdin_bytes": spec.stdin.len(),
     })
 }

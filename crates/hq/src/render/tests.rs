@@ -123,6 +123,8 @@ fn spec() -> TaskSpec {
             on: RetryOn { codes: vec![75], signal: true, timeout: false },
         },
         speculate: SpeculateFactor::from_thousandths(2500),
+        expected: Some(Duration::from_secs(1800)),
+        locality: Some(b"%{ENTRY_2}".to_vec()),
         task_dir: true,
         launcher: String::new(),
     }

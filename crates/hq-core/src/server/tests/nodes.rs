@@ -33,11 +33,11 @@ fn all_nodes_are_of_one_group_and_the_first_one_ends_the_task() {
     assert_eq!(world.states(job), "running: 1 running");
     world.submit(1, |spec| spec.requests = vec![cpus(4)]);
     world.submit(1, |spec| spec.requests = vec![cpus(4)]);
-    assert_eq!(sent(&mut world, 1..=3), ["2:0/0 3:0/0", "", ""], "its nodes are its own");
+    assert_eq!(sent(&mut world, 1..=3), ["2:0/0", "", ""], "its nodes are its own");
     // What another node says of it changes nothing.
     world.reports(2, |report| report.finished = vec![finished(job, 0, 0, 0)]);
     assert_eq!(world.states(job), "finished: 1 finished");
-    assert_eq!(sent(&mut world, 1..=3), ["<2:0", "", "-1:0"]);
+    assert_eq!(sent(&mut world, 1..=3), ["", "3:0/0", "-1:0"]);
 }
 
 #[test]
@@ -182,6 +182,7 @@ fn a_group_that_is_too_small_is_named() {
         target: Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(task.clone()),
         submit_dir: b"/".to_vec(),

@@ -1,0 +1,231 @@
+//! In which order ready tasks go, and where: long paths, locality keys, room for large tasks.
+
+use hq_model::dependency::{Dependencies, Edges};
+
+use super::*;
+
+fn expecting(seconds: u64) -> impl FnOnce(&mut TaskSpec) {
+    move |spec| spec.expected = Some(Duration::from_secs(seconds))
+}
+
+fn done(job: JobId, task: u32, wall_ms: u64) -> impl FnOnce(&mut Report) {
+    move |report| {
+        let mut measures = MeasuresWriter::new(true);
+        measures.push(Timestamp(0), &Usage { wall_us: wall_ms * 1000, ..Usage::default() });
+        let ids = IdSet::single(TaskId(task));
+        report.finished.push(FinishedSpan { job, instance: Instance(0), ids, measures: measures.finish() });
+    }
+}
+
+impl World {
+    fn starts(&mut self, connection: u64, job: JobId, task: u32) {
+        let at = self.now;
+        self.reports(connection, |report| {
+            report.started.push(Started { job, task: TaskId(task), instance: Instance(0), at });
+        });
+    }
+}
+
+#[test]
+fn longer_tasks_go_first_and_equal_ones_by_age() {
+    let mut world = World::new();
+    for seconds in [1, 60, 1, 3600, 70] {
+        world.submit(1, expecting(seconds));
+    }
+    world.worker(1, 3);
+    assert_eq!(world.sent(1), "2:0/0 4:0/0 5:0/0", "70 s are about as long as 60 s");
+}
+
+#[test]
+fn what_ended_teaches_how_long_the_others_take() {
+    let mut world = World::new();
+    let short = world.submit(20, |_| {});
+    let long = world.submit(20, |_| {});
+    world.worker(1, 1);
+    assert_eq!(world.sent(1), format!("{short}:0-1/0"), "nothing is known: the older one goes first");
+    world.reports(1, done(short, 0, 250));
+    assert_eq!(world.sent(1), "");
+    world.reports(1, done(short, 1, 250));
+    assert_eq!(world.sent(1), format!("{long}:0/0"), "a second is assumed of what is not known");
+}
+
+#[test]
+fn the_task_with_the_longest_way_to_the_end_goes_first() {
+    let mut world = World::new();
+    // 0 and 1 wait for nothing; 2 to 9 are a chain behind 1.
+    let lists = (0..10).map(|at: u32| if at < 2 { vec![] } else { vec![TaskId(at - 1)] });
+    let edges = Edges::new(lists.collect::<Vec<_>>()).expect("few");
+    let submit = Submit {
+        target: Target::New(JobSpec { name: "graph".into(), ..JobSpec::default() }),
+        ids: TaskIds::Next(10),
+        entries: Entries::default(),
+        keys: Entries::default(),
+        dependencies: Arc::new(Dependencies { edges, ..Dependencies::default() }),
+        spec: Arc::new(TaskSpec {
+            args: vec![b"true".to_vec()],
+            requests: vec![cpus(1)],
+            expected: Some(Duration::from_secs(1)),
+            ..TaskSpec::default()
+        }),
+        submit_dir: b"/".to_vec(),
+    };
+    world.ask(ClientRequest::Submit { key: 77, submit: Box::new(submit) });
+    world.submit(1, expecting(1));
+    world.submit(1, expecting(3600));
+    world.worker(1, 2);
+    assert_eq!(world.sent(1), "1:1/0 3:0/0", "an hour, then eight of a second one after the other");
+}
+
+#[test]
+fn a_later_submit_makes_the_paths_of_those_it_waits_for_longer() {
+    let mut world = World::new();
+    world.submit(1, expecting(4));
+    let first = world.submit(1, |_| {});
+    let after = hq_model::dependency::After {
+        job: first,
+        tasks: None,
+        condition: Default::default(),
+        mapping: Default::default(),
+    };
+    let submit = Submit {
+        target: Target::New(JobSpec { name: "later".into(), ..JobSpec::default() }),
+        ids: TaskIds::Next(5),
+        entries: Entries::default(),
+        keys: Entries::default(),
+        dependencies: Arc::new(Dependencies { after: vec![after], ..Dependencies::default() }),
+        spec: Arc::new(TaskSpec {
+            args: vec![b"true".to_vec()],
+            requests: vec![cpus(1)],
+            expected: Some(Duration::from_secs(60)),
+            ..TaskSpec::default()
+        }),
+        submit_dir: b"/".to_vec(),
+    };
+    world.ask(ClientRequest::Submit { key: 78, submit: Box::new(submit) });
+    world.worker(1, 1);
+    assert_eq!(world.sent(1), "2:0/0");
+}
+
+#[test]
+fn tasks_go_where_their_key_has_run_and_new_keys_to_whoever_has_least_to_do() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    world.worker(2, 2);
+    world.key += 1;
+    let lines = ["a", "a", "b", "b", "a", "b", "a", "b"];
+    let spec = TaskSpec {
+        args: vec![b"true".to_vec()],
+        requests: vec![cpus(1)],
+        locality: Some(b"%{ENTRY}".to_vec()),
+        expected: Some(Duration::from_secs(60)),
+        ..TaskSpec::default()
+    };
+    let submit = Submit {
+        target: Target::New(JobSpec { name: "near".into(), ..JobSpec::default() }),
+        ids: TaskIds::Next(8),
+        entries: Entries::new(lines.map(str::as_bytes)).expect("short"),
+        dependencies: Arc::default(),
+        spec: Arc::new(spec),
+        submit_dir: b"/".to_vec(),
+    };
+    world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+    assert_eq!((world.sent(1), world.sent(2)), ("1:0-1/0".into(), "1:2-3/0".into()));
+    world.reports(2, done(JobId(1), 2, 60_000));
+    assert_eq!(world.sent(2), "1:5/0", "the next one of its key");
+    world.reports(2, done(JobId(1), 3, 60_000));
+    world.reports(2, done(JobId(1), 5, 60_000));
+    assert_eq!(world.sent(2), "1:7/0 1:4/0", "nobody idles for the sake of a key");
+}
+
+#[test]
+fn room_is_kept_for_a_large_task_that_smaller_ones_of_lower_priority_overtook() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let small = world.submit(20, |spec| {
+        spec.expected = Some(Duration::from_secs(60));
+    });
+    let large = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+        spec.expected = Some(Duration::from_secs(60));
+    });
+    assert_eq!(world.sent(1), format!("{small}:0-1/0"));
+    world.reports(1, done(small, 0, 60_000));
+    assert_eq!(world.sent(1), format!("{small}:2/0"), "it fits, and the large one does not");
+    world.wait(Duration::from_secs(2));
+    world.reports(1, done(small, 1, 60_000));
+    assert_eq!(world.sent(1), "", "the CPU is kept");
+    world.reports(1, done(small, 2, 60_000));
+    assert_eq!(world.sent(1), format!("{large}:0/0"));
+}
+
+#[test]
+fn a_worker_on_which_more_is_about_to_end_is_left_alone_for_a_moment() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    // It is known how long they take.
+    let first = world.submit(10, |_| {});
+    for task in 0..10 {
+        world.starts(1, first, task);
+        world.reports(1, done(first, task, 320));
+    }
+    world.sent(1);
+    let pair = world.submit(2, |_| {});
+    world.starts(1, pair, 0);
+    world.starts(1, pair, 1);
+    let large = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    let small = world.submit(1, |_| {});
+    world.sent(1);
+    world.now = world.now.after(Duration::from_millis(314));
+    world.reports(1, done(pair, 0, 320));
+    assert_eq!(world.sent(1), "", "the other one ends in a moment");
+    world.reports(1, done(pair, 1, 320));
+    assert_eq!(world.sent(1), format!("{large}:0/0 {small}:0/0"), "the small one waits behind it");
+}
+
+#[test]
+fn a_worker_that_was_left_alone_is_filled_when_the_end_does_not_come() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let first = world.submit(10, |_| {});
+    for task in 0..10 {
+        world.starts(1, first, task);
+        world.reports(1, done(first, task, 320));
+    }
+    let pair = world.submit(2, |_| {});
+    world.starts(1, pair, 0);
+    world.starts(1, pair, 1);
+    world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    let small = world.submit(1, |_| {});
+    world.sent(1);
+    world.now = world.now.after(Duration::from_millis(314));
+    world.reports(1, done(pair, 0, 320));
+    let until = world.server.next_wakeup().expect("it is looked at again");
+    assert!(until < world.now.after(Duration::from_millis(30)), "soon");
+    world.now = until;
+    world.step(Input::Tick);
+    assert_eq!(world.sent(1), format!("{small}:0/0"));
+}
+
+#[test]
+fn many_distinct_requests_leave_nothing_behind() {
+    let mut world = World::new();
+    world.is_unchecked = true;
+    world.worker(1, 2);
+    let jobs: Vec<JobId> = (1..=3000)
+        .map(|at| world.submit(1, |spec| spec.requests[0].time_request = Duration::from_secs(at)))
+        .collect();
+    assert!(world.server.queue.class_count() >= 2998);
+    let all = jobs.iter().map(|job| TaskId(job.0)).collect();
+    world.ask(ClientRequest::Cancel { jobs: Selector::Ids(all), tasks: None, reason: None });
+    let held = world.server.live.values().flat_map(|live| &live.held);
+    let held: Vec<(JobId, IdSet)> = held.map(|(template, held)| (template.job, held.ids.clone())).collect();
+    world.reports(1, |report| report.canceled.extend(held));
+    assert_eq!(world.server.queue.class_count(), 0);
+}
