@@ -84,6 +84,7 @@ fn a_later_submit_makes_the_paths_of_those_it_waits_for_longer() {
     let after = hq_model::dependency::After {
         job: first,
         tasks: None,
+        key: None,
         condition: Default::default(),
         mapping: Default::default(),
     };
