@@ -132,7 +132,7 @@ fn requests_that_cannot_be_are_refused_or_warned_of() {
     let cluster = cluster(1);
     for (line, expected) in [
         ("submit --nodes 2 --cpus 3 -- true", "--cpus"),
-        ("submit --nodes 2 --pin taskset -- true", "--nodes and --pin"),
+        ("submit --nodes 2 --pin taskset -- true", "cannot be used together with --pin"),
         ("submit --cpus-per-rank 2 -- true", "works only together with --ranks-per-node"),
         ("submit --nodes 200000 -- true", "are too many"),
         ("submit --ranks-per-node 2 --cpus-per-rank all -- true", "several ranks on a node"),
