@@ -125,6 +125,7 @@ fn tasks_go_where_their_key_has_run_and_new_keys_to_whoever_has_least_to_do() {
         target: Target::New(JobSpec { name: "near".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(8),
         entries: Entries::new(lines.map(str::as_bytes)).expect("short"),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),
