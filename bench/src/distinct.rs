@@ -109,6 +109,7 @@ fn submit(
         target: Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Default::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),

@@ -72,8 +72,8 @@ pub(crate) fn arrays(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let mut cluster = bench.cluster(&[], 0, &[])?;
     let first = submit(&cluster, count, Dependencies::default())?;
     let tasks = Some((0..count).map(TaskId).collect());
-    let after = After { job: first, tasks, condition: Default::default(), mapping: Mapping::Window(0) };
-    let second = submit(&cluster, count, Dependencies { after: vec![after], edges: Edges::default() })?;
+    let after = After { tasks, mapping: Mapping::Window(0), ..After::of(first) };
+    let second = submit(&cluster, count, Dependencies { after: vec![after], ..Dependencies::default() })?;
     cluster.start("worker", &NULL)?;
     cluster.run(&["worker", "wait", "1"])?;
     let time = cluster.run(&["job", "wait", &second.to_string()])?;
@@ -111,7 +111,7 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 
 fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, Trouble> {
     let edges = Edges::new(lists).ok_or("too many edges")?;
-    Ok(Dependencies { after: Vec::new(), edges })
+    Ok(Dependencies { edges, ..Dependencies::default() })
 }
 
 fn submit_and_wait(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<Duration, Trouble> {
@@ -128,6 +128,7 @@ fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<J
         target: Target::New(JobSpec { name: "graph".to_owned(), max_fails: None, ..JobSpec::default() }),
         ids: TaskIds::Next(count),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::new(dependencies),
         spec: Arc::new(TaskSpec {
             args,

@@ -146,6 +146,7 @@ fn submits(cluster: &Cluster, jobs: u32, tasks: u32) -> Result<(), Trouble> {
             target: Target::New(JobSpec { name: "many".to_owned(), ..JobSpec::default() }),
             ids: TaskIds::Next(tasks),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: spec.clone(),
             submit_dir: b"/".to_vec(),

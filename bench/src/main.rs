@@ -14,6 +14,7 @@ mod idle;
 mod journal;
 mod latency;
 mod measure;
+mod named;
 mod null;
 mod peers;
 mod planning;
@@ -57,7 +58,7 @@ struct Arguments {
 /// A benchmark: its name, what it measures, and how.
 type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
 
-const ALL: [Benchmark; 30] = [
+const ALL: &[Benchmark] = &[
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
@@ -75,6 +76,7 @@ const ALL: [Benchmark; 30] = [
     ("layers", "10 000 tasks of the null executor, each waiting for three", graph::layers),
     ("arrays", "a million tasks after a million others, element by element", graph::arrays),
     ("graph-memory", "submitting a million tasks with three dependencies each", graph::memory),
+    ("named", "named tasks created one by one and in blocks of 256", named::run),
     ("ranks", "4 ranks on each of 4 workers, started by the workers, against one spawn", ranks::direct),
     ("planning", "a round of planning for many classes and workers", planning::run),
     ("quality", "plans against the proven optimum", quality::run),

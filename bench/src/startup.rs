@@ -34,6 +34,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
             target: Target::New(JobSpec { name: "waiting".to_owned(), ..JobSpec::default() }),
             ids: TaskIds::Next(1),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(TaskSpec {
                 args: vec![b"true".to_vec()],

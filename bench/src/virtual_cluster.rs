@@ -263,6 +263,7 @@ pub(crate) fn array(tasks: u32, cores: u32, change: impl FnOnce(&mut TaskSpec, &
         target: Target::New(job),
         ids: TaskIds::Next(tasks),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),

@@ -102,6 +102,7 @@ fn submit() -> ClientRequest {
             target: Target::New(JobSpec { name: "score".into(), max_fails: None, ..JobSpec::default() }),
             ids: TaskIds::Given(IdSet::range(0, 3)),
             entries: Entries::new(entries).unwrap_or_default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),

@@ -10,7 +10,8 @@ use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
 use hq_model::{
-    Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId, TaskSpec,
+    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId,
+    TaskRef, TaskSpec,
 };
 
 use crate::faults::Faults;
@@ -66,7 +67,20 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         },
         17 => ClientRequest::ForgetJobs { jobs: any(rng), states: Vec::new() },
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
-        _ => ClientRequest::ListJobs { states: Vec::new() },
+        // Takes nothing from the chances: runs of before stay what they were.
+        _ => match (jobs.last(), jobs.first()) {
+            (Some(last), _) if jobs.len().is_multiple_of(2) => ClientRequest::Ready {
+                task: TaskRef::new(*last, TaskId(0)),
+                instance: Instance(0),
+                text: b"sim".to_vec(),
+            },
+            (Some(last), Some(first)) => ClientRequest::Defer {
+                task: TaskRef::new(*last, TaskId(jobs.len() as u32 % 3)),
+                instance: Instance((jobs.len() / 4 % 2) as u32),
+                after: vec![After { tasks: Some(IdSet::range(0, 0)), ..After::of(*first) }],
+            },
+            _ => ClientRequest::ListJobs { states: Vec::new() },
+        },
     }
 }
 
@@ -102,7 +116,7 @@ fn dependencies(rng: &mut Rng, jobs: &[JobId], target: &Target, count: u32) -> A
             2 => (Some(IdSet::range(0, count - 1)), Mapping::All),
             _ => (Some(IdSet::range(0, count - 1)), Mapping::Window(rng.between(0, 3) as u32)),
         };
-        found.after.push(After { job: *job, tasks, condition, mapping });
+        found.after.push(After { tasks, condition, mapping, ..After::of(*job) });
     }
     Arc::new(found)
 }
@@ -166,6 +180,19 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     if faults.speculates && key.is_multiple_of(2) {
         spec.speculate = SpeculateFactor::from_thousandths(1000 + (key % 3000) as u32);
     }
+    let tasks = match &ids {
+        TaskIds::Given(ids) => ids.len(),
+        TaskIds::Next(count) => u64::from(*count),
+    };
+    // So are some of these names taken in an open job.
+    let names: Vec<String> = (0..tasks).map(|task| format!("k{}", task + key % 7)).collect();
+    let is_named = key.is_multiple_of(5) && dependencies.is_empty();
+    spec.service = key.is_multiple_of(3);
+    let names = names.iter().map(String::as_bytes).filter(|_| is_named);
+    let mut dependencies = dependencies;
+    if key.is_multiple_of(7) {
+        Arc::make_mut(&mut dependencies).files.push(format!("/sim/{}", key % 5).into_bytes());
+    }
     if faults.has_multi_node && key % 4 == 1 {
         spec.requests = vec![multi_node(key / 4)];
     }
@@ -175,6 +202,7 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
             target,
             ids,
             entries: Entries::default(),
+            keys: Entries::new(names).unwrap_or_default(),
             dependencies,
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),

@@ -54,6 +54,10 @@ impl World {
                     }
                 }
                 ServerEffect::Batch { order, .. } => self.order(order),
+                ServerEffect::WatchFiles { paths } => {
+                    let life = self.server_life;
+                    self.at(3_000_000, Event::FilesFound { life, paths });
+                }
                 ServerEffect::Plan { number, snapshot } => self.plan(number, &snapshot),
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }

@@ -108,6 +108,7 @@ fn submit(rng: &mut Rng) -> ClientRequest {
         target: Target::New(JobSpec { name: "literature".into(), max_fails: None, ..JobSpec::default() }),
         ids: TaskIds::Next(TASKS),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),

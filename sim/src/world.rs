@@ -86,6 +86,7 @@ pub(crate) enum Event {
     ServerTick { life: u64, at: Timestamp },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
     Planned { life: u64, number: u64, plan: Box<Plan> },
+    FilesFound { life: u64, paths: Vec<Vec<u8>> },
     Write { life: u64 },
     Sync { life: u64 },
     Connect { node: usize, life: u64 },
@@ -334,6 +335,10 @@ impl World {
                     self.server_step(ServerInput::Planned { number, plan })?;
                 }
             }
+            Event::FilesFound { life, paths } if life == self.server_life => {
+                self.server_step(ServerInput::FilesFound { paths })?;
+            }
+            Event::FilesFound { .. } => {}
             Event::Write { life } => self.journal_writes(life)?,
             Event::Sync { life } => self.journal_syncs(life)?,
             Event::Connect { node, life } => self.connect_worker(node, life)?,

@@ -31,6 +31,22 @@ pub(crate) fn bowtie2(place: &Place, log: &Path) -> StepResult {
     Ok(Outcome::Passed(1, last))
 }
 
+/// Drugs, docked into the protease of HIV and ranked.
+///
+/// # Errors
+/// When those that were made for it are not at the top.
+pub(crate) fn screening(place: &Place, log: &Path) -> StepResult {
+    for needed in ["obabel", "vina", packages::OPENBABEL_PYTHON, packages::PROTEASE] {
+        if !packages::is_there(needed) {
+            return Ok(Outcome::LeftOut(format!("{needed} is not installed")));
+        }
+    }
+    let mut command = demo::example(place, "examples/screening/run.sh");
+    let ended = exec::demand(&mut command, LIMIT, log, &place.mark)?;
+    let last = ended.text.lines().last().unwrap_or_default().to_owned();
+    Ok(Outcome::Passed(1, last))
+}
+
 /// An MPI program over three workers, with each MPI that is installed.
 ///
 /// # Errors

@@ -23,7 +23,12 @@ struct Need {
     left_out: &'static str,
 }
 
-const NEEDS: [Need; 11] = [
+/// What tells that Python finds Open Babel.
+pub(crate) const OPENBABEL_PYTHON: &str = "/usr/lib/python3/dist-packages/openbabel/pybel.py";
+/// The structure of HIV-1 protease in PyMOL's tutorial.
+pub(crate) const PROTEASE: &str = "/usr/share/pymol/data/tut/1hpv.pdb";
+
+const NEEDS: [Need; 15] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
     Need { package: "iproute2", brings: "ip", left_out: "the chaos between network namespaces" },
     Need { package: "iptables", brings: "iptables", left_out: "the chaos with lost packets" },
@@ -43,6 +48,10 @@ const NEEDS: [Need; 11] = [
         brings: "/usr/share/doc/bowtie2/examples/reads/reads_1.fq.gz",
         left_out: "the example `bowtie2`",
     },
+    Need { package: "openbabel", brings: "obabel", left_out: "the example `screening`" },
+    Need { package: "python3-openbabel", brings: OPENBABEL_PYTHON, left_out: "the example `screening`" },
+    Need { package: "autodock-vina", brings: "vina", left_out: "the example `screening`" },
+    Need { package: "pymol-data", brings: PROTEASE, left_out: "the example `screening`" },
 ];
 
 /// Installs what is missing, as root; otherwise lists it and what is therefore left out.

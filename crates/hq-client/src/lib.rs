@@ -1,10 +1,12 @@
 //! The client library: sessions with a server, and the one definition of every user option.
 
+mod blocks;
 mod connection;
 pub mod error;
 pub mod limits;
 pub mod options;
 pub mod session;
 
+pub use blocks::blocks;
 pub use error::ClientError;
 pub use session::{Next, Session, Watch, access_path, request_key};

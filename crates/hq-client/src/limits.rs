@@ -16,8 +16,8 @@ pub const ARGUMENT_COST: usize = 9;
 pub const STDIN_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Largest file of entries; more is refused. With standard input it fits into one frame of the wire.
 pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
-/// Largest job file; more is refused.
-pub const JOB_FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Largest job file; more is refused. Read, it takes some ten times as much memory.
+pub const JOB_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// More output files than this are worth a warning.
 pub const OUTPUT_FILES_QUIET: u64 = 999;
 /// How long a client tries to reach a server again that it lost within a request.
@@ -36,5 +36,9 @@ pub const REPEATS_MAX: u32 = 3;
 /// Responses that arrived for another request of the same connection and wait to be asked for; more
 /// end the connection.
 pub const EARLY_RESPONSES_MAX: usize = 100_000;
+/// Submits are sent together until they have about so many bytes.
+pub const BLOCK_BYTES: usize = 1 << 20;
+/// Requests on their way at once when many are asked.
+pub const REQUESTS_AHEAD: usize = 64;
 /// Tasks asked for in one page of a list.
 pub const TASK_PAGE: u32 = 5_000;

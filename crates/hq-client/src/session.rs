@@ -119,6 +119,30 @@ impl Session {
         })
     }
 
+    /// Asks many things, in order, without waiting for one answer before the next request is sent. The answers come in
+    /// the same order, up to the first refusal, which then is the last; requests behind it may have been done.
+    ///
+    /// All must be requests that may be repeated: submits and questions.
+    ///
+    /// # Errors
+    /// When the server is lost.
+    pub fn request_all(&mut self, requests: &[ClientRequest]) -> Result<Vec<ClientResponse>, ClientError> {
+        let Session { runtime, source, access, connection, patience } = self;
+        runtime.block_on(async {
+            let mut answers = Vec::with_capacity(requests.len());
+            let mut repeats_left = limits::REPEATS_MAX;
+            loop {
+                let lost = match ask_ahead(access, connection, requests, &mut answers).await {
+                    Ok(()) => return Ok(answers),
+                    Err(lost) if repeats_left == 0 => return Err(ClientError::Lost(lost)),
+                    Err(lost) => lost,
+                };
+                repeats_left -= 1;
+                *connection = reconnect(source, access, *patience, lost).await?;
+            }
+        })
+    }
+
     /// Begins to follow what a watching request tells.
     ///
     /// # Errors
@@ -195,6 +219,38 @@ async fn ask(
 ) -> Result<ClientResponse, String> {
     let number = connection.send(&[request]).await?;
     answer(access, connection, number).await
+}
+
+// Asks what is not answered yet, some requests ahead of the answers.
+async fn ask_ahead(
+    access: &AccessFile,
+    connection: &mut Connection,
+    requests: &[ClientRequest],
+    answers: &mut Vec<ClientResponse>,
+) -> Result<(), String> {
+    let mut sent = answers.len();
+    let mut numbers = std::collections::VecDeque::new();
+    while answers.len() < requests.len() {
+        if numbers.len() <= limits::REQUESTS_AHEAD / 2 && sent < requests.len() {
+            let end = requests.len().min(answers.len() + limits::REQUESTS_AHEAD);
+            let next: Vec<&ClientRequest> = requests[sent..end].iter().collect();
+            let last = connection.send(&next).await?;
+            numbers.extend(last + 1 - next.len() as u64..=last);
+            sent = end;
+        }
+        let Some(number) = numbers.pop_front() else { break };
+        let answer = answer(access, connection, number).await?;
+        let is_refused = matches!(answer, ClientResponse::Error(_));
+        answers.push(answer);
+        if is_refused {
+            // Answers to those that were sent beyond it are not for anybody.
+            for number in numbers {
+                connection.answer(number).await?;
+            }
+            break;
+        }
+    }
+    Ok(())
 }
 
 // Over a connection of its own: answers on one keep their order.

@@ -100,6 +100,7 @@ fn submit(target: Target) -> ClientRequest {
         target,
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(TaskSpec {
             args: vec![b"true".to_vec()],
@@ -116,7 +117,12 @@ fn new_job() -> ClientRequest {
 }
 
 fn submitted(job: u32) -> ClientResponse {
-    ClientResponse::Submitted { job: JobId(job), ids: IdSet::range(0, 0), warnings: Vec::new() }
+    ClientResponse::Submitted {
+        job: JobId(job),
+        ids: IdSet::range(0, 0),
+        existing: Vec::new(),
+        warnings: Vec::new(),
+    }
 }
 
 fn progress(job: u32, finished: u64) -> ClientResponse {

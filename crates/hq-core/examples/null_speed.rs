@@ -57,6 +57,7 @@ fn main() {
         ids: IdSet::range(0, TASKS - 1),
         instance: Instance(0),
         entries: Entries::default(),
+        services: Vec::new(),
         nodes: Vec::new(),
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);

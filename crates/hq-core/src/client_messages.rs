@@ -31,6 +31,32 @@ pub enum ClientRequest {
         /// The tasks.
         submit: Box<Submit>,
     },
+    /// Several submits, done one after the other into the job of the first. Answered by one `Submitted`; when one is
+    /// refused, the others before it stay. At most [`SUBMITS_MAX`](crate::limits::SUBMITS_MAX).
+    SubmitAll {
+        /// Names the request; those after the first have the keys that follow.
+        key: RequestKey,
+        /// The tasks.
+        submits: Vec<Submit>,
+    },
+    /// A running task puts itself back behind others. Answered by `Done`.
+    Defer {
+        /// The task.
+        task: TaskRef,
+        /// The instance that asks.
+        instance: Instance,
+        /// What it will wait for.
+        after: Vec<After>,
+    },
+    /// A running service is ready for those that wait for it. Answered by `Done`.
+    Ready {
+        /// The service.
+        task: TaskRef,
+        /// The instance that asks.
+        instance: Instance,
+        /// What those that wait are told.
+        text: ByteString,
+    },
     /// Make an open job. Answered by `Submitted` with no tasks.
     OpenJob {
         /// Names the request.
@@ -175,6 +201,8 @@ pub enum ClientResponse {
         job: JobId,
         /// The new tasks.
         ids: IdSet,
+        /// Tasks with keys that were there before, by their places in the request, ascending.
+        existing: Vec<(u32, TaskId)>,
         /// Things the user should know (no worker could run it, …).
         warnings: Vec<String>,
     },
@@ -257,6 +285,37 @@ pub enum RequestError {
     /// No such task.
     #[error("Task {1} not found in job {0}.")]
     NoTask(JobId, TaskId),
+    /// A task with this key is there, and is another one.
+    #[error(
+        "The key `{key}` names task {task} of job {job} already, which has another {difference}. \
+         Give this task a key of its own."
+    )]
+    KeyTaken {
+        /// The job.
+        job: JobId,
+        /// The key.
+        key: String,
+        /// Its task.
+        task: TaskId,
+        /// What differs first.
+        difference: String,
+    },
+    /// What speaks for a task is not its present attempt.
+    #[error("Task {task} does not run as instance {instance} {now}; only a running task speaks for itself.")]
+    NotRunning {
+        /// The task.
+        task: TaskRef,
+        /// The instance that asked.
+        instance: Instance,
+        /// What is true of it, as the end of "does not run as instance 0 …".
+        now: String,
+    },
+    /// Only services are ready.
+    #[error("Task {0} is no service; --service makes one of it.")]
+    NoService(TaskRef),
+    /// No task has this key.
+    #[error("No task of job {0} has the key `{1}`.")]
+    NoKey(JobId, String),
     /// The job cannot be dropped.
     #[error("Job {0} has not ended yet.")]
     JobAlive(JobId),
@@ -327,7 +386,10 @@ impl RequestError {
             RequestError::NoJob(_) | RequestError::NoJobs => "no-job",
             RequestError::JobNotOpen(_) => "job-not-open",
             RequestError::TaskExists(..) => "task-exists",
-            RequestError::NoTask(..) => "no-task",
+            RequestError::NoTask(..) | RequestError::NoKey(..) => "no-task",
+            RequestError::KeyTaken { .. } => "key-taken",
+            RequestError::NotRunning { .. } => "not-running",
+            RequestError::NoService(_) => "no-service",
             RequestError::JobAlive(_) => "job-alive",
             RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
             RequestError::WorkerEnded(_) => "worker-ended",
@@ -460,6 +522,8 @@ pub struct TaskInfo {
     pub error: Option<String>,
     /// What it was to wait for, whether that has ended or not.
     pub dependencies: Vec<After>,
+    /// Its name in the job.
+    pub key: Option<String>,
     /// The workers of a task on several nodes that is handed out, the first of which leads.
     pub nodes: Vec<WorkerId>,
 }

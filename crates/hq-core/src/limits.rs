@@ -161,8 +161,14 @@ pub const DECISIONS_KEPT: usize = 50;
 pub const QUEUES_MAX: usize = 1000;
 /// A dependency is kept as single edges up to so many, else as one gate for all.
 pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
+/// Submits in one request; more are refused, and clients send several requests.
+pub const SUBMITS_MAX: usize = 1000;
 /// Dependencies of one submit on tasks of jobs, edges not counted.
 pub const DEPENDENCIES_MAX: usize = 1000;
+/// Waiting tasks that are looked through for one that waits for a task that puts itself back; behind more it cannot.
+pub const DEFER_SEARCH_MAX: usize = 100_000;
+/// Files that are looked for at once; further ones when those are there.
+pub const FILES_WATCHED_MAX: usize = 10_000;
 /// Tasks named in an error or an explanation; the others are counted.
 pub const NAMED_TASKS_MAX: usize = 10;
 /// Finished siblings from which on a task may be told to take long, and be started a second time.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
     ByteString, Dependencies, Entries, Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp,
@@ -47,6 +48,8 @@ pub enum Record {
         ids: IdSet,
         /// Their entries, in order of ids, or empty.
         entries: Entries,
+        /// Their keys, in order of ids, or empty.
+        keys: Entries,
         /// What they wait for.
         dependencies: Arc<Dependencies>,
         /// What they execute.
@@ -101,6 +104,33 @@ pub enum Record {
         instance: Instance,
         /// Why.
         cause: RestartCause,
+    },
+    /// A running task put itself back behind others: it will run again as a higher instance.
+    Deferred {
+        /// The job.
+        job: JobId,
+        /// The task.
+        task: TaskId,
+        /// Its instance from now on.
+        instance: Instance,
+        /// What it waits for, beside what it was submitted with.
+        after: Vec<After>,
+    },
+    /// Files that tasks of a job waited for exist.
+    FilesFound {
+        /// The job.
+        job: JobId,
+        /// Their paths.
+        files: Vec<ByteString>,
+    },
+    /// A service is ready for those that wait for it.
+    ServiceReady {
+        /// The job.
+        job: JobId,
+        /// The service.
+        task: TaskId,
+        /// What it said.
+        text: ByteString,
     },
     /// A second attempt of a running task was handed to another worker; the first one goes on.
     Speculated {
@@ -248,6 +278,12 @@ pub struct JobProgress {
     pub workers: Vec<WorkerId>,
     /// Second attempts, ascending by task.
     pub seconds: Vec<(TaskId, SecondAttempt)>,
+    /// What tasks wait for that put themselves back, ascending by task.
+    pub deferred: Vec<(TaskId, Vec<After>)>,
+    /// What services said when they were ready, ascending by task.
+    pub ready: Vec<(TaskId, ByteString)>,
+    /// Files that its tasks waited for and that were found, ascending.
+    pub files: Vec<ByteString>,
     /// Workers of leased tasks on several nodes, ascending by task.
     pub nodes: Vec<(TaskId, Vec<WorkerId>)>,
 }
@@ -320,4 +356,6 @@ pub enum FailureKind {
     Start,
     /// Lost with its worker too often.
     Crashes,
+    /// Exited with 0, and something that it was to leave behind is missing.
+    Output,
 }

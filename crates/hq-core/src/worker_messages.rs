@@ -89,6 +89,8 @@ pub struct RunBatch {
     pub instance: Instance,
     /// Their entries in order of ids, or empty.
     pub entries: Entries,
+    /// Keys of the services that they wait for, and what those said when they were ready.
+    pub services: Vec<(ByteString, ByteString)>,
     /// Of a task on several nodes, which comes alone: all of them for the first one, which runs the program; for the
     /// others that first one alone.
     pub nodes: Vec<TaskNode>,

@@ -8,13 +8,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::idset::IdSetError;
-use crate::{IdSet, JobId, TaskId};
+use crate::key::{KeyError, check_key};
+use crate::{ByteString, IdSet, JobId, TaskId};
 
 /// All that the tasks of one submit wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
     /// What all of them wait for, or each for its part of it.
     pub after: Vec<After>,
+    /// Files that all of them wait for, absolute paths: until they exist.
+    pub files: Vec<ByteString>,
     /// What each of them waits for in its own job.
     pub edges: Edges,
 }
@@ -22,7 +25,7 @@ pub struct Dependencies {
 impl Dependencies {
     /// True when the tasks wait for nothing.
     pub fn is_empty(&self) -> bool {
-        self.after.is_empty() && self.edges.is_empty()
+        self.after.is_empty() && self.files.is_empty() && self.edges.is_empty()
     }
 }
 
@@ -33,10 +36,20 @@ pub struct After {
     pub job: JobId,
     /// Which of it; `None` for the whole job, which has to be closed, too.
     pub tasks: Option<IdSet>,
+    /// One of it, by its key; only until the server has looked it up.
+    pub key: Option<String>,
     /// How they must end.
     pub condition: Condition,
     /// Who of the waiting tasks waits for which of them.
     pub mapping: Mapping,
+}
+
+impl After {
+    /// The success of a whole job.
+    pub fn of(job: JobId) -> After {
+        let (condition, mapping) = (Condition::default(), Mapping::default());
+        After { job, tasks: None, key: None, condition, mapping }
+    }
 }
 
 /// How a task must end for those that wait for it.
@@ -116,14 +129,17 @@ impl Edges {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AfterError {
     /// The job is missing or no number.
-    #[error("`{0}` is not JOB or JOB@TASKS, such as 3, 3@7 or 3@1-10,20")]
+    #[error("`{0}` is not JOB, JOB@TASKS or JOB@KEY, such as 3, 3@7, 3@1-10,20 or 3@dock")]
     Job(String),
     /// The tasks are no ids.
     #[error("invalid tasks in `{0}`: {1}")]
     Tasks(String, IdSetError),
+    /// The task has a name that cannot be.
+    #[error("invalid task in `{0}`: {1}")]
+    Key(String, KeyError),
 }
 
-/// Reads `JOB` and `JOB@TASKS`, as tasks that must end with success and that everyone waits for.
+/// Reads `JOB`, `JOB@TASKS` and `JOB@KEY`, as tasks that must end with success and that everyone waits for.
 impl FromStr for After {
     type Err = AfterError;
 
@@ -134,17 +150,29 @@ impl FromStr for After {
         };
         let bad = |_| AfterError::Job(text.into());
         let job = JobId(job.trim().parse().map_err(bad)?);
-        let tasks = tasks.map(str::parse).transpose();
-        let tasks = tasks.map_err(|error| AfterError::Tasks(text.into(), error))?;
-        Ok(After { job, tasks, condition: Condition::default(), mapping: Mapping::default() })
+        let mut after = After::of(job);
+        match tasks {
+            None => {}
+            // Keys do not begin with a digit.
+            Some(key) if key.starts_with(|first: char| !first.is_ascii_digit() && first != ' ') => {
+                check_key(key.as_bytes()).map_err(|error| AfterError::Key(text.into(), error))?;
+                after.key = Some(key.to_owned());
+            }
+            Some(tasks) => {
+                let tasks = tasks.parse().map_err(|error| AfterError::Tasks(text.into(), error))?;
+                after.tasks = Some(tasks);
+            }
+        }
+        Ok(after)
     }
 }
 
 impl fmt::Display for After {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.tasks {
-            None => write!(f, "{}", self.job),
-            Some(tasks) => write!(f, "{}@{tasks}", self.job),
+        match (&self.tasks, &self.key) {
+            (Some(tasks), _) => write!(f, "{}@{tasks}", self.job),
+            (None, Some(key)) => write!(f, "{}@{key}", self.job),
+            (None, None) => write!(f, "{}", self.job),
         }
     }
 }
@@ -194,10 +222,10 @@ mod tests {
 
     #[test]
     fn jobs_and_tasks_are_read_and_printed() {
-        for text in ["3", "3@7", "3@1-10,20"] {
+        for text in ["3", "3@7", "3@1-10,20", "3@dock 1"] {
             assert_eq!(text.parse::<After>().map(|after| after.to_string()), Ok(text.into()));
         }
-        for text in ["", "x", "@3", "3@", "3@x", "3@5-1", "-1"] {
+        for text in ["", "x", "@3", "3@", "3@\n", "3@5-1", "3@5x", "-1"] {
             assert!(text.parse::<After>().is_err(), "{text}");
         }
     }

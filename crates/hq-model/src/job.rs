@@ -93,6 +93,9 @@ pub struct Submit {
     pub ids: TaskIds,
     /// One entry a task, in ascending order of ids; empty when the tasks have none.
     pub entries: Entries,
+    /// One key a task, in ascending order of ids, unique in the job; empty when the tasks have none. A task whose key
+    /// is there already is not made again.
+    pub keys: Entries,
     /// What they wait for.
     pub dependencies: Arc<Dependencies>,
     /// What each task executes.

@@ -12,6 +12,7 @@ pub mod entries;
 pub mod ids;
 pub mod idset;
 pub mod job;
+pub mod key;
 pub mod memory;
 pub mod paths;
 pub mod pattern;

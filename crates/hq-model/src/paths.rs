@@ -15,6 +15,7 @@ pub struct PathTemplates {
     cwd: Pattern,
     stdout: Option<Pattern>,
     stderr: Option<Pattern>,
+    outputs: Vec<Pattern>,
 }
 
 /// The paths of one task, absolute.
@@ -26,6 +27,8 @@ pub struct TaskPaths {
     pub stdout: Option<ByteString>,
     /// Standard error's file, if it goes to one.
     pub stderr: Option<ByteString>,
+    /// What it is to leave behind.
+    pub outputs: Vec<ByteString>,
 }
 
 impl PathTemplates {
@@ -41,6 +44,7 @@ impl PathTemplates {
             cwd: Pattern::new(&spec.cwd),
             stdout: file(&spec.stdout),
             stderr: file(&spec.stderr),
+            outputs: spec.outputs.iter().map(|path| Pattern::new(path)).collect(),
         }
     }
 
@@ -68,7 +72,8 @@ impl PathTemplates {
             })
         };
         let (stdout, stderr) = (self.stdout.as_ref().map(file), self.stderr.as_ref().map(file));
-        TaskPaths { cwd, stdout, stderr }
+        let outputs = self.outputs.iter().map(file).collect();
+        TaskPaths { cwd, stdout, stderr, outputs }
     }
 }
 

@@ -22,6 +22,8 @@ pub struct TaskSpec {
     pub stdout: Output,
     /// Where standard error goes.
     pub stderr: Output,
+    /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
+    pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.
     pub requests: Vec<Request>,
     /// CPU affinity.
@@ -40,6 +42,8 @@ pub struct TaskSpec {
     pub retry: Retry,
     /// When a task takes so long that it is started a second time elsewhere; never by default.
     pub speculate: Option<SpeculateFactor>,
+    /// Those that wait for it may start when it says that it is ready, and not when it has ended.
+    pub service: bool,
     /// How long one task is expected to run; learned from those that end when nothing is said.
     pub expected: Option<Duration>,
     /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` and

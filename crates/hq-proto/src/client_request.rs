@@ -1,7 +1,7 @@
 //! What clients ask.
 
 use hq_core::client_messages::{ClientRequest, WorkerFilter};
-use hq_model::{IdSet, TaskId, TaskRef};
+use hq_model::{IdSet, Instance, TaskId, TaskRef};
 use prost::Message;
 
 use crate::ProtoError;
@@ -45,6 +45,17 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::StopServer => Body::StopServer(form::Nothing {}),
         ClientRequest::Submit { key, submit } => {
             Body::Submit(form::SubmitRequest { key: key_to_wire(*key), submit: Some(submit.to_wire()) })
+        }
+        ClientRequest::SubmitAll { key, submits } => {
+            Body::SubmitAll(form::SubmitAll { key: key_to_wire(*key), submits: list_to_wire(submits) })
+        }
+        ClientRequest::Defer { task, instance, after } => Body::Defer(form::Defer {
+            task: Some(task.to_wire()),
+            instance: instance.0,
+            after: list_to_wire(after),
+        }),
+        ClientRequest::Ready { task, instance, text } => {
+            Body::Ready(form::Ready { task: Some(task.to_wire()), instance: instance.0, text: text.clone() })
         }
         ClientRequest::OpenJob { key, spec } => {
             Body::OpenJob(form::OpenJob { key: key_to_wire(*key), spec: Some(spec.to_wire()) })
@@ -104,6 +115,19 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::Submit(submit) => ClientRequest::Submit {
             key: key_from_wire(&submit.key)?,
             submit: Box::new(required("submit", submit.submit)?),
+        },
+        Body::SubmitAll(all) => {
+            ClientRequest::SubmitAll { key: key_from_wire(&all.key)?, submits: list_from_wire(all.submits)? }
+        }
+        Body::Defer(defer) => ClientRequest::Defer {
+            task: required("task that is put back", defer.task)?,
+            instance: Instance(defer.instance),
+            after: list_from_wire(defer.after)?,
+        },
+        Body::Ready(ready) => ClientRequest::Ready {
+            task: required("service that is ready", ready.task)?,
+            instance: Instance(ready.instance),
+            text: ready.text,
         },
         Body::OpenJob(open) => ClientRequest::OpenJob {
             key: key_from_wire(&open.key)?,

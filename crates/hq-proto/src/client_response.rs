@@ -1,11 +1,11 @@
 //! What the server answers to clients.
 
 use hq_core::client_messages::{ClientResponse, RequestError};
-use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, Instance, JobId, JobState, QueueId, TaskId, TaskRef, TaskState, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
-use crate::error::present;
+use crate::error::{present, rule};
 use crate::generated::{self as form, client_response::Body, request_error::Error};
 use crate::idset;
 use crate::journal::{decode_record, encode_record};
@@ -32,10 +32,11 @@ fn to_wire(body: &ClientResponse) -> Body {
         ClientResponse::Error(error) => Body::Error(error.to_wire()),
         ClientResponse::Done => Body::Done(form::Nothing {}),
         ClientResponse::ServerInfo(info) => Body::ServerInfo(info.to_wire()),
-        ClientResponse::Submitted { job, ids, warnings } => Body::Submitted(form::JobSubmitted {
+        ClientResponse::Submitted { job, ids, existing, warnings } => Body::Submitted(form::JobSubmitted {
             job: job.0,
             ids: idset::to_wire(ids),
             warnings: warnings.clone(),
+            existing: existing.iter().flat_map(|(place, task)| [*place, task.0]).collect(),
         }),
         ClientResponse::Jobs(jobs) => {
             Body::Jobs(form::NumberList { numbers: jobs.iter().map(|job| job.0).collect() })
@@ -96,6 +97,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::Submitted(submitted) => ClientResponse::Submitted {
             job: JobId(submitted.job),
             ids: idset::from_wire("ids of submitted tasks", &submitted.ids)?,
+            existing: pairs("tasks there before", &submitted.existing)?,
             warnings: submitted.warnings,
         },
         Body::Jobs(jobs) => ClientResponse::Jobs(jobs.numbers.into_iter().map(JobId).collect()),
@@ -148,6 +150,13 @@ fn ids(numbers: &[u32]) -> Result<IdSet, ProtoError> {
     idset::from_wire("ids", numbers)
 }
 
+// Places and tasks in turn.
+fn pairs(field: &'static str, numbers: &[u32]) -> Result<Vec<(u32, TaskId)>, ProtoError> {
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    rule(field, rest.is_empty(), "must be pairs of numbers")?;
+    Ok(pairs.iter().map(|&[place, task]| (place, TaskId(task))).collect())
+}
+
 impl Wire for RequestError {
     type Form = form::RequestError;
 
@@ -158,6 +167,17 @@ impl Wire for RequestError {
             RequestError::JobNotOpen(job) => Error::JobNotOpen(job.0),
             RequestError::TaskExists(job, task) => Error::TaskExists(TaskRef::new(*job, *task).to_wire()),
             RequestError::NoTask(job, task) => Error::NoTask(TaskRef::new(*job, *task).to_wire()),
+            RequestError::KeyTaken { job, key, task, difference } => {
+                let (key, difference) = (key.clone(), difference.clone());
+                Error::KeyTaken(form::KeyTaken { job: job.0, key, task: task.0, difference })
+            }
+            RequestError::NotRunning { task, instance, now } => Error::NotRunning(form::NotRunning {
+                task: Some(task.to_wire()),
+                instance: instance.0,
+                now: now.clone(),
+            }),
+            RequestError::NoService(task) => Error::NoService(task.to_wire()),
+            RequestError::NoKey(job, key) => Error::NoKey(form::NoKey { job: job.0, key: key.clone() }),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
             RequestError::Hopeless { job, tasks, state } => {
                 let (job, tasks, state) = (job.0, tasks.clone(), state.to_wire());
@@ -193,6 +213,16 @@ impl Wire for RequestError {
                 let task = TaskRef::from_wire(task)?;
                 RequestError::NoTask(task.job, task.task)
             }
+            Error::KeyTaken(form::KeyTaken { job, key, task, difference }) => {
+                RequestError::KeyTaken { job: JobId(job), key, task: TaskId(task), difference }
+            }
+            Error::NoService(task) => RequestError::NoService(TaskRef::from_wire(task)?),
+            Error::NotRunning(form::NotRunning { task, instance, now }) => RequestError::NotRunning {
+                task: required("task that does not run", task)?,
+                instance: Instance(instance),
+                now,
+            },
+            Error::NoKey(form::NoKey { job, key }) => RequestError::NoKey(JobId(job), key),
             Error::JobAlive(job) => RequestError::JobAlive(JobId(job)),
             Error::Hopeless(form::Hopeless { job, tasks, state }) => {
                 RequestError::Hopeless { job: JobId(job), tasks, state: TaskState::from_wire(state)? }

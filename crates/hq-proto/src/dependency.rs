@@ -7,7 +7,7 @@ use crate::ProtoError;
 use crate::error::rule;
 use crate::generated as form;
 use crate::idset;
-use crate::wire::{Wire, list_from_wire, list_to_wire};
+use crate::wire::{Wire, list_from_wire, list_to_wire, name};
 
 /// The form of dependencies; none when there are none.
 pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::Dependencies> {
@@ -19,6 +19,7 @@ pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::
         after: list_to_wire(&dependencies.after),
         counts: edges.iter().map(|list| list.len() as u32).collect(),
         targets: edges.targets().iter().map(|task| task.0).collect(),
+        files: dependencies.files.clone(),
     })
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn dependencies_to_wire(dependencies: &Dependencies) -> Option<form::
 pub(crate) fn dependencies_from_wire(
     dependencies: Option<form::Dependencies>,
 ) -> Result<Dependencies, ProtoError> {
-    let Some(form::Dependencies { after, counts, targets }) = dependencies else {
+    let Some(form::Dependencies { after, counts, targets, files }) = dependencies else {
         return Ok(Dependencies::default());
     };
     let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
@@ -39,7 +40,9 @@ pub(crate) fn dependencies_from_wire(
     });
     let edges = Edges::new(lists);
     rule("dependencies of tasks", edges.is_some(), "must be countable")?;
-    Ok(Dependencies { after: list_from_wire(after)?, edges: edges.unwrap_or_default() })
+    let is_absolute = files.iter().all(|file| file.first() == Some(&b'/'));
+    rule("files waited for", is_absolute, "must be absolute paths")?;
+    Ok(Dependencies { after: list_from_wire(after)?, files, edges: edges.unwrap_or_default() })
 }
 
 impl Wire for After {
@@ -49,6 +52,7 @@ impl Wire for After {
         form::After {
             job: self.job.0,
             tasks: self.tasks.as_ref().map(Wire::to_wire),
+            key: self.key.clone(),
             any_end: self.condition == Condition::AnyEnd,
             window: match self.mapping {
                 Mapping::All => None,
@@ -62,6 +66,7 @@ impl Wire for After {
         Ok(After {
             job: JobId(after.job),
             tasks: tasks.transpose()?,
+            key: after.key.map(|key| name("key of a task", key)).transpose()?,
             condition: if after.any_end { Condition::AnyEnd } else { Condition::Success },
             mapping: after.window.map_or(Mapping::All, Mapping::Window),
         })

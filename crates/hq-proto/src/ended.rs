@@ -86,6 +86,7 @@ impl Wire for FailureKind {
             FailureKind::Timeout => Kind::Timeout(form::Nothing {}),
             FailureKind::Start => Kind::Start(form::Nothing {}),
             FailureKind::Crashes => Kind::Crashes(form::Nothing {}),
+            FailureKind::Output => Kind::Output(form::Nothing {}),
         };
         form::FailureKind { kind: Some(kind) }
     }
@@ -97,6 +98,7 @@ impl Wire for FailureKind {
             Kind::Timeout(_) => FailureKind::Timeout,
             Kind::Start(_) => FailureKind::Start,
             Kind::Crashes(_) => FailureKind::Crashes,
+            Kind::Output(_) => FailureKind::Output,
         })
     }
 }

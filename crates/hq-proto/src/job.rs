@@ -87,6 +87,7 @@ impl Wire for Submit {
             spec: Some(self.spec.to_wire()),
             submit_dir: self.submit_dir.clone(),
             dependencies: dependencies_to_wire(&self.dependencies),
+            keys: entries_to_wire(&self.keys),
         }
     }
 
@@ -111,6 +112,7 @@ impl Wire for Submit {
             target,
             ids,
             entries: entries_from_wire(submit.entries, tasks)?,
+            keys: entries_from_wire(submit.keys, tasks)?,
             dependencies: Arc::new(dependencies_from_wire(submit.dependencies)?),
             spec: Arc::new(spec),
             submit_dir: submit.submit_dir,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
 use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, WorkerId};
 use prost::Message;
@@ -20,12 +21,12 @@ use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
 use crate::task::{entries_from_wire, entries_to_wire};
-use crate::wire::{Wire, decode, name, required, unknown_field};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, unknown_field};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 3] = [1..=21, 70..=71, 80..=80];
+const KINDS: [RangeInclusive<u32>; 4] = [1..=21, 70..=71, 80..=80, 90..=92];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -58,7 +59,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             let (key, spec) = (key_to_wire(*key), Some(spec.to_wire()));
             Kind::JobOpened(form::JobOpened { job: job.0, key, spec })
         }
-        Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
+        Record::Submitted { job, key, spec, ids, entries, keys, dependencies, task, submit_dir } => {
             Kind::Submitted(form::Submitted {
                 job: job.0,
                 key: key_to_wire(*key),
@@ -68,6 +69,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
                 task: Some(task.to_wire()),
                 submit_dir: submit_dir.clone(),
                 dependencies: dependencies_to_wire(dependencies),
+                keys: entries_to_wire(keys),
             })
         }
         Record::JobClosed { job } => Kind::JobClosed(job.0),
@@ -88,6 +90,18 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             instance: instance.0,
             cause: Some(cause_to_wire(cause)),
         }),
+        Record::Deferred { job, task, instance, after } => Kind::Deferred(form::Deferred {
+            job: job.0,
+            task: task.0,
+            instance: instance.0,
+            after: list_to_wire(after),
+        }),
+        Record::ServiceReady { job, task, text } => {
+            Kind::ServiceReady(form::ServiceReady { job: job.0, task: task.0, text: text.clone() })
+        }
+        Record::FilesFound { job, files } => {
+            Kind::FilesFound(form::FilesFound { job: job.0, files: files.clone() })
+        }
         Record::Speculated { worker, job, task, instance } => Kind::Speculated(form::Speculated {
             worker: worker.0,
             job: job.0,
@@ -167,6 +181,16 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             instance: Instance(restarted.instance),
             cause: cause_from_wire(present("cause of a restart", restarted.cause)?),
         },
+        Kind::Deferred(deferred) => Record::Deferred {
+            job: JobId(deferred.job),
+            task: TaskId(deferred.task),
+            instance: Instance(deferred.instance),
+            after: list_from_wire(deferred.after)?,
+        },
+        Kind::ServiceReady(ready) => {
+            Record::ServiceReady { job: JobId(ready.job), task: TaskId(ready.task), text: ready.text }
+        }
+        Kind::FilesFound(found) => Record::FilesFound { job: JobId(found.job), files: found.files },
         Kind::Speculated(second) => Record::Speculated {
             worker: WorkerId(second.worker),
             job: JobId(second.job),
@@ -232,6 +256,7 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
         key: key_from_wire(&submitted.key)?,
         spec: submitted.spec.map(JobSpec::from_wire).transpose()?,
         entries: entries_from_wire(submitted.entries, ids.len())?,
+        keys: entries_from_wire(submitted.keys, ids.len())?,
         ids,
         dependencies: Arc::new(dependencies_from_wire(submitted.dependencies)?),
         task: Arc::new(task),
@@ -267,6 +292,11 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
         seconds: progress.seconds.iter().map(second_to_wire).collect(),
+        files: progress.files.clone(),
+        ready: (progress.ready.iter())
+            .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
+            .collect(),
+        deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
         nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
     }
 }
@@ -294,6 +324,9 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
         seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
+        files: kept.files,
+        ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
+        deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
     })
 }
@@ -303,6 +336,14 @@ fn counts(field: &'static str, numbers: &[u32]) -> Result<Vec<(TaskId, u32)>, Pr
     let (pairs, rest) = numbers.as_chunks::<2>();
     rule(field, rest.is_empty(), "must hold two numbers for each task")?;
     Ok(pairs.iter().map(|&[task, count]| (TaskId(task), count)).collect())
+}
+
+fn deferred_to_wire((task, after): &(TaskId, Vec<After>)) -> form::DeferredTask {
+    form::DeferredTask { task: task.0, after: list_to_wire(after) }
+}
+
+fn deferred_from_wire(deferred: form::DeferredTask) -> Result<(TaskId, Vec<After>), ProtoError> {
+    Ok((TaskId(deferred.task), list_from_wire(deferred.after)?))
 }
 
 fn nodes_to_wire((task, workers): &(TaskId, Vec<WorkerId>)) -> form::NodesOfTask {

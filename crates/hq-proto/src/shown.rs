@@ -152,6 +152,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         usage: task.usage.as_ref().map(Wire::to_wire),
         error: task.error.clone(),
         dependencies: list_to_wire(&task.dependencies),
+        key: task.key.clone(),
         nodes: task.nodes.iter().map(|worker| worker.0).collect(),
     }
 }
@@ -170,6 +171,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         usage: task.usage.map(Usage::from_wire).transpose()?,
         error: task.error,
         dependencies: list_from_wire(task.dependencies)?,
+        key: task.key,
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
     };
     Ok((JobId(task.job), info))

@@ -36,6 +36,8 @@ impl Wire for TaskSpec {
             crash_limit: Some(self.crash_limit.to_wire()),
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
+            outputs: self.outputs.clone(),
+            service: self.service,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
             expected_ns: self.expected.map(nanos),
             locality: self.locality.clone(),
@@ -65,6 +67,8 @@ impl Wire for TaskSpec {
             retry: required("retry", spec.retry)?,
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
+            outputs: outputs_from_wire(spec.outputs)?,
+            service: spec.service,
             expected: spec.expected_ns.map(Duration::from_nanos),
             locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
@@ -72,12 +76,17 @@ impl Wire for TaskSpec {
     }
 }
 
+fn outputs_from_wire(outputs: Vec<ByteString>) -> Result<Vec<ByteString>, ProtoError> {
+    rule("path of an output", outputs.iter().all(|path| !path.is_empty()), "must not be empty")?;
+    Ok(outputs)
+}
+
 fn speculate_from_wire(thousandths: u32) -> Result<SpeculateFactor, ProtoError> {
     let factor = SpeculateFactor::from_thousandths(thousandths);
     factor.ok_or(ProtoError::Rule { field: "factor of speculation", rule: "must be at least 1" })
 }
 
-fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {
+pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form::Variable {
     form::Variable { name: name.clone(), value: value.clone() }
 }
 

@@ -177,7 +177,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
     let flags = (any::<bool>(), text());
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
-    (strings, times, rest).prop_map(|(strings, times, rest)| {
+    let outputs = vec(vec(any::<u8>(), 1..5), 0..3);
+    (strings, times, rest, outputs).prop_map(|(strings, times, rest, outputs)| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
         let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
@@ -189,6 +190,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             cwd,
             stdout,
             stderr,
+            service: pin == Pin::Omp,
+            outputs,
             requests,
             pin,
             priority,
@@ -245,15 +248,17 @@ pub fn ids_with_entries() -> impl Strategy<Value = (IdSet, Entries)> {
 pub fn submit() -> impl Strategy<Value = Submit> {
     let target = prop_oneof![job_spec().prop_map(Target::New), job().prop_map(Target::Open)];
     let next = (1..6_u32).prop_flat_map(|count| {
-        let entries = entries(u64::from(count));
-        (Just(TaskIds::Next(count)), entries)
+        let count_long = u64::from(count);
+        (Just(TaskIds::Next(count)), entries(count_long), entries(count_long))
     });
-    let ids = prop_oneof![ids_with_entries().prop_map(|(ids, entries)| (TaskIds::Given(ids), entries)), next];
+    let given = ids_with_entries().prop_map(|(ids, entries)| (TaskIds::Given(ids), entries.clone(), entries));
+    let ids = prop_oneof![given, next];
     (target, ids, dependencies(), task_spec(), byte_string()).prop_map(
-        |(target, (ids, entries), dependencies, spec, submit_dir)| Submit {
+        |(target, (ids, entries, keys), dependencies, spec, submit_dir)| Submit {
             target,
             ids,
             entries,
+            keys,
             dependencies: Arc::new(dependencies),
             spec: Arc::new(spec),
             submit_dir,
@@ -265,12 +270,13 @@ pub fn submit() -> impl Strategy<Value = Submit> {
 pub fn dependencies() -> impl Strategy<Value = Dependencies> {
     let condition = select(vec![Condition::Success, Condition::AnyEnd]);
     let mapping = prop_oneof![Just(Mapping::All), any::<u32>().prop_map(Mapping::Window)];
-    let after = (job(), of(some_ids()), condition, mapping)
-        .prop_map(|(job, tasks, condition, mapping)| After { job, tasks, condition, mapping });
+    let after = (job(), of(some_ids()), of(text()), condition, mapping)
+        .prop_map(|(job, tasks, key, condition, mapping)| After { job, tasks, key, condition, mapping });
     let lists = vec(vec(any::<u32>().prop_map(TaskId), 0..3), 0..4);
-    (vec(after, 0..3), lists).prop_map(|(after, lists)| {
+    let file = byte_string().prop_map(|name| [b"/".to_vec(), name].concat());
+    (vec(after, 0..3), lists, vec(file, 0..3)).prop_map(|(after, lists, files)| {
         let edges = Edges::new(lists).expect("few");
-        Dependencies { after, edges }
+        Dependencies { after, files, edges }
     })
 }
 
@@ -351,7 +357,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
     let kind = prop_oneof![
         any::<u8>().prop_map(FailureKind::Exit),
         any::<u8>().prop_map(FailureKind::Signal),
-        select(vec![FailureKind::Timeout, FailureKind::Start, FailureKind::Crashes])
+        select(vec![FailureKind::Timeout, FailureKind::Start, FailureKind::Crashes, FailureKind::Output])
     ];
     (edgy_id(), instance(), of(worker()), kind, text(), of(timestamp()), usage()).prop_map(
         |(task, instance, worker, kind, error, started, usage)| Failure {

@@ -123,6 +123,7 @@ mod tests {
             usage: None,
             error: None,
             dependencies: Vec::new(),
+            key: None,
             nodes: Vec::new(),
         };
         let tasks = (0..MANY).map(|i| (JobId(1), task(i))).collect();

@@ -18,7 +18,7 @@ use crate::generated::{self as form, from_worker, to_worker};
 use crate::idset;
 use crate::job::{tasks_from_wire, tasks_to_wire};
 use crate::limits::HELD_RUNNING_MAX;
-use crate::task::{entries_from_wire, entries_to_wire};
+use crate::task::{entries_from_wire, entries_to_wire, variable_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, no_kind, required};
 
 /// The bytes of a message to a worker.
@@ -128,6 +128,7 @@ impl Wire for RunBatch {
             instance: self.instance.0,
             content,
             entries: entries_to_wire(&self.entries),
+            services: self.services.iter().map(variable_to_wire).collect(),
             nodes: list_to_wire(&self.nodes),
         }
     }
@@ -146,6 +147,7 @@ impl Wire for RunBatch {
             content: content.transpose()?,
             instance: Instance(batch.instance),
             entries: entries_from_wire(batch.entries, ids.len())?,
+            services: batch.services.into_iter().map(|said| (said.name, said.value)).collect(),
             ids,
         })
     }

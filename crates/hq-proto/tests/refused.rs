@@ -28,7 +28,7 @@ fn submit(ids: TaskIds, entries: &[&[u8]], spec: TaskSpec) -> Submit {
     let entries = Entries::new(entries.iter().copied()).expect("short");
     let target = Target::New(JobSpec::default());
     let (dependencies, spec) = (Arc::default(), Arc::new(spec));
-    Submit { target, ids, entries, dependencies, spec, submit_dir: b"/".to_vec() }
+    Submit { target, ids, entries, keys: Entries::default(), dependencies, spec, submit_dir: b"/".to_vec() }
 }
 
 fn request(change: impl FnOnce(&mut Request)) -> Submit {
@@ -270,6 +270,7 @@ fn impossible_orders() {
             content: None,
             ids,
             instance: Instance(0),
+            services: Vec::new(),
             entries: Entries::new(entries.iter().copied()).expect("short"),
             nodes: Vec::new(),
         };

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::commits::{Commits, Step};
 use crate::events::Reply;
+use crate::files::Files;
 use crate::inbox::{Entry, Event, Inbox, Room};
 use crate::limits::{self, STALL_MIN};
 use crate::outbox::{Message, Outbox};
@@ -46,6 +47,7 @@ pub(crate) struct Router {
     steps: Vec<Step>,
     steps_bytes: usize,
     planner: Planner,
+    files: Files,
 }
 
 impl Decider {
@@ -57,10 +59,10 @@ impl Decider {
         inbox: Arc<Inbox>,
         commits: Option<Arc<Commits>>,
         batch: Arc<Batch>,
-        planner: Planner,
+        (planner, files): (Planner, Files),
         before_end: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        Decider { machine, clock, inbox, router: Router::new(commits, batch, planner), before_end }
+        Decider { machine, clock, inbox, router: Router::new(commits, batch, planner, files), before_end }
     }
 
     /// Starts the machine under this name and works until it wants to end, or something is broken.
@@ -137,9 +139,14 @@ impl Decider {
 
 impl Router {
     /// A router without connections.
-    pub(crate) fn new(commits: Option<Arc<Commits>>, batch: Arc<Batch>, planner: Planner) -> Router {
+    pub(crate) fn new(
+        commits: Option<Arc<Commits>>,
+        batch: Arc<Batch>,
+        planner: Planner,
+        files: Files,
+    ) -> Router {
         let connections = HashMap::new();
-        Router { connections, commits, records: 0, batch, planner, steps: Vec::new(), steps_bytes: 0 }
+        Router { connections, commits, records: 0, batch, planner, files, steps: Vec::new(), steps_bytes: 0 }
     }
 
     /// A connection is there.
@@ -174,6 +181,7 @@ impl Router {
                 }
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
                 Effect::Batch { order, gate } => self.batch(order, gate),
+                Effect::WatchFiles { paths } => self.files.watch(paths),
                 Effect::Plan { number, snapshot } => self.planner.plan(number, snapshot),
                 Effect::Exit => {}
             }

@@ -27,6 +27,7 @@ mod door;
 mod embedded;
 mod error;
 mod events;
+mod files;
 mod identity;
 mod inbox;
 pub mod limits;

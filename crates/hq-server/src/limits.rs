@@ -121,6 +121,9 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
         ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
         ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
+        ("submits in one request", core::SUBMITS_MAX.to_string()),
+        ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
+        ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
         ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
         ("classes tried without success", core::MISSES_MAX.to_string()),
         ("locality keys of a worker", core::KEYS_OF_WORKER_MAX.to_string()),
@@ -128,3 +131,6 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
+
+/// How long to wait before files that tasks wait for are looked for again.
+pub(crate) const FILES_INTERVAL: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ use crate::descriptors;
 use crate::directory::{Instance, Lock, ServerDir};
 use crate::door::Door;
 use crate::error::ServerError;
+use crate::files::Files;
 use crate::identity::{self, Identity};
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
@@ -254,7 +255,10 @@ fn serve(
     let batch = Arc::new(Batch::new(place, inbox.clone()));
     let (planner, planning) = Planner::new(inbox.clone());
     spawn("hq-planner", planning)?;
-    let decider = Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, planner, before_end);
+    let (files, looking) = Files::new(inbox.clone());
+    spawn("hq-files", looking)?;
+    let decider =
+        Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, (planner, files), before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
     let access = access.without_server_keys(None);

@@ -3,14 +3,21 @@
 
 use hq_core::client_messages::{ClientRequest, RequestError};
 use hq_core::worker_messages::RunBatch;
-use hq_model::Entries;
+use hq_model::{Entries, Submit};
 
 use crate::limits::{ENTRY_BYTES_MAX, RUN_BYTES, TASK_BYTES_MAX};
 use crate::weight;
 
 /// Why the tasks of a request could never be sent to a worker.
 pub(crate) fn refusal(request: &ClientRequest) -> Option<RequestError> {
-    let ClientRequest::Submit { submit, .. } = request else { return None };
+    match request {
+        ClientRequest::Submit { submit, .. } => refusal_of(submit),
+        ClientRequest::SubmitAll { submits, .. } => submits.iter().find_map(refusal_of),
+        _ => None,
+    }
+}
+
+fn refusal_of(submit: &Submit) -> Option<RequestError> {
     let task = weight::of_task(&submit.spec);
     if task > TASK_BYTES_MAX {
         return Some(RequestError::Invalid(format!(
@@ -67,6 +74,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             content: content.take(),
             ids: ids.take_first(count as u64),
             instance: batch.instance,
+            services: batch.services.clone(),
             nodes: batch.nodes.clone(),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
@@ -94,6 +102,7 @@ mod tests {
             content: Some(Template { id: TEMPLATE, spec: Arc::default(), submit_dir: Vec::new() }),
             ids: IdSet::range(first, last),
             instance: Instance(0),
+            services: Vec::new(),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
             nodes: Vec::new(),
         }
@@ -133,6 +142,7 @@ mod tests {
                 target: Target::New(JobSpec::default()),
                 ids: TaskIds::Next(2),
                 entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
+                keys: Entries::default(),
                 dependencies: Arc::default(),
                 spec: Arc::new(TaskSpec { stdin: vec![0; stdin], ..TaskSpec::default() }),
                 submit_dir: Vec::new(),

@@ -11,8 +11,8 @@ const LEAST: usize = 256;
 /// Bytes of an answer.
 pub(crate) fn of_response(response: &ClientResponse) -> usize {
     let more = match response {
-        ClientResponse::Submitted { ids, warnings, .. } => {
-            of_ids(ids) + warnings.iter().map(String::len).sum::<usize>()
+        ClientResponse::Submitted { ids, existing, warnings, .. } => {
+            existing.len() * 8 + of_ids(ids) + warnings.iter().map(String::len).sum::<usize>()
         }
         ClientResponse::Jobs(jobs) => jobs.len() * 4,
         ClientResponse::JobList(jobs) | ClientResponse::Progress(jobs) => {
@@ -60,8 +60,9 @@ pub(crate) fn of_batch(batch: &RunBatch) -> usize {
 /// Bytes of a record.
 pub(crate) fn of_record(record: &Record) -> usize {
     let more = match record {
-        Record::Submitted { ids, entries, task, .. } => {
-            of_ids(ids) + entries.bytes_len() + entries.len() * 4 + of_task(task)
+        Record::Submitted { ids, entries, keys, dependencies, task, .. } => {
+            let texts = [entries, keys].map(|texts| texts.bytes_len() + texts.len() * 4);
+            of_ids(ids) + texts.iter().sum::<usize>() + dependencies.edges.len() * 4 + of_task(task)
         }
         Record::Leased { ids, .. }
         | Record::Returned { ids, .. }
@@ -86,5 +87,6 @@ fn of_ids(ids: &IdSet) -> usize {
 pub(crate) fn of_task(task: &TaskSpec) -> usize {
     let args: usize = task.args.iter().map(|arg| 24 + arg.len()).sum();
     let env: usize = task.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
-    args + env + task.stdin.len()
+    let outputs: usize = task.outputs.iter().map(|path| 24 + path.len()).sum();
+    args + env + outputs + task.stdin.len()
 }

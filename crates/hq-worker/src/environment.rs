@@ -322,6 +322,12 @@ impl VariantEnvironment {
             out.extend_from_slice(entry);
             out.push(0);
         }
+        for (key, text) in start.services.iter() {
+            let name = variable_name(&String::from_utf8_lossy(key));
+            for part in [b"HQ_SERVICE_", name.as_bytes(), b"=", text, b"\0"] {
+                out.extend_from_slice(part);
+            }
+        }
         if !task_dir.is_empty() {
             for (name, file) in [(&b"HQ_TASK_DIR="[..], &b""[..]), (b"HQ_ERROR_FILENAME=", b"/hq-error")] {
                 for part in [name, task_dir, file, b"\0"] {
@@ -486,6 +492,7 @@ mod tests {
             task: TaskRef::new(JobId(1), TaskId(2)),
             instance: Instance(0),
             template: template.clone(),
+            services: Default::default(),
             entry: None,
             variant: 0,
             allocation: Allocation {

@@ -11,10 +11,11 @@ use std::sync::mpsc;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::ByteString;
+use hq_model::{ByteString, Instance};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
+use crate::declared;
 use crate::limits;
 use crate::prepare::ignore_missing;
 
@@ -32,6 +33,12 @@ pub(crate) struct Aftermath {
     pub(crate) nodes_dir: ByteString,
     /// Output files: to remove when the task has finished, to look at when it has failed.
     pub(crate) outputs: Vec<ByteString>,
+    /// What the task was to leave behind.
+    pub(crate) declared: Vec<ByteString>,
+    /// What it left stays where it is, even when it failed.
+    pub(crate) keeps: bool,
+    /// Which attempt of it this was.
+    pub(crate) instance: Instance,
 }
 
 /// The thread. It ends when it is dropped and everything is done.
@@ -73,7 +80,17 @@ impl Drop for Janitor {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, outputs } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, outputs, declared, instance, keeps } = aftermath;
+    let is_success = matches!(input, Input::Ended { outcome: Outcome::Finished, .. });
+    if is_success
+        && let Input::Ended { outcome, .. } = &mut input
+        && let Some(text) = declared::missing(&declared)
+    {
+        *outcome = Outcome::Failed(FailureKind::Output, text);
+    }
+    if !keeps && matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
+        declared::move_aside(&declared, instance);
+    }
     if let Input::Ended {
         outcome: Outcome::Failed(FailureKind::Exit(_) | FailureKind::Signal(_), text),
         ..

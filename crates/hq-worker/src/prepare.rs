@@ -170,7 +170,8 @@ impl Prepared {
 
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
-        self.template.spec.task_dir || !is_success || self.remove != [false, false]
+        let spec = &self.template.spec;
+        spec.task_dir || !spec.outputs.is_empty() || !is_success || self.remove != [false, false]
     }
 
     /// Fills in the order for one task.
@@ -318,6 +319,14 @@ impl Prepared {
         [paths.stdout, paths.stderr].into_iter().flatten().collect()
     }
 
+    /// What it is to leave behind.
+    pub(crate) fn declared(&self, start: &Start) -> Vec<ByteString> {
+        if self.template.spec.outputs.is_empty() {
+            return Vec::new();
+        }
+        self.paths.expand(start.task.job, start.task.task, start.instance).outputs
+    }
+
     fn variant(&self, start: &Start) -> &VariantEnvironment {
         &self.variants[(start.variant as usize).min(self.variants.len() - 1)]
     }
@@ -419,7 +428,12 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
         "an argument"
     } else if spec.env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
         "an environment variable"
-    } else if has_nul(&spec.cwd) || has_nul(submit_dir) || output(&spec.stdout) || output(&spec.stderr) {
+    } else if has_nul(&spec.cwd)
+        || has_nul(submit_dir)
+        || output(&spec.stdout)
+        || output(&spec.stderr)
+        || spec.outputs.iter().any(|path| has_nul(path))
+    {
         "a path"
     } else if spec.env.iter().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err("the name of an environment variable is empty or holds `=`".to_owned());

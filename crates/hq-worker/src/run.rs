@@ -123,7 +123,7 @@ impl Turns {
             config.listen_address = ranks::addresses(endpoint, &config.hostname, port);
         }
         let node = Node::new(
-            launcher.environment().iter().map(|v| v.as_bytes().to_vec()).collect(),
+            environment_for(launcher.environment(), &server),
             hq_binary.as_os_str().as_bytes().to_vec(),
             work_dir.path().as_os_str().as_bytes().to_vec(),
             keys,
@@ -311,6 +311,20 @@ impl Turns {
             self.lose(&reason);
         }
     }
+}
+
+// What tasks start from: the worker's environment, and where its server is found, so that they can ask it for more.
+fn environment_for(own: &[std::ffi::CString], server: &ServerSource) -> Vec<Vec<u8>> {
+    let name = &b"HQ_SERVER_DIR="[..];
+    let mut found: Vec<Vec<u8>> = own.iter().map(|variable| variable.as_bytes().to_vec()).collect();
+    if let ServerSource::File(path) = server
+        && let Some(dir) = path.parent().and_then(Path::parent)
+        && let Ok(dir) = std::path::absolute(dir)
+    {
+        found.retain(|variable| !variable.starts_with(name));
+        found.push([name, dir.as_os_str().as_bytes()].concat());
+    }
+    found
 }
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {

@@ -12,6 +12,7 @@ use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
 
+use crate::declared;
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, Slot, text};
@@ -99,6 +100,11 @@ impl Supervisor {
         };
         if start.is_part {
             return self.open_part(start, prepared);
+        }
+        // An attempt that was lost with its worker may have left something.
+        let may_be_anothers = prepared.template.spec.speculate.is_some();
+        if let Some(before) = start.instance.0.checked_sub(1).filter(|_| !may_be_anothers) {
+            declared::move_aside(&prepared.declared(&start), Instance(before));
         }
         if !start.nodes.is_empty() {
             let mut dir = Vec::new();
@@ -246,7 +252,10 @@ impl Supervisor {
         if !start.nodes.is_empty() {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
         }
-        self.janitor.clean(Aftermath { input, task_dir, nodes_dir, outputs });
+        let (declared, instance) = (prepared.declared(&start), start.instance);
+        // Another attempt may have written what is there.
+        let keeps = prepared.template.spec.speculate.is_some();
+        self.janitor.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {

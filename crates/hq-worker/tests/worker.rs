@@ -234,8 +234,15 @@ impl Connection {
         let submit_dir = dir.as_os_str().as_bytes().to_vec();
         let content = Some(Template { id, spec: Arc::new(spec), submit_dir });
         let entries = Entries::new(entries.iter().copied()).expect("few bytes");
-        let batch =
-            RunBatch { template: id, content, ids, instance: Instance(0), entries, nodes: Vec::new() };
+        let batch = RunBatch {
+            template: id,
+            content,
+            ids,
+            instance: Instance(0),
+            entries,
+            nodes: Vec::new(),
+            services: Vec::new(),
+        };
         self.say(&ToWorker::Run(vec![batch])).await;
     }
 

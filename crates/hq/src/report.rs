@@ -61,6 +61,8 @@ pub(crate) struct Server {
 pub(crate) struct Submitted {
     /// The job.
     pub job: JobId,
+    /// How many of its tasks, named by their keys, had been submitted before.
+    pub existing: usize,
     /// What the user should know.
     pub warnings: Vec<String>,
 }

@@ -61,6 +61,6 @@ impl Observers {
     /// When the attempt was started before, or too early.
     pub fn started(&mut self, task: TaskRef, instance: Instance, epoch: Epoch) -> Result<(), String> {
         self.attempts.started(task, instance, epoch)?;
-        self.order.started(task)
+        self.order.started(task, instance)
     }
 }

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use hq_core::record::Record;
 use hq_core::server::Effect;
 use hq_core::worker_messages::FromWorker;
-use hq_model::dependency::{Condition, Dependencies, Mapping};
-use hq_model::{IdSet, JobId, TaskRef};
+use hq_model::dependency::{After, Condition, Dependencies, Mapping};
+use hq_model::{IdSet, Instance, JobId, TaskRef};
 
 /// What was submitted, and which tasks workers have finished.
 #[derive(Debug, Default)]
 pub struct Order {
     submits: BTreeMap<JobId, Vec<(IdSet, Arc<Dependencies>)>>,
     succeeded: BTreeMap<JobId, IdSet>,
+    // What tasks wait for from an instance on.
+    deferred: BTreeMap<TaskRef, (Instance, Vec<After>)>,
 }
 
 impl Order {
@@ -26,6 +28,13 @@ impl Order {
             if let Record::JobOpened { job, .. } | Record::Submitted { job, spec: Some(_), .. } = record {
                 self.submits.remove(job);
                 self.succeeded.remove(job);
+                self.deferred.retain(|task, _| task.job != *job);
+            }
+            if let Record::ServiceReady { job, task, .. } = record {
+                self.succeeded.entry(*job).or_default().insert(*task);
+            }
+            if let Record::Deferred { job, task, instance, after } = record {
+                self.deferred.insert(TaskRef::new(*job, *task), (*instance, after.clone()));
             }
             if let Record::Submitted { job, ids, dependencies, .. } = record {
                 self.submits.entry(*job).or_default().push((ids.clone(), dependencies.clone()));
@@ -45,7 +54,16 @@ impl Order {
     ///
     /// # Errors
     /// When a task that it waits for has not succeeded.
-    pub fn started(&self, task: TaskRef) -> Result<(), String> {
+    pub fn started(&self, task: TaskRef, instance: Instance) -> Result<(), String> {
+        if let Some((from, after)) = self.deferred.get(&task)
+            && instance >= *from
+        {
+            for after in after.iter().filter(|after| after.condition == Condition::Success) {
+                for target in after.tasks.iter().flat_map(IdSet::iter) {
+                    self.demand(task, TaskRef::new(after.job, target))?;
+                }
+            }
+        }
         let submits = self.submits.get(&task.job).into_iter().flatten();
         for (ids, dependencies) in submits.filter(|submit| submit.0.contains(task.task)) {
             let place = ids.rank(task.task).unwrap_or(0);

@@ -1,6 +1,11 @@
 //! What the tasks of a submit wait for, as options.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
 use clap::Args;
+use clap::builder::OsStringValueParser;
 use hq_model::Dependencies;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 
@@ -23,6 +28,12 @@ pub struct DependencyOptions {
     #[arg(long, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 
+    /// Start when this file or directory exists, as the server sees it
+    ///
+    /// May be given several times. The server looks once a second. A relative path starts at the present directory.
+    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new())]
+    pub after_file: Vec<OsString>,
+
     /// Wait element by element: the first task for the first one of --after, the second for the second
     ///
     /// Both sides need as many tasks.
@@ -40,16 +51,17 @@ impl DependencyOptions {
         DependencyOptions {
             after: [script.after, self.after].concat(),
             after_any: [script.after_any, self.after_any].concat(),
+            after_file: [script.after_file, self.after_file].concat(),
             each: if mapped { self.each } else { script.each },
             window: if mapped { self.window } else { script.window },
         }
     }
 
-    /// The dependencies described.
+    /// The dependencies described; relative paths of files start at `dir`.
     ///
     /// # Errors
     /// When tasks are to be mapped to nothing.
-    pub(super) fn dependencies(self) -> Result<Dependencies, OptionsError> {
+    pub(super) fn dependencies(self, dir: &[u8]) -> Result<Dependencies, OptionsError> {
         let mapping = match (self.each, self.window) {
             (false, None) => Mapping::All,
             (true, _) => Mapping::Window(0),
@@ -63,6 +75,8 @@ impl DependencyOptions {
             let option = if self.each { "--each" } else { "--window" };
             return Err(OptionsError::Needs(option, "--after or --after-any"));
         }
-        Ok(Dependencies { after, edges: Edges::default() })
+        let dir = Path::new(OsStr::from_bytes(dir));
+        let files = self.after_file.iter().map(|file| dir.join(file).into_os_string().into_vec()).collect();
+        Ok(Dependencies { after, files, edges: Edges::default() })
     }
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use hq_model::job::TaskIds;
+use hq_model::key::check_key;
+use hq_model::pattern::Pattern;
 use hq_model::{Entries, IdSet};
 use serde_json::value::RawValue;
 
@@ -62,6 +65,49 @@ pub fn from_json(
     let elements: Vec<Vec<u8>> = elements.iter().map(|e| without_blanks(e.get())).collect();
     let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
     choose(path, &elements, subset, "element")
+}
+
+/// The keys of tasks with these ids and entries, made from a text with %{ENTRY} and %{TASK_ID}.
+///
+/// # Errors
+/// When a key is none, or one text would name several tasks.
+pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Result<Entries, OptionsError> {
+    let Some(key) = key else { return Ok(Entries::default()) };
+    let wrong = |message: String| OptionsError::Key { message };
+    let pattern = Pattern::new(key.as_bytes());
+    let (has_entry, has_id) = (pattern.has("ENTRY"), pattern.has("TASK_ID"));
+    if has_entry && entries.is_empty() {
+        return Err(wrong("%{ENTRY} in it needs --each-line or --from-json".into()));
+    }
+    let ids = match ids {
+        TaskIds::Given(ids) => Some(ids),
+        TaskIds::Next(_) if has_id => {
+            return Err(wrong("%{TASK_ID} in it needs --array: other ids are given by the server".into()));
+        }
+        TaskIds::Next(_) => None,
+    };
+    let count = ids.map_or(entries.len().max(1) as u64, IdSet::len);
+    if count > 1 && !has_entry && !has_id {
+        let message = format!("it would name {count} tasks; put %{{ENTRY}} or %{{TASK_ID}} into it");
+        return Err(wrong(message));
+    }
+    let mut found = Vec::new();
+    let mut ids = ids.into_iter().flat_map(IdSet::iter);
+    for place in 0..count as usize {
+        let (id, mut text) = (ids.next(), Vec::new());
+        pattern.expand_into(&mut text, &|name, out| {
+            match (name, id) {
+                ("ENTRY", _) => out.extend_from_slice(entries.get(place).unwrap_or_default()),
+                ("TASK_ID", Some(id)) => out.extend_from_slice(id.to_string().as_bytes()),
+                _ => return false,
+            }
+            true
+        });
+        check_key(&text).map_err(|error| wrong(error.to_string()))?;
+        found.push(text);
+    }
+    Entries::new(found.iter().map(Vec::as_slice))
+        .ok_or_else(|| wrong("the keys are too long together".into()))
 }
 
 // The text of a JSON value without blanks outside strings: numbers stay as they were written.

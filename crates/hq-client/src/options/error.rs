@@ -39,6 +39,12 @@ pub enum OptionsError {
         /// What is wrong.
         message: String,
     },
+    /// A key that cannot be.
+    #[error("--key: {message}")]
+    Key {
+        /// What is wrong.
+        message: String,
+    },
     /// Something this release does not have.
     #[error("{option} is not there in this release: {why}")]
     NotYet {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use hq_model::dependency::{Edges, find_cycle};
+use hq_model::dependency::{After, Edges, find_cycle};
 use hq_model::job::TaskIds;
-use hq_model::{Dependencies, Entries, IdSet, Submit, TaskId};
+use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId};
 use serde::Deserialize;
 
 /// A task that another one of the file waits for.
@@ -21,6 +21,7 @@ pub(super) enum Dep {
 #[derive(Default)]
 pub(super) struct Graph {
     names: BTreeMap<String, TaskId>,
+    keys: BTreeMap<String, TaskId>,
     tasks: Vec<(TaskId, Vec<Dep>)>,
 }
 
@@ -42,18 +43,33 @@ impl Graph {
         Ok(())
     }
 
+    /// Notes the key of a task: `deps` may name it, too.
+    ///
+    /// # Errors
+    /// When it is taken.
+    pub(super) fn note_key(&mut self, key: &str, id: TaskId) -> Result<(), String> {
+        match self.keys.insert(key.to_owned(), id) {
+            Some(other) => Err(format!("the key `{key}` is taken by task {other}")),
+            None => Ok(()),
+        }
+    }
+
     /// True when a task waits for another one.
     pub(super) fn has_edges(&self) -> bool {
         self.tasks.iter().any(|(_, deps)| !deps.is_empty())
     }
 
     /// The submits, one for each task in the order in which they were added, so that each comes after those it waits
-    /// for. Neighbours that differ only in what they wait for become one. With `is_open`, tasks may wait for others
-    /// that are in the job already.
+    /// for. Neighbours that differ only in what they wait for become one. With `into`, tasks may wait for others
+    /// that are in this job already, by their ids or keys.
     ///
     /// # Errors
     /// When tasks wait for each other, or for tasks that are not there.
-    pub(super) fn in_order(self, submits: Vec<Submit>, is_open: bool) -> Result<Vec<Submit>, String> {
+    pub(super) fn in_order(
+        self,
+        mut submits: Vec<Submit>,
+        into: Option<JobId>,
+    ) -> Result<Vec<Submit>, String> {
         let places: BTreeMap<TaskId, usize> =
             self.tasks.iter().enumerate().map(|(place, (id, _))| (*id, place)).collect();
         let mut targets: Vec<Vec<TaskId>> = Vec::with_capacity(self.tasks.len());
@@ -67,12 +83,19 @@ impl Graph {
             for dep in deps {
                 let target = match dep {
                     Dep::Id(id) => TaskId(*id),
-                    Dep::Name(name) => *self
-                        .names
-                        .get(name)
-                        .ok_or_else(|| invalid(format!("no task of the file is named `{name}`")))?,
+                    Dep::Name(name) => match (self.names.get(name).or_else(|| self.keys.get(name)), into) {
+                        (Some(target), _) => *target,
+                        (None, Some(job)) => {
+                            let after = After { key: Some(name.clone()), ..After::of(job) };
+                            Arc::make_mut(&mut submits[place].dependencies).after.push(after);
+                            continue;
+                        }
+                        (None, None) => {
+                            return Err(invalid(format!("no task of the file is named `{name}`")));
+                        }
+                    },
                 };
-                if !is_open && !places.contains_key(&target) {
+                if into.is_none() && !places.contains_key(&target) {
                     return Err(invalid(format!("there is no task {target} in the file")));
                 }
                 list.push(target);
@@ -111,15 +134,22 @@ fn cycle(tasks: &[(TaskId, Vec<Dep>)], targets: &[Vec<TaskId>]) -> String {
     format!("Task {first} is part of dependency cycle or has an invalid dependencies: {}", words.join(" -> "))
 }
 
+// What a task of a merged submit has for itself.
+struct Part {
+    list: Vec<TaskId>,
+    key: Option<Vec<u8>>,
+}
+
 // The submits in that order; those that differ only in their edges become one as long as they are neighbours.
 fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) -> Vec<Submit> {
     let mut submits: Vec<Option<Submit>> = submits.into_iter().map(Some).collect();
-    let mut found: Vec<(Submit, BTreeMap<TaskId, Vec<TaskId>>)> = Vec::new();
+    let mut found: Vec<(Submit, BTreeMap<TaskId, Part>)> = Vec::new();
     for place in order {
         let Some(submit) = submits[*place].take() else { continue };
         let TaskIds::Given(ids) = &submit.ids else { continue };
         let list = std::mem::take(&mut targets[*place]);
-        let lists = ids.iter().map(|id| (id, list.clone()));
+        let key = submit.keys.get(0).map(<[u8]>::to_vec);
+        let lists = ids.iter().map(|id| (id, Part { list: list.clone(), key: key.clone() }));
         match found.last_mut().filter(|(last, _)| are_alike(last, &submit)) {
             Some((_, last)) => last.extend(lists),
             None => {
@@ -128,12 +158,14 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
             }
         }
     }
-    let whole = |(submit, lists): (Submit, BTreeMap<TaskId, Vec<TaskId>>)| {
+    let whole = |(submit, lists): (Submit, BTreeMap<TaskId, Part>)| {
         let ids = TaskIds::Given(lists.keys().copied().collect());
         // A file is far too short for more edges than can be counted.
-        let edges = Edges::new(lists.into_values()).unwrap_or_default();
-        let after = submit.dependencies.after.clone();
-        Submit { ids, dependencies: Arc::new(Dependencies { after, edges }), ..submit }
+        let edges = Edges::new(lists.values().map(|part| &part.list)).unwrap_or_default();
+        let keys = lists.values().filter_map(|part| part.key.as_deref());
+        let keys = Entries::new(keys).unwrap_or_default();
+        let (after, files) = (submit.dependencies.after.clone(), submit.dependencies.files.clone());
+        Submit { ids, keys, dependencies: Arc::new(Dependencies { after, files, edges }), ..submit }
     };
     found.into_iter().map(whole).collect()
 }
@@ -141,7 +173,9 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
 fn are_alike(one: &Submit, other: &Submit) -> bool {
     let no_entries = Entries::default();
     one.spec == other.spec
+        && one.keys.is_empty() == other.keys.is_empty()
         && one.dependencies.after == other.dependencies.after
+        && one.dependencies.files == other.dependencies.files
         && one.entries == no_entries
         && other.entries == no_entries
 }

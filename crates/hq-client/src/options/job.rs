@@ -98,6 +98,16 @@ pub struct ArrayOptions {
     /// The element, as JSON without blanks, is in HQ_ENTRY. `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub from_json: Option<PathBuf>,
+
+    /// Name the task: submitting it again into the same job makes no second one
+    ///
+    /// A key is unique in its job. A task that is there already, defined in the same way, is left as it is; with another
+    /// definition the submit is refused. `--after JOB@KEY` waits for it. With several tasks, %{ENTRY} or
+    /// %{TASK_ID} in the key tells them apart.
+    ///
+    /// Examples: `--key rank`, `--each-line ligands.txt --key 'dock-%{ENTRY}'`.
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
 }
 
 impl ArrayOptions {
@@ -108,7 +118,8 @@ impl ArrayOptions {
         } else {
             (script.each_line, script.from_json)
         };
-        ArrayOptions { array: self.array.or(script.array), each_line, from_json }
+        let key = self.key.or(script.key);
+        ArrayOptions { array: self.array.or(script.array), each_line, from_json, key }
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
+use hq_model::key::check_key;
 use hq_model::request::check_variants;
 use hq_model::{Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 use serde::Deserialize;
@@ -60,10 +61,14 @@ struct Task {
     env: BTreeMap<String, String>,
     stdout: Option<Output>,
     stderr: Option<Output>,
+    #[serde(default)]
+    outputs: Vec<String>,
     cwd: Option<String>,
     stdin: Option<String>,
     #[serde(default)]
     task_dir: bool,
+    #[serde(default)]
+    service: bool,
     pin: Option<String>,
     time_limit: Option<Word>,
     signal: Option<String>,
@@ -77,12 +82,16 @@ struct Task {
     retry_on: Option<Word>,
     /// Names it in `deps` of this file.
     name: Option<String>,
+    /// Names it in its job, so that it is made once.
+    key: Option<String>,
     #[serde(default)]
     deps: Vec<Dep>,
     #[serde(default)]
     after: Vec<String>,
     #[serde(default)]
     after_any: Vec<String>,
+    #[serde(default)]
+    after_files: Vec<String>,
     #[serde(default)]
     each: bool,
     window: Option<u32>,
@@ -190,8 +199,20 @@ pub fn prepare_file(
             |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
         let is_array = table == "array";
         let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
-        let dependencies = task.dependencies().map_err(wrong)?;
-        let (name, deps) = (task.name.take(), std::mem::take(&mut task.deps));
+        let dependencies = task.dependencies(submit_dir).map_err(wrong)?;
+        let (name, deps, key) = (task.name.take(), std::mem::take(&mut task.deps), task.key.take());
+        if task.service && key.is_none() {
+            return Err(wrong("a service needs a key".into()));
+        }
+        let keys = match key {
+            None => Entries::default(),
+            Some(_) if is_array => return Err(wrong("key belongs to [[task]]".into())),
+            Some(key) => {
+                check_key(key.as_bytes()).map_err(|error| wrong(format!("key: {error}")))?;
+                graph.note_key(&key, ids.first().unwrap_or_default()).map_err(wrong)?;
+                Entries::new([key.as_bytes()]).unwrap_or_default()
+            }
+        };
         let spec = task.spec().map_err(wrong)?;
         check_lengths(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
         check_locality(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
@@ -209,13 +230,14 @@ pub fn prepare_file(
             target: target.clone(),
             ids: TaskIds::Given(ids),
             entries,
+            keys,
             dependencies: Arc::new(dependencies),
             spec: Arc::new(spec),
             submit_dir: submit_dir.to_vec(),
         });
     }
     if graph.has_edges() {
-        found.submits = graph.in_order(found.submits, job.is_some()).map_err(in_file)?;
+        found.submits = graph.in_order(found.submits, job).map_err(in_file)?;
     }
     Ok(found)
 }
@@ -267,7 +289,7 @@ impl Ids {
 }
 
 impl Task {
-    fn dependencies(&self) -> Result<Dependencies, String> {
+    fn dependencies(&self, dir: &[u8]) -> Result<Dependencies, String> {
         let list = |key: &str, texts: &[String]| -> Result<Vec<After>, String> {
             texts.iter().map(|text| text.parse().map_err(|error| format!("{key}: {error}"))).collect()
         };
@@ -277,10 +299,11 @@ impl Task {
         let options = DependencyOptions {
             after: list("after", &self.after)?,
             after_any: list("after_any", &self.after_any)?,
+            after_file: self.after_files.iter().map(OsString::from).collect(),
             each: self.each,
             window: self.window,
         };
-        options.dependencies().map_err(|_| "each and window need after or after_any".into())
+        options.dependencies(dir).map_err(|_| "each and window need after or after_any".into())
     }
 
     fn spec(self) -> Result<TaskSpec, String> {
@@ -288,6 +311,9 @@ impl Task {
             return Err("command: the list is empty".into());
         }
         let requests = requests(self.request)?;
+        if self.outputs.iter().any(String::is_empty) {
+            return Err("outputs: a path is empty".into());
+        }
         let pin = match self.pin.as_deref() {
             None | Some("none") => None,
             Some("taskset") => Some(PinArg::Taskset),
@@ -308,11 +334,13 @@ impl Task {
                 env: env.collect(),
                 stdin: None,
                 task_dir: self.task_dir,
+                service: self.service,
                 launcher: self.launcher,
             },
             outputs: OutputOptions {
                 stdout: output("stdout", self.stdout)?,
                 stderr: output("stderr", self.stderr)?,
+                output: self.outputs,
                 stream: None,
             },
             failures: FailureOptions {
@@ -514,7 +542,13 @@ mod tests {
                 "Task 0 is part of dependency cycle or has an invalid dependencies: 0 -> 1 -> 0",
             ),
             ("[[task]]\ncommand=[\"a\"]\ndeps=[\"x\"]", "no task of the file is named `x`"),
-            ("[[task]]\ncommand=[\"a\"]\nafter=[\"x\"]", "after: `x` is not JOB or JOB@TASKS"),
+            ("[[task]]\ncommand=[\"a\"]\nafter=[\"x\"]", "after: `x` is not JOB, JOB@TASKS or JOB@KEY"),
+            ("[[task]]\ncommand=[\"a\"]\nkey=\"7\"", "task 1: key: the key `7` begins with a digit"),
+            (
+                "[[task]]\ncommand=[\"a\"]\nkey=\"x\"\n[[task]]\ncommand=[\"b\"]\nkey=\"x\"",
+                "task 2: the key `x` is taken by task 0",
+            ),
+            ("[array]\ncommand=[\"a\"]\nkey=\"x\"", "array: key belongs to [[task]]"),
             ("[[task]]\ncommand=[\"a\"]\neach=true", "each and window need after or after_any"),
             ("[array]\ncommand=[\"a\"]\ndeps=[1]", "name and deps belong to [[task]]; an array has after"),
             ("[[task]]\ncommand=[\"a\"]\npin=\"x\"", "pin: `x` is neither none, taskset nor omp"),

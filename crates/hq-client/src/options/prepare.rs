@@ -67,6 +67,10 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
 
     let CommonOptions { job, array, dependencies, task } = common;
     let (ids, entries) = task_ids(&array, around)?;
+    if task.execution.service && array.key.is_none() {
+        return Err(OptionsError::Needs("--service", "--key"));
+    }
+    let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
     let args = command(options.command.command, &script, &task.execution, around)?;
     let stdin = match (&task.execution.stdin, script.stdin) {
@@ -84,8 +88,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         None => Target::New(job.spec(&name)),
     };
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
-    let dependencies = Arc::new(dependencies.dependencies()?);
-    let submit = Submit { target, ids, entries, dependencies, spec: Arc::new(spec), submit_dir };
+    let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
+    let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
 }
 
@@ -248,7 +252,7 @@ pub(super) fn spec(
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
         return Err(OptionsError::CwdInCwd);
     }
-    let OutputOptions { stdout, stderr, stream: _ } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, stream: _ } = outputs;
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
@@ -267,6 +271,7 @@ pub(super) fn spec(
         cwd,
         stdout: output(stdout, STDOUT_DEFAULT),
         stderr: output(stderr, STDERR_DEFAULT),
+        outputs: declared.into_iter().map(String::into_bytes).collect(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
@@ -283,6 +288,7 @@ pub(super) fn spec(
         expected: resources.expect,
         locality: resources.locality.map(OsString::into_vec),
         task_dir: execution.task_dir,
+        service: execution.service,
         launcher: execution.launcher.unwrap_or_default(),
     })
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ResourceRequest};
@@ -174,6 +174,13 @@ pub struct ExecutionOptions {
     #[arg(long)]
     pub task_dir: bool,
 
+    /// The task is a service: those that wait for it start when it says `hq task ready`, not when it ends
+    ///
+    /// Needs --key: they find what it said in HQ_SERVICE_KEY.
+    ///
+    /// Example: `--service --key db -- ./database.sh`.
+    #[arg(long)]
+    pub service: bool,
     /// How the ranks of a task are started [default: by what is found on its first node]
     ///
     /// What %{MPIRUN} stands for: `direct` (by Headquarters itself), `openmpi5`, `openmpi4`, `mpich`, `srun`, `pals`,
@@ -202,6 +209,16 @@ pub struct OutputOptions {
     /// As for --stdout.
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
     pub stderr: Option<OutputArg>,
+
+    /// A file or directory that each task leaves behind; may be given several times
+    ///
+    /// A task that exits with 0 and has not made all of them has failed. What an attempt that failed leaves there is moved
+    /// aside, to PATH.failed-INSTANCE. Relative paths start at the task's working directory; placeholders as for
+    /// --stdout.
+    ///
+    /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
+    pub output: Vec<String>,
 
     /// Collect the outputs of all tasks in a few files
     #[arg(long, value_name = "DIR", hide = true, visible_alias = "log")]
@@ -331,6 +348,7 @@ impl ExecutionOptions {
             env,
             stdin: self.stdin.or(script.stdin),
             task_dir: self.task_dir || script.task_dir,
+            service: self.service || script.service,
             launcher: self.launcher.or(script.launcher),
         }
     }
@@ -341,6 +359,7 @@ impl OutputOptions {
         OutputOptions {
             stdout: self.stdout.or(script.stdout),
             stderr: self.stderr.or(script.stderr),
+            output: [script.output, self.output].concat(),
             stream: self.stream.or(script.stream),
         }
     }

@@ -110,13 +110,16 @@ impl Server {
 
     fn blocked_tasks_wait_for_something(&self) -> Result<(), String> {
         for (id, job) in &self.state.jobs {
-            if job.submits.iter().all(|submit| submit.dependencies.is_empty()) {
+            if job.submits.iter().all(|submit| submit.dependencies.is_empty()) && job.deferred.is_empty() {
                 continue;
             }
             let alive = job.alive();
             let mut held_back = IdSet::new();
             for submit in job.submits.iter().filter(|submit| submit.ids.intersects(&alive)) {
                 held_back.union_with(&self.held_back(job, submit));
+            }
+            for task in job.deferred.keys().filter(|task| !self.unresolved(*id, **task).is_empty()) {
+                held_back.insert(*task);
             }
             held_back = held_back.intersection(&alive);
             let blocked = self.waits.blocked(*id).cloned().unwrap_or_default();
@@ -130,17 +133,26 @@ impl Server {
     // Those of a submit that wait for something, told from the durable state alone.
     fn held_back(&self, job: &Job, submit: &SubmitState) -> IdSet {
         let waits = |list: &[TaskId]| {
-            list.iter().any(|target| job.ids.contains(*target) && !job.finished.contains(*target))
+            list.iter().any(|target| {
+                let is_open = !job.finished.contains(*target) && !job.ready.contains_key(target);
+                job.ids.contains(*target) && is_open
+            })
         };
         let edges = submit.ids.iter().zip(submit.dependencies.edges.iter());
         let mut found: IdSet = edges.filter(|(_, list)| waits(list)).map(|(task, _)| task).collect();
+        if submit.dependencies.files.iter().any(|file| !job.files.contains(file)) {
+            return submit.ids.clone();
+        }
         for after in &submit.dependencies.after {
             let Some(job) = self.state.jobs.get(&after.job) else { continue };
             let tasks = after.tasks.as_ref().unwrap_or(&job.ids);
-            let open = match after.condition {
+            let mut open = match after.condition {
                 Condition::Success => tasks.difference(&job.finished),
                 Condition::AnyEnd => tasks.intersection(&job.alive()),
             };
+            if after.tasks.is_some() {
+                open.subtract(&job.ready_services());
+            }
             match after.mapping {
                 Mapping::All if !open.is_empty() || after.tasks.is_none() && !job.has_ended() => {
                     return submit.ids.clone();

@@ -29,6 +29,14 @@ pub(super) fn cycle_through(state: &State, open: JobId, wanted: &Dependencies) -
                 return Some(search.way(open, id));
             }
         }
+        // Those that put themselves back wait for more.
+        let deferred = job.deferred.iter().filter(|(task, _)| tasks.contains(**task));
+        for after in deferred.flat_map(|(_, after)| after) {
+            if after.job == open && after.tasks.is_none() {
+                return Some(search.way(open, id));
+            }
+            search.visit(id, after.job, after.tasks.as_ref());
+        }
     }
     None
 }

@@ -27,23 +27,33 @@ impl Server {
         let after =
             wanted.after.iter().map(|after| self.after_of(job, ids, after)).collect::<Result<_, _>>()?;
         self.check_edges(job, ids, &wanted.edges)?;
+        if wanted.files.len() > DEPENDENCIES_MAX {
+            let text = format!("A submit may wait for {DEPENDENCIES_MAX} files at most.");
+            return Err(RequestError::Invalid(text));
+        }
+        if let Some(file) = wanted.files.iter().find(|file| file.first() != Some(&b'/') || file.contains(&0))
+        {
+            let file = String::from_utf8_lossy(file);
+            return Err(RequestError::Invalid(format!("The file `{file}` is not an absolute path.")));
+        }
+        let dependencies = Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() };
         if self.waits.is_waited_for_as_a_whole(job)
-            && let Some(way) = cycle_through(&self.state, job, wanted)
+            && let Some(way) = cycle_through(&self.state, job, &dependencies)
         {
             let way: Vec<String> = way.iter().map(|job| format!("job {job}")).collect();
             return Err(RequestError::Cycle(job, way.join(" -> ")));
         }
-        Ok(Dependencies { after, edges: wanted.edges.clone() })
+        Ok(dependencies)
     }
 
-    fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {
+    pub(super) fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {
+        let mut after = self.with_key_found(after)?;
         let job = self.state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;
         if after.job == own && after.tasks.is_none() {
             return Err(RequestError::Invalid(format!(
                 "Tasks of job {own} cannot wait for the whole of it; name its tasks, as in {own}@0-9."
             )));
         }
-        let mut after = after.clone();
         if after.mapping != Mapping::All {
             let tasks = after.tasks.get_or_insert_with(|| job.ids.clone());
             if tasks.len() != ids.len() {
@@ -156,17 +166,18 @@ impl Server {
     /// they must, and jobs that are open.
     pub(super) fn unresolved(&self, id: JobId, task: TaskId) -> Vec<(JobId, IdSet)> {
         let Some(job) = self.state.jobs.get(&id) else { return Vec::new() };
-        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else {
-            return Vec::new();
-        };
-        let Some(place) = submit.ids.rank(task) else { return Vec::new() };
         let mut found = Vec::new();
+        let Some(submit) = job.submit_of(task).map(|submit| &job.submits[submit as usize]) else {
+            return found;
+        };
+        let Some(place) = submit.ids.rank(task) else { return found };
         let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
-        let open = targets.intersection(&job.ids).difference(&job.finished);
+        let open = targets.intersection(&job.ids).difference(&job.finished).difference(&job.ready_services());
         if !open.is_empty() {
             found.push((id, open));
         }
-        for after in &submit.dependencies.after {
+        let deferred = job.deferred.get(&task).into_iter().flatten();
+        for after in submit.dependencies.after.iter().chain(deferred) {
             let Some(job) = self.state.jobs.get(&after.job) else { continue };
             let mut open = after.tasks.as_ref().unwrap_or(&job.ids).clone();
             if let Mapping::Window(size) = after.mapping {
@@ -174,6 +185,9 @@ impl Server {
                 open = open.slice(place.saturating_sub(size), place.saturating_add(size));
             }
             open.subtract(&job.finished);
+            if after.tasks.is_some() {
+                open.subtract(&job.ready_services());
+            }
             if after.condition == Condition::AnyEnd {
                 open = open.intersection(&job.alive());
             }

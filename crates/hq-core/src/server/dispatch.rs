@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{Entries, IdSet, Timestamp, WorkerId};
+use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use super::live::{Choice, choices};
@@ -17,6 +17,7 @@ use super::nodes::MultiNodeRound;
 use super::planning::Judged;
 use super::queue::ClassId;
 use super::run_times::Estimate;
+use super::services::Services;
 use super::{Effect, Gate};
 use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX};
 use crate::record::Record;
@@ -25,6 +26,7 @@ use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.end_parting();
         let mut changed_workers = std::mem::take(&mut self.changed_workers);
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
@@ -360,6 +362,17 @@ impl Server {
                     continue;
                 }
             }
+            let all = (TaskRef::new(template.job, TaskId(0)), WorkerId(0));
+            let parting = self.parting.range(all..).take_while(|attempt| attempt.0.job == template.job);
+            let parting: IdSet =
+                parting.map(|attempt| attempt.0.task).filter(|task| ids.contains(*task)).collect();
+            if !parting.is_empty() {
+                ids.subtract(&parting);
+                skipped.push((template, parting));
+                if ids.is_empty() {
+                    continue;
+                }
+            }
             share -= ids.len();
             given += ids.len();
             if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
@@ -406,18 +419,23 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let job = template.job;
+        let parts = self.by_services(template, ids);
         self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
         let state = &self.state.jobs[&job];
         let submit = &state.submits[template.submit as usize];
         let Some(live) = self.live.get_mut(&worker) else { return };
-        for (instance, ids) in state.by_instance(ids) {
+        let by_instance = |(services, ids): (Services, IdSet)| {
+            let parts = state.by_instance(&ids);
+            parts.into_iter().map(move |(instance, ids)| (services.clone(), instance, ids))
+        };
+        for (services, instance, ids) in parts.into_iter().flat_map(by_instance) {
             let content = live.templates.insert(template).then(|| Template {
                 id: template,
                 spec: submit.task.clone(),
                 submit_dir: submit.submit_dir.clone(),
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            run.push(RunBatch { template, content, ids, instance, entries, nodes: Vec::new() });
+            run.push(RunBatch { template, content, ids, instance, entries, nodes: Vec::new(), services });
         }
     }
 

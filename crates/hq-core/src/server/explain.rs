@@ -334,6 +334,9 @@ impl Server {
                 ));
             }
         }
+        for file in self.files_missing(id, task).iter().take(NAMED_TASKS_MAX) {
+            say(format!("it waits for the file {}", String::from_utf8_lossy(file)));
+        }
         reasons
     }
 

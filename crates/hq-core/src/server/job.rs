@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hq_model::dependency::{After, Condition, Mapping};
+use hq_model::dependency::{After, Mapping};
 use hq_model::job::Counters;
 use hq_model::{
     ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, TaskState,
@@ -57,6 +57,12 @@ pub struct Job {
     pub delayed: BTreeMap<TaskId, Timestamp>,
     /// Second attempts of leased tasks.
     pub seconds: BTreeMap<TaskId, SecondAttempt>,
+    /// What tasks wait for that put themselves back while they ran: a subset of `queued`.
+    pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// Files that its tasks waited for and that were found, whatever became of them.
+    pub files: BTreeSet<ByteString>,
+    /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
+    pub ready: BTreeMap<TaskId, ByteString>,
     /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
     pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
     /// What is known of failed tasks, with the time of the end.
@@ -65,6 +71,8 @@ pub struct Job {
     pub usage: Usage,
     /// Workers that ended tasks of it, at most [`WORKERS_MAX`].
     pub workers: BTreeSet<WorkerId>,
+    // Of all tasks with keys: hash of the key, and the task.
+    pub(super) keys: BTreeSet<(u64, TaskId)>,
     // First id of each range of a submit -> last id and index of the submit.
     owners: BTreeMap<u32, (u32, u32)>,
 }
@@ -79,6 +87,8 @@ pub struct SubmitState {
     pub ids: IdSet,
     /// Their entries in order of ids, or empty.
     pub entries: Entries,
+    /// Their keys in order of ids, or empty.
+    pub keys: Entries,
     /// What they wait for.
     pub dependencies: Arc<Dependencies>,
     /// What they execute.
@@ -112,10 +122,14 @@ impl Job {
             retries: BTreeMap::new(),
             delayed: BTreeMap::new(),
             seconds: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            files: BTreeSet::new(),
             nodes: BTreeMap::new(),
             failures: BTreeMap::new(),
             usage: Usage::default(),
             workers: BTreeSet::new(),
+            keys: BTreeSet::new(),
             owners: BTreeMap::new(),
         }
     }
@@ -128,6 +142,7 @@ impl Job {
         }
         self.ids.union_with(&submit.ids);
         self.queued.union_with(&submit.ids);
+        self.index_keys(&submit);
         self.submits.push(submit);
     }
 
@@ -163,24 +178,17 @@ impl Job {
     /// What a task of this job, whose id is `own`, was to wait for.
     pub fn dependencies_of(&self, own: JobId, task: TaskId) -> Vec<After> {
         let submit = self.submit_of(task).map(|index| &self.submits[index as usize]);
-        let Some(submit) = submit.filter(|submit| !submit.dependencies.is_empty()) else {
-            return Vec::new();
-        };
-        let place = submit.ids.rank(task).unwrap_or(0);
-        let targets: IdSet = submit.dependencies.edges.of(place as usize).iter().copied().collect();
-        let (condition, mapping) = (Condition::Success, Mapping::All);
-        let edges =
-            (!targets.is_empty()).then_some(After { job: own, tasks: Some(targets), condition, mapping });
-        let whole = submit.dependencies.after.iter().map(|after| {
-            let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
-                Mapping::All => tasks.clone(),
-                Mapping::Window(size) => {
-                    tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
-                }
-            });
-            After { job: after.job, tasks, condition: after.condition, mapping: Mapping::All }
+        let submit = submit.filter(|submit| !submit.dependencies.is_empty());
+        let mut found = submit.map_or_else(Vec::new, |submit| {
+            of_place(&submit.dependencies, own, submit.ids.rank(task).unwrap_or(0))
         });
-        edges.into_iter().chain(whole).collect()
+        found.extend(self.deferred.get(&task).into_iter().flatten().cloned());
+        found
+    }
+
+    /// Services that are ready, or have been.
+    pub fn ready_services(&self) -> IdSet {
+        self.ready.keys().copied().collect()
     }
 
     /// Tasks that have not ended.
@@ -296,6 +304,9 @@ impl Job {
         if !self.seconds.is_empty() {
             self.seconds.retain(|task, _| !ids.contains(*task));
         }
+        if !self.deferred.is_empty() {
+            self.deferred.retain(|task, _| !ids.contains(*task));
+        }
         self.forget_nodes(ids);
     }
 
@@ -315,4 +326,20 @@ impl Job {
             self.workers.insert(worker);
         }
     }
+}
+
+/// What the task at a place of a submit to the job `own` waits for.
+pub(super) fn of_place(dependencies: &Dependencies, own: JobId, place: u64) -> Vec<After> {
+    let targets: IdSet = dependencies.edges.of(place as usize).iter().copied().collect();
+    let edges = (!targets.is_empty()).then(|| After { tasks: Some(targets), ..After::of(own) });
+    let whole = dependencies.after.iter().map(|after| {
+        let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
+            Mapping::All => tasks.clone(),
+            Mapping::Window(size) => {
+                tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
+            }
+        });
+        After { tasks, condition: after.condition, ..After::of(after.job) }
+    });
+    edges.into_iter().chain(whole).collect()
 }

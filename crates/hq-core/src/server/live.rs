@@ -93,6 +93,12 @@ impl Held {
 }
 
 impl LiveWorker {
+    /// True when an attempt of a task was handed to it and has not ended.
+    pub(super) fn has(&self, task: TaskRef) -> bool {
+        let of_job = super::requests::templates_of(task.job);
+        self.held.range(of_job).any(|(_, held)| held.ids.contains(task.task))
+    }
+
     /// A worker that has just said hello.
     pub(super) fn new(
         connection: Option<ConnectionId>,

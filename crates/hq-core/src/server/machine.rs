@@ -103,6 +103,10 @@ pub struct Server {
     pub(super) alloc: AllocLive,
     /// Tasks that take long.
     pub(super) speculation: Speculation,
+    /// Attempts of tasks that put themselves back, as long as their workers have them.
+    pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
+    /// Files that are looked for.
+    pub(super) watched_files: Vec<hq_model::ByteString>,
 }
 
 /// A task that is reported as started.
@@ -152,6 +156,8 @@ impl Server {
             ended: Ended::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
+            parting: BTreeSet::new(),
+            watched_files: Vec::new(),
         }
     }
 
@@ -196,6 +202,7 @@ impl Server {
             for submit in 0..job.submits.len() as u32 {
                 self.waits.add(&self.state, TemplateId { job: id, submit });
             }
+            self.waits.add_deferred(&self.state, id);
             if !job.has_ended() {
                 (0..job.submits.len() as u32)
                     .for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
@@ -243,6 +250,7 @@ impl Server {
                 self.options.info.journal_trouble = Some((since, error));
             }
             Input::JournalWorks => self.options.info.journal_trouble = None,
+            Input::FilesFound { paths } => self.files_found(now, &paths, effects),
             Input::Batch(report) => self.batch_reports(now, report, effects),
         }
     }
@@ -258,6 +266,7 @@ impl Server {
         self.end_delays(now);
         self.resolve_dependencies(now, effects);
         self.planning.give_up(now);
+        self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
             self.dispatch(now, effects);
@@ -297,6 +306,9 @@ impl Server {
             Record::Failed { job, failure } => {
                 self.waits.note(*job, &IdSet::single(failure.task), TaskState::Failed);
             }
+            Record::ServiceReady { job, task, .. } => {
+                self.waits.note(*job, &IdSet::single(*task), TaskState::Finished);
+            }
             Record::Canceled { job, ids, .. } => self.waits.note(*job, ids, TaskState::Canceled),
             Record::Aborted { job, ids, .. } => self.waits.note(*job, ids, TaskState::Aborted),
             Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
@@ -311,6 +323,9 @@ impl Server {
             | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Deferred { job, .. }
+            | Record::ServiceReady { job, .. }
+            | Record::FilesFound { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Failed { job, .. }

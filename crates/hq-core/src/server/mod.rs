@@ -5,13 +5,16 @@ mod allocations;
 pub mod capacity;
 mod check;
 mod cycles;
+mod defer;
 mod dependencies;
 pub mod details;
 mod dispatch;
 mod explain;
+mod files;
 mod fleet;
 mod gather;
 pub mod job;
+mod keys;
 mod live;
 mod locality;
 mod machine;
@@ -24,6 +27,7 @@ mod requests;
 mod reserve;
 mod retention;
 mod run_times;
+mod services;
 mod shares;
 mod snapshot;
 mod speculation;
@@ -98,6 +102,11 @@ pub enum Input {
     },
     /// It is written again, and nothing of before is lost.
     JournalWorks,
+    /// Of the files of the last [`Effect::WatchFiles`], these exist.
+    FilesFound {
+        /// Their paths.
+        paths: Vec<hq_model::ByteString>,
+    },
     /// A batch system answered an order.
     Batch(BatchReport),
 }
@@ -159,6 +168,11 @@ pub enum Effect {
         order: BatchOrder,
         /// What has to be done before.
         gate: Gate,
+    },
+    /// Look for these files, and no others, until they are there; answer with [`Input::FilesFound`].
+    WatchFiles {
+        /// Their paths, ascending.
+        paths: Vec<hq_model::ByteString>,
     },
     /// Plan, beside everything else, and answer with [`Input::Planned`]. At most one is under way.
     Plan {

@@ -217,6 +217,7 @@ impl Server {
             shared.out += 1;
         }
         let workers: Vec<WorkerId> = nodes.iter().map(|node| node.0).collect();
+        let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         self.record(now, Record::LeasedNodes { job: template.job, task, workers: workers.clone() }, effects);
         let job = &self.state.jobs[&template.job];
         let instance = job.instance_of(task);
@@ -233,7 +234,8 @@ impl Server {
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
-            let batch = RunBatch { template, content, ids: ids.clone(), instance, entries, nodes };
+            let services = services.clone();
+            let batch = RunBatch { template, content, ids: ids.clone(), instance, entries, nodes, services };
             if let Some(connection) = live.connection {
                 let message = ToWorker::Run(vec![batch]);
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });

@@ -271,7 +271,7 @@ fn retry_delay(retry: &Retry, retries: u32, failure: FailureKind) -> Option<std:
         FailureKind::Exit(code) => codes.contains(&code),
         FailureKind::Signal(_) => *signal,
         FailureKind::Timeout => *timeout,
-        FailureKind::Start | FailureKind::Crashes => false,
+        FailureKind::Start | FailureKind::Crashes | FailureKind::Output => false,
     };
     (any || wanted).then(|| retry.delay.saturating_mul(1 << retries.min(20)).min(RETRY_DELAY_MAX))
 }

@@ -7,7 +7,7 @@ use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, Work
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX};
+use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX, SUBMITS_MAX};
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::{TemplateId, ToWorker};
 
@@ -26,7 +26,12 @@ impl Server {
         }
         let result = match body {
             ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
+            ClientRequest::SubmitAll { key, submits } => self.submit_all(now, *key, submits, effects),
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
+            ClientRequest::Defer { task, instance, after } => {
+                self.defer(now, *task, *instance, after, effects)
+            }
+            ClientRequest::Ready { task, instance, text } => self.ready(now, *task, *instance, text, effects),
             ClientRequest::CloseJobs { jobs } => self.close_jobs(now, jobs, effects),
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
@@ -54,7 +59,10 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         if let Some((job, ids)) = self.state.answered.get(&key) {
-            return Ok(ClientResponse::Submitted { job: *job, ids: ids.clone(), warnings: Vec::new() });
+            let existing = self.existing(*job, submit).unwrap_or_default();
+            let existing = existing.into_iter().filter(|(_, task)| !ids.contains(*task)).collect();
+            let (job, ids) = (*job, ids.clone());
+            return Ok(ClientResponse::Submitted { job, ids, existing, warnings: Vec::new() });
         }
         if self.is_stopping() {
             return Err(RequestError::Stopping);
@@ -71,6 +79,72 @@ impl Server {
                 Some(_) => (*job, None),
             },
         };
+        if !submit.keys.is_empty() {
+            let existing = self.existing(job, submit)?;
+            if !existing.is_empty() {
+                if existing.len() == submit.keys.len() {
+                    let (ids, warnings) = (IdSet::new(), Vec::new());
+                    return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
+                }
+                let rest = super::keys::without(submit, &existing)?;
+                let (ids, warnings) = self.add_tasks(now, key, job, None, &rest, effects)?;
+                return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
+            }
+        }
+        let (ids, warnings) = self.add_tasks(now, key, job, spec, submit, effects)?;
+        Ok(ClientResponse::Submitted { job, ids, existing: Vec::new(), warnings })
+    }
+
+    // Several submits; into the job of the first.
+    fn submit_all(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        submits: &[Submit],
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        let count = submits.len();
+        if count == 0 || count > SUBMITS_MAX {
+            let text = format!("A request holds 1 to {SUBMITS_MAX} submits, and not {count}.");
+            return Err(RequestError::Invalid(text));
+        }
+        let mut into = None;
+        let (mut all_ids, mut all_existing, mut all_warnings) = (IdSet::new(), Vec::new(), Vec::new());
+        let mut place = 0;
+        for (number, submit) in (0..).zip(submits) {
+            if into.is_some_and(|job| submit.target != Target::Open(job)) {
+                return Err(RequestError::Invalid("Submits of one request go to one job.".into()));
+            }
+            let answer = self.submit(now, key.wrapping_add(number), submit, effects)?;
+            let ClientResponse::Submitted { job, ids, existing, warnings } = answer else { continue };
+            into = Some(job);
+            let count = ids.len() as u32 + existing.len() as u32;
+            all_existing.extend(existing.into_iter().map(|(at, task)| (place + at, task)));
+            place += count;
+            all_ids.union_with(&ids);
+            for warning in warnings {
+                if !all_warnings.contains(&warning) {
+                    all_warnings.push(warning);
+                }
+            }
+        }
+        Ok(ClientResponse::Submitted {
+            job: into.unwrap_or_default(),
+            ids: all_ids,
+            existing: all_existing,
+            warnings: all_warnings,
+        })
+    }
+
+    fn add_tasks(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        job: JobId,
+        spec: Option<JobSpec>,
+        submit: &Submit,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(IdSet, Vec<String>), RequestError> {
         let ids = self.new_ids(job, &submit.ids)?;
         if !submit.entries.is_empty() && submit.entries.len() as u64 != ids.len() {
             let (entries, tasks) = (submit.entries.len(), ids.len());
@@ -94,6 +168,7 @@ impl Server {
             spec,
             ids: ids.clone(),
             entries: submit.entries.clone(),
+            keys: submit.keys.clone(),
             dependencies,
             task: submit.spec.clone(),
             submit_dir: submit.submit_dir.clone(),
@@ -106,8 +181,7 @@ impl Server {
             Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
             None => self.make_ready(job, &ids),
         }
-        let warnings = self.warnings(now, submit);
-        Ok(ClientResponse::Submitted { job, ids, warnings })
+        Ok((ids, self.warnings(now, submit)))
     }
 
     fn new_ids(&self, id: JobId, wanted: &TaskIds) -> Result<IdSet, RequestError> {
@@ -162,12 +236,12 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         if let Some((job, _)) = self.state.answered.get(&key) {
-            return Ok(ClientResponse::Submitted { job: *job, ids: IdSet::new(), warnings: Vec::new() });
+            return Ok(opened(*job));
         }
         check_name(spec)?;
         let job = JobId(self.state.last_job.0 + 1);
         self.record(now, Record::JobOpened { job, key, spec: spec.clone() }, effects);
-        Ok(ClientResponse::Submitted { job, ids: IdSet::new(), warnings: Vec::new() })
+        Ok(opened(job))
     }
 
     fn close_jobs(&mut self, now: Timestamp, jobs: &Selector, effects: &mut Vec<Effect>) -> Answer {
@@ -349,11 +423,18 @@ fn is_change(body: &ClientRequest) -> bool {
     matches!(
         body,
         ClientRequest::Submit { .. }
+            | ClientRequest::SubmitAll { .. }
             | ClientRequest::OpenJob { .. }
+            | ClientRequest::Defer { .. }
+            | ClientRequest::Ready { .. }
             | ClientRequest::CloseJobs { .. }
             | ClientRequest::Cancel { .. }
             | ClientRequest::ForgetJobs { .. }
     )
+}
+
+fn opened(job: JobId) -> ClientResponse {
+    ClientResponse::Submitted { job, ids: IdSet::new(), existing: Vec::new(), warnings: Vec::new() }
 }
 
 fn check_name(spec: &JobSpec) -> Result<(), RequestError> {

@@ -64,6 +64,7 @@ fn job_snapshot<E>(
             spec: None,
             ids: submit.ids.clone(),
             entries: submit.entries.clone(),
+            keys: submit.keys.clone(),
             dependencies: submit.dependencies.clone(),
             task: submit.task.clone(),
             submit_dir: submit.submit_dir.clone(),
@@ -92,6 +93,9 @@ impl Job {
             usage: self.usage,
             workers: self.workers.iter().copied().collect(),
             seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
+            files: self.files.iter().cloned().collect(),
+            ready: self.ready.iter().map(|(task, text)| (*task, text.clone())).collect(),
+            deferred: self.deferred.iter().map(|(task, after)| (*task, after.clone())).collect(),
             nodes: self.nodes.iter().map(|(task, workers)| (*task, workers.clone())).collect(),
         }
     }
@@ -122,6 +126,9 @@ impl Job {
         self.usage = progress.usage;
         self.workers = progress.workers.iter().copied().collect();
         self.seconds = progress.seconds.iter().copied().collect();
+        self.files = progress.files.iter().cloned().collect();
+        self.ready = progress.ready.iter().cloned().collect();
+        self.deferred = progress.deferred.iter().cloned().collect();
         self.nodes = progress.nodes.iter().cloned().collect();
     }
 }

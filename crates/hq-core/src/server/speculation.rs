@@ -195,6 +195,7 @@ impl Server {
         let job = &self.state.jobs[&template.job];
         let instance = Instance(job.instance_of(task).0 + 1);
         let ids = IdSet::single(task);
+        let services = self.by_services(template, &ids).pop().unwrap_or_default().0;
         let record = Record::Speculated { worker, job: template.job, task, instance };
         self.record(now, record, effects);
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
@@ -208,7 +209,8 @@ impl Server {
         let entries = entries_of(&submit.ids, &submit.entries, &ids);
         if let Some(connection) = live.connection {
             let nodes = Vec::new();
-            let message = ToWorker::Run(vec![RunBatch { template, content, ids, instance, entries, nodes }]);
+            let batch = RunBatch { template, content, ids, instance, entries, nodes, services };
+            let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }
         true

@@ -70,7 +70,7 @@ impl State {
                 self.last_job = self.last_job.max(*job);
                 self.remember(*key, *job, IdSet::new());
             }
-            Record::Submitted { job, key, spec, ids, entries, dependencies, task, submit_dir } => {
+            Record::Submitted { job, key, spec, ids, entries, keys, dependencies, task, submit_dir } => {
                 if let Some(spec) = spec {
                     self.jobs.insert(*job, Job::new(spec.clone(), false, at));
                     self.last_job = self.last_job.max(*job);
@@ -79,6 +79,7 @@ impl State {
                     job.add_submit(SubmitState {
                         ids: ids.clone(),
                         entries: entries.clone(),
+                        keys: keys.clone(),
                         dependencies: dependencies.clone(),
                         task: task.clone(),
                         submit_dir: submit_dir.clone(),
@@ -160,6 +161,9 @@ impl State {
             | Record::LeasedNodes { job, .. }
             | Record::Returned { job, .. }
             | Record::Restarted { job, .. }
+            | Record::Deferred { job, .. }
+            | Record::ServiceReady { job, .. }
+            | Record::FilesFound { job, .. }
             | Record::Speculated { job, .. }
             | Record::AttemptDropped { job, .. }
             | Record::Canceled { job, .. }
@@ -174,6 +178,11 @@ impl State {
     /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
     pub fn task_state(&self, task: hq_model::TaskRef) -> Option<TaskState> {
         self.jobs.get(&task.job)?.state_of(task.task)
+    }
+
+    /// True for a service that is ready, or has been.
+    pub fn is_ready(&self, task: hq_model::TaskRef) -> bool {
+        self.jobs.get(&task.job).is_some_and(|job| job.ready.contains_key(&task.task))
     }
 
     fn remember(&mut self, key: RequestKey, job: JobId, ids: IdSet) {
@@ -205,7 +214,7 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
         Record::JobClosed { .. } => job.is_open = false,
         Record::Leased { worker, ids, .. } => {
-            if job.queued.contains_all(ids) && job.delayed.is_empty() {
+            if job.queued.contains_all(ids) && job.delayed.is_empty() && job.deferred.is_empty() {
                 job.queued.subtract(ids);
             } else {
                 job.take_alive(ids);
@@ -241,6 +250,17 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                     }
                 }
             }
+        }
+        Record::FilesFound { files, .. } => job.files.extend(files.iter().cloned()),
+        Record::ServiceReady { task, text, .. } => {
+            job.ready.insert(*task, text.clone());
+        }
+        Record::Deferred { task, instance, after, .. } => {
+            let ids = IdSet::single(*task);
+            job.take_alive(&ids);
+            job.queued.union_with(&ids);
+            job.set_instance(&ids, *instance);
+            job.deferred.insert(*task, after.clone());
         }
         Record::Canceled { ids, reason, .. } => {
             job.take_alive(ids);

@@ -2,12 +2,16 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod defer;
 mod explanations;
+mod files;
 mod graphs;
 mod history;
+mod keys;
 mod nodes;
 mod order;
 mod placement;
+mod services;
 mod shares;
 mod speculation;
 
@@ -95,6 +99,7 @@ impl World {
                 }
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
+                | Effect::WatchFiles { .. }
                 | Effect::Journal { .. }
                 | Effect::Exit => {}
             }
@@ -140,6 +145,7 @@ impl World {
             target: Target::New(JobSpec { name: "true".into(), max_fails, ..JobSpec::default() }),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),

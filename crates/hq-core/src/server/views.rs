@@ -189,6 +189,7 @@ impl Server {
                 usage: None,
                 error: None,
                 dependencies: job.dependencies_of(id, task),
+                key: job.key_of(task).map(|key| String::from_utf8_lossy(key).into_owned()),
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
             };
             match state {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hq_model::dependency::{After, Condition, Mapping};
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use super::job::Job;
 use super::state::State;
@@ -21,6 +21,10 @@ pub(super) struct Waits {
     on: BTreeMap<JobId, Watched>,
     // Those of each submit that are not open for all of it.
     gates: BTreeMap<TemplateId, Vec<Gate>>,
+    // Files that the tasks of a submit wait for.
+    pub(super) files: BTreeMap<TemplateId, BTreeSet<ByteString>>,
+    // Other files may have to be looked for now.
+    pub(super) files_changed: bool,
     // How many edges lead to a waiting task.
     missing: BTreeMap<TaskRef, u32>,
     // Queued tasks that are not ready because of others.
@@ -63,7 +67,15 @@ struct Edge {
 
 const NO_EDGE: u32 = u32::MAX;
 
-// A dependency of the tasks of a submit on many.
+// Those tasks of a submit that wait, and all among which places are counted.
+#[derive(Clone, Copy)]
+struct Waiters<'a> {
+    id: TemplateId,
+    all: &'a IdSet,
+    waiting: &'a IdSet,
+}
+
+// A dependency of tasks of a submit on many.
 #[derive(Clone, Debug)]
 struct Gate {
     after: After,
@@ -94,31 +106,76 @@ impl Waits {
                 }
             }
         }
-        let mut gates = Vec::new();
+        let files = submit.dependencies.files.iter().filter(|file| !job.files.contains(*file));
+        let files: BTreeSet<ByteString> = files.cloned().collect();
+        if !files.is_empty() {
+            blocked.union_with(&waiting);
+            self.files.insert(id, files);
+            self.files_changed = true;
+        }
         for after in &submit.dependencies.after {
-            match &after.tasks {
-                Some(tasks) if after.mapping == Mapping::All && are_few(tasks, &waiting) => {
-                    for (target, task) in
-                        tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
-                    {
-                        let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
-                        if self.add_edge(state, target, waiting, after.condition, &mut hopeless) {
-                            blocked.insert(task);
-                        }
+            let waiters = Waiters { id, all: &submit.ids, waiting: &waiting };
+            self.add_after(state, after, waiters, &mut blocked, &mut hopeless);
+        }
+        self.block(id.job, &blocked, hopeless);
+    }
+
+    /// Takes in what tasks of a job wait for that put themselves back before.
+    pub(super) fn add_deferred(&mut self, state: &State, job: JobId) {
+        let tasks = state.jobs.get(&job).into_iter().flat_map(|job| job.deferred.keys());
+        for task in tasks {
+            self.defer(state, TaskRef::new(job, *task));
+        }
+    }
+
+    /// Takes in what a task waits for that has put itself back.
+    pub(super) fn defer(&mut self, state: &State, task: TaskRef) {
+        let Some(job) = state.jobs.get(&task.job) else { return };
+        let (Some(submit), Some(after)) = (job.submit_of(task.task), job.deferred.get(&task.task)) else {
+            return;
+        };
+        let id = TemplateId { job: task.job, submit };
+        let waiting = IdSet::single(task.task);
+        let (mut blocked, mut hopeless) = (IdSet::new(), BTreeMap::new());
+        for after in after {
+            let waiters = Waiters { id, all: &waiting, waiting: &waiting };
+            self.add_after(state, after, waiters, &mut blocked, &mut hopeless);
+        }
+        self.block(task.job, &blocked, hopeless);
+    }
+
+    fn add_after(
+        &mut self,
+        state: &State,
+        after: &After,
+        waiters: Waiters,
+        blocked: &mut IdSet,
+        hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
+    ) {
+        let Waiters { id, all, waiting } = waiters;
+        match &after.tasks {
+            Some(tasks) if after.mapping == Mapping::All && are_few(tasks, waiting) => {
+                for (target, task) in tasks.iter().flat_map(|target| waiting.iter().map(move |t| (target, t)))
+                {
+                    let (target, waiting) = (TaskRef::new(after.job, target), TaskRef::new(id.job, task));
+                    if self.add_edge(state, target, waiting, after.condition, hopeless) {
+                        blocked.insert(task);
                     }
                 }
-                _ => gates.extend(Gate::new(state, after, &submit.ids, &mut hopeless)),
+            }
+            _ => {
+                if let Some(gate) = Gate::new(state, after, all, hopeless) {
+                    blocked.union_with(&waiting.difference(&gate.released));
+                    self.on.entry(after.job).or_default().gates.insert(id);
+                    self.gates.entry(id).or_default().push(gate);
+                }
             }
         }
-        for gate in &gates {
-            blocked.union_with(&waiting.difference(&gate.released));
-            self.on.entry(gate.after.job).or_default().gates.insert(id);
-        }
-        if !gates.is_empty() {
-            self.gates.insert(id, gates);
-        }
-        if !blocked.is_empty() {
-            self.blocked.entry(id.job).or_default().union_with(&blocked);
+    }
+
+    fn block(&mut self, job: JobId, ids: &IdSet, hopeless: BTreeMap<(JobId, TaskState), IdSet>) {
+        if !ids.is_empty() {
+            self.blocked.entry(job).or_default().union_with(ids);
         }
         // What can never run is found as if it had just been decided.
         let endings = hopeless.into_iter().map(|((job, state), ids)| Ending { job, ids, state });
@@ -134,6 +191,9 @@ impl Waits {
         condition: Condition,
         hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
     ) -> bool {
+        if state.is_ready(target) {
+            return false;
+        }
         // A task that is forgotten has ended, and as wished: otherwise this one would have ended with it.
         match state.task_state(target) {
             None | Some(TaskState::Finished) => return false,
@@ -166,6 +226,7 @@ impl Waits {
     /// Tasks do not wait any more, because they have ended.
     pub(super) fn unblock(&mut self, job: JobId, ids: &IdSet) {
         let Some(blocked) = self.blocked.get_mut(&job) else { return };
+        self.files_changed |= !self.files.is_empty();
         blocked.subtract(ids);
         if blocked.is_empty() {
             self.blocked.remove(&job);
@@ -213,6 +274,8 @@ impl Waits {
         self.on.remove(&job);
         self.blocked.remove(&job);
         let of_job = super::requests::templates_of(job);
+        self.files_changed |= !self.files.is_empty();
+        self.files.retain(|id, _| id.job != job);
         let gates: Vec<TemplateId> = self.gates.range(of_job).map(|gate| *gate.0).collect();
         for id in gates {
             for gate in self.gates.remove(&id).unwrap_or_default() {
@@ -292,7 +355,14 @@ impl Waits {
         if self.gates.range(super::requests::templates_of(id)).next().is_some() {
             for (submit, part) in job.by_submit(&free) {
                 for gate in self.gates.get(&TemplateId { job: id, submit }).into_iter().flatten() {
-                    free.subtract(&part.difference(&gate.released));
+                    free.subtract(&part.intersection(&gate.waiting).difference(&gate.released));
+                }
+            }
+        }
+        if !self.files.is_empty() {
+            for (submit, part) in job.by_submit(&free) {
+                if self.files.contains_key(&TemplateId { job: id, submit }) {
+                    free.subtract(&part);
                 }
             }
         }
@@ -304,6 +374,22 @@ impl Waits {
             }
         }
         free
+    }
+
+    /// Files exist that tasks of a job wait for. Returns the tasks that wait for nothing any more.
+    pub(super) fn found(&mut self, state: &State, job: JobId, files: &[ByteString]) -> IdSet {
+        let mut loosened = IdSet::new();
+        for (id, missing) in self.files.range_mut(super::requests::templates_of(job)) {
+            missing.retain(|file| !files.contains(file));
+            if missing.is_empty()
+                && let Some(job) = state.jobs.get(&job)
+            {
+                loosened.union_with(&job.submits[id.submit as usize].ids);
+            }
+        }
+        self.files.retain(|_, missing| !missing.is_empty());
+        self.files_changed = true;
+        self.free(state, job, &loosened)
     }
 
     fn missing_among(&self, job: JobId, ids: &IdSet) -> IdSet {
@@ -341,13 +427,19 @@ impl Gate {
         let marks = if after.mapping == Mapping::All { tasks.clone() } else { IdSet::new() };
         let mut gate = Gate { after: after.clone(), waiting: waiting.clone(), released: IdSet::new(), marks };
         gate.take(Some(job), &job.finished, TaskState::Finished);
+        if after.tasks.is_some() && !job.ready.is_empty() {
+            gate.take(Some(job), &job.ready_services(), TaskState::Finished);
+        }
         let others = [
             (TaskState::Failed, &job.failed),
             (TaskState::Canceled, &job.canceled),
             (TaskState::Aborted, &job.aborted),
         ];
         for (ended, ids) in others {
-            let ids = ids.intersection(tasks);
+            let mut ids = ids.intersection(tasks);
+            if after.tasks.is_some() && !job.ready.is_empty() {
+                ids.subtract(&job.ready_services());
+            }
             if after.condition == Condition::AnyEnd {
                 gate.take(Some(job), &ids, ended);
             } else if !ids.is_empty() {
@@ -366,7 +458,12 @@ impl Gate {
         let some;
         let ids = match &self.after.tasks {
             Some(tasks) => {
-                some = ids.intersection(tasks);
+                let mut found = ids.intersection(tasks);
+                // What becomes of a service that has been ready is nothing to those that wait for that.
+                if let Some(job) = job.filter(|job| ended != TaskState::Finished && !job.ready.is_empty()) {
+                    found.subtract(&job.ready_services());
+                }
+                some = found;
                 &some
             }
             None => ids,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
 use super::outside::Outside;
@@ -86,6 +86,7 @@ pub(super) struct Batch {
     pub(super) nodes: Vec<TaskNode>,
     // It is not the first of them: the program runs elsewhere.
     pub(super) is_part: bool,
+    pub(super) services: Arc<Vec<(ByteString, ByteString)>>,
 }
 
 #[derive(Debug)]
@@ -293,6 +294,7 @@ impl Worker {
                 all: batch.ids,
                 left: ids,
                 entries: batch.entries,
+                services: Arc::new(batch.services),
                 is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
                 nodes: batch.nodes,
             };

@@ -87,6 +87,8 @@ pub struct Start {
     pub template: Arc<Template>,
     /// Its entry, if it has one.
     pub entry: Option<ByteString>,
+    /// Keys of the services that it waited for, and what those said.
+    pub services: Arc<Vec<(ByteString, ByteString)>>,
     /// Which variant of its requests was chosen.
     pub variant: u32,
     /// What it may use; nothing when its ranks have it.

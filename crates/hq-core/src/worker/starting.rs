@@ -126,6 +126,7 @@ impl Worker {
                     instance: batch.instance,
                     template: known.template.clone(),
                     entry,
+                    services: batch.services.clone(),
                     variant: variant as u32,
                     allocation: allocation.clone(),
                     ranks: ranks.clone(),

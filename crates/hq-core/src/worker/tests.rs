@@ -144,6 +144,7 @@ impl World {
             ids: ids.parse().expect("ids"),
             instance: Instance(instance),
             entries: Entries::default(),
+            services: Vec::new(),
             nodes: Vec::new(),
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));

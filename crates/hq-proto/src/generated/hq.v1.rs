@@ -143,6 +143,9 @@ pub struct Submit {
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, optional, tag = "40")]
     pub dependencies: ::core::option::Option<Dependencies>,
+    /// One for each task, in order of ids; empty when there are none.
+    #[prost(message, optional, tag = "90")]
+    pub keys: ::core::option::Option<Entries>,
     #[prost(oneof = "submit::Target", tags = "1, 2")]
     pub target: ::core::option::Option<submit::Target>,
     #[prost(oneof = "submit::Ids", tags = "3, 4")]
@@ -176,6 +179,9 @@ pub struct Dependencies {
     /// Ids of tasks of the same job.
     #[prost(uint32, repeated, tag = "3")]
     pub targets: ::prost::alloc::vec::Vec<u32>,
+    /// Absolute paths.
+    #[prost(bytes = "vec", repeated, tag = "90")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 /// Tasks of a job that others wait for.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -191,6 +197,9 @@ pub struct After {
     /// Set: the element at place i waits for those from i - window to i + window.
     #[prost(uint32, optional, tag = "4")]
     pub window: ::core::option::Option<u32>,
+    /// One task by its key, when `tasks` is not set.
+    #[prost(string, optional, tag = "90")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What the tasks of a submit share.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -229,6 +238,11 @@ pub struct TaskSpec {
     /// From 1000.
     #[prost(uint32, optional, tag = "70")]
     pub speculate_thousandths: ::core::option::Option<u32>,
+    /// Paths of what each task is to leave behind.
+    #[prost(bytes = "vec", repeated, tag = "90")]
+    pub outputs: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bool, tag = "91")]
+    pub service: bool,
     /// Of ranks; empty: to be found out.
     #[prost(string, tag = "80")]
     pub launcher: ::prost::alloc::string::String,
@@ -471,7 +485,7 @@ pub struct Failure {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureKind {
-    #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5, 90")]
     pub kind: ::core::option::Option<failure_kind::Kind>,
 }
 /// Nested message and enum types in `FailureKind`.
@@ -488,6 +502,8 @@ pub mod failure_kind {
         Start(super::Nothing),
         #[prost(message, tag = "5")]
         Crashes(super::Nothing),
+        #[prost(message, tag = "90")]
+        Output(super::Nothing),
     }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1345,7 +1361,7 @@ pub struct ClientRequest {
     pub request: u64,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 110"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1395,9 +1411,44 @@ pub mod client_request {
         ExplainTask(super::ExplainTask),
         #[prost(message, tag = "60")]
         Alloc(super::AllocRequest),
+        #[prost(message, tag = "90")]
+        SubmitAll(super::SubmitAll),
+        #[prost(message, tag = "91")]
+        Defer(super::Defer),
+        #[prost(message, tag = "92")]
+        Ready(super::Ready),
         #[prost(message, tag = "110")]
         ExplainJobs(super::Selector),
     }
+}
+/// A running service is ready.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ready {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
+}
+/// A running task puts itself back.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Defer {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub after: ::prost::alloc::vec::Vec<After>,
+}
+/// Several submits into one job.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubmitAll {
+    /// 16 bytes, big end first.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, repeated, tag = "2")]
+    pub submits: ::prost::alloc::vec::Vec<Submit>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExplainTask {
@@ -1668,7 +1719,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1716,6 +1767,14 @@ pub mod request_error {
         QueueBusy(super::Nothing),
         #[prost(string, tag = "63")]
         Batch(::prost::alloc::string::String),
+        #[prost(message, tag = "90")]
+        KeyTaken(super::KeyTaken),
+        #[prost(message, tag = "91")]
+        NoKey(super::NoKey),
+        #[prost(message, tag = "92")]
+        NotRunning(super::NotRunning),
+        #[prost(message, tag = "93")]
+        NoService(super::TaskRef),
     }
 }
 /// Tasks to wait for ended without success.
@@ -1730,6 +1789,34 @@ pub struct Hopeless {
     pub state: i32,
 }
 /// Tasks wait for each other.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyTaken {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub task: u32,
+    #[prost(string, tag = "4")]
+    pub difference: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NotRunning {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "2")]
+    pub instance: u32,
+    /// What is true of it, for people.
+    #[prost(string, tag = "3")]
+    pub now: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NoKey {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cycle {
     #[prost(uint32, tag = "1")]
@@ -1786,6 +1873,9 @@ pub struct JobSubmitted {
     pub ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(string, repeated, tag = "3")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Places in the request and tasks, in turn, of those that were there before.
+    #[prost(uint32, repeated, tag = "90")]
+    pub existing: ::prost::alloc::vec::Vec<u32>,
 }
 /// Ids of jobs or workers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1909,6 +1999,8 @@ pub struct TaskInfo {
     pub error: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "40")]
     pub dependencies: ::prost::alloc::vec::Vec<After>,
+    #[prost(string, optional, tag = "90")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
     /// Of a task on several nodes that is handed out: its workers.
     #[prost(uint32, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
@@ -2060,6 +2152,9 @@ pub struct RunBatch {
     pub content: ::core::option::Option<Template>,
     #[prost(message, optional, tag = "6")]
     pub entries: ::core::option::Option<Entries>,
+    /// Keys of services, and what they said.
+    #[prost(message, repeated, tag = "90")]
+    pub services: ::prost::alloc::vec::Vec<Variable>,
     /// Of a task on several nodes: all of them, for its first node; only the first one, for the others.
     #[prost(message, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<TaskNode>,
@@ -2308,7 +2403,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91, 92, 80"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2362,6 +2457,12 @@ pub mod record {
         Speculated(super::Speculated),
         #[prost(message, tag = "71")]
         AttemptDropped(super::AttemptDropped),
+        #[prost(message, tag = "90")]
+        Deferred(super::Deferred),
+        #[prost(message, tag = "91")]
+        ServiceReady(super::ServiceReady),
+        #[prost(message, tag = "92")]
+        FilesFound(super::FilesFound),
         #[prost(message, tag = "80")]
         LeasedNodes(super::LeasedNodes),
     }
@@ -2443,6 +2544,8 @@ pub struct Submitted {
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
     #[prost(message, optional, tag = "40")]
     pub dependencies: ::core::option::Option<Dependencies>,
+    #[prost(message, optional, tag = "90")]
+    pub keys: ::core::option::Option<Entries>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServerStarted {
@@ -2542,8 +2645,28 @@ pub struct JobKept {
     pub workers: ::prost::alloc::vec::Vec<u32>,
     #[prost(message, repeated, tag = "70")]
     pub seconds: ::prost::alloc::vec::Vec<SecondAttempt>,
+    #[prost(message, repeated, tag = "90")]
+    pub deferred: ::prost::alloc::vec::Vec<DeferredTask>,
+    #[prost(message, repeated, tag = "91")]
+    pub ready: ::prost::alloc::vec::Vec<ReadyService>,
+    #[prost(bytes = "vec", repeated, tag = "92")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadyService {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeferredTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub after: ::prost::alloc::vec::Vec<After>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodesOfTask {
@@ -2580,6 +2703,34 @@ pub struct Speculated {
     pub task: u32,
     #[prost(uint32, tag = "4")]
     pub instance: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesFound {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServiceReady {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub text: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Deferred {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Its instance from now on.
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
+    #[prost(message, repeated, tag = "4")]
+    pub after: ::prost::alloc::vec::Vec<After>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AttemptDropped {

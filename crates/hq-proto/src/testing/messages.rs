@@ -21,6 +21,17 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
         (any::<bool>(), any::<u64>()).prop_map(|(follow, after)| Events { follow, after }),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
+        (task_ref(), instance(), dependencies()).prop_map(|(task, instance, waits)| Defer {
+            task,
+            instance,
+            after: waits.after
+        }),
+        (task_ref(), instance(), byte_string()).prop_map(|(task, instance, text)| Ready {
+            task,
+            instance,
+            text
+        }),
+        (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
         job_states().prop_map(|states| ListJobs { states }),
@@ -53,11 +64,8 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         select(vec![Done, WatchEnded]),
         request_error().prop_map(Error),
         server_info().prop_map(|info| ServerInfo(Box::new(info))),
-        (job(), id_set(), vec(text(), 0..3)).prop_map(|(job, ids, warnings)| Submitted {
-            job,
-            ids,
-            warnings
-        }),
+        (job(), id_set(), vec((any::<u32>(), edgy_id().prop_map(TaskId)), 0..3), vec(text(), 0..3))
+            .prop_map(|(job, ids, existing, warnings)| Submitted { job, ids, existing, warnings }),
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
@@ -92,6 +100,15 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         task_ref().prop_map(|task| TaskExists(task.job, task.task)),
         task_ref().prop_map(|task| NoTask(task.job, task.task)),
         job().prop_map(JobAlive),
+        (job(), text(), any::<u32>(), text()).prop_map(|(job, key, task, difference)| KeyTaken {
+            job,
+            key,
+            task: TaskId(task),
+            difference
+        }),
+        (job(), text()).prop_map(|(job, key)| NoKey(job, key)),
+        task_ref().prop_map(NoService),
+        (task_ref(), instance(), text()).prop_map(|(task, instance, now)| NotRunning { task, instance, now }),
         (job(), text(), select(TaskState::ALL.to_vec())).prop_map(|(job, tasks, state)| Hopeless {
             job,
             tasks,
@@ -170,10 +187,10 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
-    let waits = (dependencies().prop_map(|dependencies| dependencies.after), vec(worker(), 0..3));
+    let waits = (dependencies().prop_map(|dependencies| dependencies.after), vec(worker(), 0..3), of(text()));
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes) = waits;
+            let (dependencies, nodes, key) = waits;
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -186,6 +203,7 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
                 usage,
                 error,
                 dependencies,
+                key,
                 nodes,
             }
         },
@@ -235,7 +253,8 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
             if ids.len() != 1 {
                 nodes.clear();
             }
-            RunBatch { template, content, ids, instance, entries, nodes }
+            let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
+            RunBatch { template, content, ids, instance, entries, nodes, services }
         },
     )
 }
@@ -333,7 +352,9 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let rest = (any::<bool>(), timestamp(), of(text()), usage(), vec(worker(), 0..3));
     let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
         .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
-    let seconds = vec(second, 0..3);
+    let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
+    let ready = (edgy_id().prop_map(TaskId), byte_string());
+    let seconds = (vec(second, 0..3), vec(deferred, 0..3), vec(ready, 0..3));
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
     let more = (seconds, nodes);
     (sets, parts, counted, rest, more).prop_map(|(sets, parts, counted, rest, (seconds, nodes))| {
@@ -352,7 +373,10 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             delayed: counted.2,
             usage: rest.3,
             workers: rest.4,
-            seconds,
+            seconds: seconds.0,
+            deferred: seconds.1,
+            files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
+            ready: seconds.2,
             nodes,
         }
     })
@@ -373,6 +397,7 @@ pub fn record() -> impl Strategy<Value = Record> {
             key,
             spec,
             ids,
+            keys: entries.clone(),
             entries,
             dependencies: Arc::new(dependencies),
             task: Arc::new(task),
@@ -401,6 +426,15 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), job(), edgy_id().prop_map(TaskId), instance())
             .prop_map(|(worker, job, task, instance)| Speculated { worker, job, task, instance }),
+        (job(), vec(byte_string(), 0..3)).prop_map(|(job, files)| FilesFound { job, files }),
+        (job(), edgy_id().prop_map(TaskId), byte_string()).prop_map(|(job, task, text)| ServiceReady {
+            job,
+            task,
+            text
+        }),
+        (job(), edgy_id().prop_map(TaskId), instance(), dependencies()).prop_map(
+            |(job, task, instance, waits)| { Deferred { job, task, instance, after: waits.after } }
+        ),
         (job(), edgy_id().prop_map(TaskId), instance()).prop_map(|(job, task, instance)| AttemptDropped {
             job,
             task,

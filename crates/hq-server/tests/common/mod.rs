@@ -122,6 +122,7 @@ pub(crate) fn submit_of(count: u32, entries: Entries, spec: TaskSpec) -> Submit 
         target: Target::New(JobSpec { name: "job".to_owned(), ..JobSpec::default() }),
         ids: TaskIds::Given(IdSet::range(1, count)),
         entries,
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/tmp".to_vec(),

@@ -3,6 +3,7 @@
 use clap::builder::OsStringValueParser;
 use clap::{Args, Subcommand};
 use hq_client::options::values;
+use hq_model::dependency::After;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
@@ -17,6 +18,8 @@ pub(crate) enum TaskCommand {
     Info(InfoArgs),
     Explain(ExplainArgs),
     Notify(NotifyArgs),
+    Defer(DeferArgs),
+    Ready(ReadyArgs),
     Mpirun(MpirunArgs),
     #[command(hide = true)]
     Agent(AgentArgs),
@@ -89,6 +92,38 @@ pub(crate) struct NotifyArgs {
     /// At most 1024 bytes
     #[arg(value_name = "MESSAGE", value_parser = OsStringValueParser::new())]
     pub message: OsString,
+}
+
+/// Wait for other tasks, and run again when they are done
+///
+/// Works inside a running task: its present instance is ended (SIGTERM, then SIGKILL after the grace of the task), its
+/// resources are free for others, and it starts again from the beginning as the next instance when the others have
+/// finished. This command does not return.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq task defer --after \"$HQ_JOB_ID@dock-1\" --after \"$HQ_JOB_ID@5-9\"\n  hq task defer --after 17"
+)]
+pub(crate) struct DeferArgs {
+    /// Run again when this job, or these tasks of it, have finished
+    ///
+    /// May be given several times. When one of them ends otherwise, this task is aborted.
+    #[arg(long, value_name = "JOB[@TASKS]", required_unless_present = "after_any")]
+    pub after: Vec<After>,
+    /// Run again when this job, or these tasks of it, have ended, whether with success or not
+    #[arg(long, value_name = "JOB[@TASKS]")]
+    pub after_any: Vec<After>,
+}
+
+/// Say that this service is ready
+///
+/// Works inside a running task that was submitted with --service: those that wait for it may start, and find the text in
+/// HQ_SERVICE_KEY, where KEY is its key.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq task ready \"$(hostname):5432\"")]
+pub(crate) struct ReadyArgs {
+    /// What those that wait need to know, at most 1024 bytes
+    #[arg(value_name = "TEXT", default_value = "", value_parser = OsStringValueParser::new())]
+    pub text: OsString,
 }
 
 /// Start the ranks of a task

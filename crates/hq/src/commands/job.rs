@@ -151,7 +151,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
             context.printer.warn(&warnings);
-            Done::ok(crate::report::Opened(Submitted { job, warnings }))
+            Done::ok(crate::report::Opened(Submitted { job, existing: 0, warnings }))
         }
         _ => unexpected(),
     }

@@ -4,6 +4,7 @@ mod alloc;
 mod cat;
 mod deploy;
 mod doc;
+mod inside;
 mod job;
 mod journal;
 mod mpirun;
@@ -105,6 +106,8 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
         Command::Task(Lazy(TaskCommand::Explain(args))) => task::explain(context, args),
         Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
+        Command::Task(Lazy(TaskCommand::Ready(args))) => inside::ready(context, args),
+        Command::Task(Lazy(TaskCommand::Defer(args))) => inside::defer(context, args),
         Command::Task(Lazy(TaskCommand::Mpirun(args))) => mpirun::mpirun(context, args),
         Command::Task(Lazy(TaskCommand::Agent(args))) => mpirun::agent(args),
         Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),

@@ -7,9 +7,8 @@ use std::path::Path;
 
 use hq_client::limits::JOB_FILE_BYTES_MAX;
 use hq_client::options::{OptionsError, Prepared, SubmitOptions, Surroundings, prepare, prepare_file};
-use hq_client::{Session, Watch, request_key};
+use hq_client::{ClientError, Session, Watch, blocks, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::job::Target;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, Submit, TaskId};
 
@@ -41,7 +40,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
 }
 
-/// Submits the tasks of a job file: a job is opened, gets them one after the other, and is closed.
+/// Submits the tasks of a job file: a job is opened, gets them in as few requests as they fit into, and is closed.
 pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Done, HqError> {
     let submit_dir = std::env::current_dir().map_err(OptionsError::NoDirectory)?;
     let content = read_job_file(&args.file)?;
@@ -61,29 +60,30 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         },
     };
     let mut warnings = file.warnings;
-    for mut submit in submits {
-        submit.target = Target::Open(job);
-        match session.request(request(submit)?) {
-            Ok(ClientResponse::Submitted { warnings: more, .. }) => {
+    let mut existing = 0;
+    for answer in session.request_all(&blocks(job, submits)?)? {
+        match answer {
+            ClientResponse::Submitted { warnings: more, existing: known, .. } => {
                 let new: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
                 context.printer.warn(&new);
                 warnings.extend(new);
+                existing += known.len();
             }
-            Ok(_) => return unexpected(),
-            Err(error) => {
+            ClientResponse::Error(error) => {
                 // Half a job is of no use; what was in an open job before stays.
                 if is_new {
                     let reason = Some("its job file could not be submitted as a whole".to_owned());
                     session.request(ClientRequest::Cancel { jobs: only(job), tasks: None, reason })?;
                 }
-                return Err(error.into());
+                return Err(ClientError::from(error).into());
             }
+            _ => return unexpected(),
         }
     }
     if is_new {
         session.request(ClientRequest::CloseJobs { jobs: only(job) })?;
     }
-    Done::ok(Submitted { job, warnings })
+    Done::ok(Submitted { job, existing, warnings })
 }
 
 fn read_job_file(path: &Path) -> Result<String, HqError> {
@@ -132,10 +132,10 @@ fn submitted(
     mut warnings: Vec<String>,
 ) -> Result<Submitted, HqError> {
     match response {
-        ClientResponse::Submitted { job, warnings: more, .. } => {
+        ClientResponse::Submitted { job, existing, warnings: more, .. } => {
             context.printer.warn(&more);
             warnings.extend(more);
-            Ok(Submitted { job, warnings })
+            Ok(Submitted { job, existing: existing.len(), warnings })
         }
         _ => unexpected(),
     }

@@ -135,6 +135,18 @@ impl<W: Write> Events<W> {
                     json!({ "job": job.0, "tasks": tasks(ids), "instance": instance.0, "cause": cause });
                 self.line(at, "task-restarted", event)
             }
+            Record::Deferred { job, task, instance, after } => {
+                let after: Vec<String> = after.iter().map(ToString::to_string).collect();
+                let event = json!({ "job": job.0, "task": task.0, "instance": instance.0, "after": after });
+                self.line(at, "task-deferred", event)
+            }
+            Record::FilesFound { job, files } => {
+                let files: Vec<Value> = files.iter().map(|file| bytes(file)).collect();
+                self.line(at, "files-found", json!({ "job": job.0, "files": files }))
+            }
+            Record::ServiceReady { job, task, text } => {
+                self.line(at, "service-ready", json!({ "job": job.0, "task": task.0, "text": bytes(text) }))
+            }
             Record::Speculated { worker, job, task, instance } => {
                 let event = json!({
                     "job": job.0,
@@ -263,6 +275,7 @@ mod tests {
                 spec: Some(JobSpec { name: "score".into(), ..JobSpec::default() }),
                 ids: IdSet::range(1, 2),
                 entries: Entries::default(),
+                keys: Entries::default(),
                 dependencies: Default::default(),
                 task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
                 submit_dir: b"/home".to_vec(),

@@ -93,6 +93,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "priority": spec.priority,
         "time_limit": optional_seconds(spec.time_limit),
         "task_dir": spec.task_dir,
+        "service": spec.service,
+        "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),
             other => Value::from(other.to_string()),
@@ -202,6 +204,9 @@ pub(crate) fn task(task: &TaskInfo, paths: Option<&TaskPaths>) -> Value {
     }
     if let Some(at) = task.ended {
         object.insert("finished_at".into(), time(at));
+    }
+    if let Some(key) = &task.key {
+        object.insert("key".into(), key.as_str().into());
     }
     if let Some(error) = &task.error {
         object.insert("error".into(), error.as_str().into());

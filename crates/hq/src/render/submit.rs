@@ -12,7 +12,13 @@ use crate::report::{Opened, SubmitWaited, Submitted};
 
 impl Report for Submitted {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        Ok(writeln!(out, "Job submitted successfully, job ID: {}", self.job)?)
+        writeln!(out, "Job submitted successfully, job ID: {}", self.job)?;
+        match self.existing {
+            0 => {}
+            1 => writeln!(out, "1 task was there already")?,
+            count => writeln!(out, "{count} tasks were there already")?,
+        }
+        Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -52,6 +58,9 @@ impl Report for SubmitWaited {
 
 fn document(submitted: &Submitted) -> Value {
     let mut document = json!({ "id": submitted.job.0 });
+    if submitted.existing > 0 {
+        document["existing_tasks"] = submitted.existing.into();
+    }
     if !submitted.warnings.is_empty() {
         document["warnings"] = submitted.warnings.clone().into();
     }

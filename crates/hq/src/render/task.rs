@@ -171,6 +171,9 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         ("Instance", task.instance.to_string().into()),
         ("Crashes", task.crashes.to_string().into()),
     ];
+    if let Some(key) = &task.key {
+        rows.push(("Key", key.as_str().into()));
+    }
     if let Some(used) = &task.usage {
         rows.extend(usage(used, false));
     }

@@ -96,6 +96,8 @@ fn spec() -> TaskSpec {
             remove_if_finished: false,
         },
         stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
+        outputs: vec![b"result".to_vec()],
+        service: false,
         requests: vec![Request {
             nodes: 0,
             ranks: 0,
@@ -172,6 +174,7 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
         usage: over.then(usage),
         error: (state == TaskState::Failed).then(|| "Program terminated with exit code 3.".into()),
         dependencies: Vec::new(),
+        key: None,
         nodes: Vec::new(),
     }
 }
@@ -319,11 +322,12 @@ snapshots! {
     sentence: Sentence("The server is stopping".into());
     answer: Answer { name: "address", text: "node7".into() };
     server_info: server();
-    submitted: Submitted { job: JobId(7), warnings: Vec::new() };
-    submitted_with_warnings: Submitted { job: JobId(7), warnings: vec!["look".into()] };
-    opened: Opened(Submitted { job: JobId(8), warnings: Vec::new() });
+    submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() };
+    submitted_before: Submitted { job: JobId(7), existing: 3, warnings: Vec::new() };
+    submitted_with_warnings: Submitted { job: JobId(7), existing: 0, warnings: vec!["look".into()] };
+    opened: Opened(Submitted { job: JobId(8), existing: 0, warnings: Vec::new() });
     submit_waited: SubmitWaited {
-        submitted: Submitted { job: JobId(7), warnings: Vec::new() },
+        submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() },
         waited: waited(),
     };
     wait: waited();

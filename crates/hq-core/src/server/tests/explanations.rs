@@ -121,6 +121,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
             target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
             ids: TaskIds::Next(1),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
             submit_dir: b"/".to_vec(),

@@ -42,7 +42,8 @@ impl World {
             target,
             ids: TaskIds::Next(count),
             entries: Entries::default(),
-            dependencies: Arc::new(Dependencies { after, edges }),
+            keys: Entries::default(),
+            dependencies: Arc::new(Dependencies { after, edges, ..Dependencies::default() }),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),
         };

@@ -175,6 +175,7 @@ fn happens(world: &mut World, deed: Deed) {
                 target: Target::Open(world.server.state().last_job),
                 ids: TaskIds::Next(count),
                 entries: Entries::default(),
+                keys: Entries::default(),
                 dependencies: Arc::default(),
                 spec: Arc::new(TaskSpec {
                     args: vec![b"x".to_vec()],

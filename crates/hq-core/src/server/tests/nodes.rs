@@ -182,6 +182,7 @@ fn a_group_that_is_too_small_is_named() {
         target: Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(task.clone()),
         submit_dir: b"/".to_vec(),

@@ -59,7 +59,8 @@ fn the_task_with_the_longest_way_to_the_end_goes_first() {
         target: Target::New(JobSpec { name: "graph".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(10),
         entries: Entries::default(),
-        dependencies: Arc::new(Dependencies { after: Vec::new(), edges }),
+        keys: Entries::default(),
+        dependencies: Arc::new(Dependencies { edges, ..Dependencies::default() }),
         spec: Arc::new(TaskSpec {
             args: vec![b"true".to_vec()],
             requests: vec![cpus(1)],
@@ -83,6 +84,7 @@ fn a_later_submit_makes_the_paths_of_those_it_waits_for_longer() {
     let after = hq_model::dependency::After {
         job: first,
         tasks: None,
+        key: None,
         condition: Default::default(),
         mapping: Default::default(),
     };
@@ -90,7 +92,8 @@ fn a_later_submit_makes_the_paths_of_those_it_waits_for_longer() {
         target: Target::New(JobSpec { name: "later".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(5),
         entries: Entries::default(),
-        dependencies: Arc::new(Dependencies { after: vec![after], edges: Edges::default() }),
+        keys: Entries::default(),
+        dependencies: Arc::new(Dependencies { after: vec![after], ..Dependencies::default() }),
         spec: Arc::new(TaskSpec {
             args: vec![b"true".to_vec()],
             requests: vec![cpus(1)],
@@ -122,6 +125,7 @@ fn tasks_go_where_their_key_has_run_and_new_keys_to_whoever_has_least_to_do() {
         target: Target::New(JobSpec { name: "near".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(8),
         entries: Entries::new(lines.map(str::as_bytes)).expect("short"),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),

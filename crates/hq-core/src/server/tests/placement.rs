@@ -77,6 +77,7 @@ fn requests_that_cannot_be_are_refused() {
         target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(1),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::default(),
         spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
         submit_dir: b"/".to_vec(),

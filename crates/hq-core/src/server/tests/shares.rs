@@ -21,6 +21,7 @@ impl World {
             target: Target::New(spec_of_job),
             ids: TaskIds::Next(count),
             entries: Entries::default(),
+            keys: Entries::default(),
             dependencies: Arc::default(),
             spec: Arc::new(spec),
             submit_dir: b"/".to_vec(),

@@ -1,0 +1,77 @@
+//! Keys: names of tasks that are unique in their job, so that creating a task twice makes it once.
+
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 200;
+
+/// A text that is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Nothing.
+    #[error("a key is empty")]
+    Empty,
+    /// Too much.
+    #[error("the key `{start}…` has {bytes} bytes, and at most {KEY_BYTES_MAX} are allowed")]
+    Long {
+        /// How it begins.
+        start: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Could be taken for ids of tasks.
+    #[error("the key `{0}` begins with a digit, as task ids do; put a letter before it")]
+    Digit(String),
+    /// Would break lines and tables.
+    #[error(
+        "the key `{0}` is not plain text: control characters and bytes that are not UTF-8 are not allowed"
+    )]
+    Unprintable(String),
+}
+
+/// Checks a key: text of 1 to [`KEY_BYTES_MAX`] bytes without control characters that does not begin with a digit.
+///
+/// # Errors
+/// When it is none.
+pub fn check_key(key: &[u8]) -> Result<(), KeyError> {
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
+    let Some(first) = key.first() else { return Err(KeyError::Empty) };
+    if key.len() > KEY_BYTES_MAX {
+        return Err(KeyError::Long { start: shown(&key[..32]), bytes: key.len() });
+    }
+    if first.is_ascii_digit() {
+        return Err(KeyError::Digit(shown(key)));
+    }
+    let is_plain = if key.is_ascii() {
+        key.iter().all(|byte| !byte.is_ascii_control())
+    } else {
+        std::str::from_utf8(key).is_ok_and(|text| !text.contains(char::is_control))
+    };
+    if is_plain { Ok(()) } else { Err(KeyError::Unprintable(shown(key))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_short_plain_texts() {
+        for key in ["a", "dock-17", "CC(=O)Oc1ccccc1C(=O)O", "ligand 3, again", "é"] {
+            assert_eq!(check_key(key.as_bytes()), Ok(()), "{key}");
+        }
+        for (key, expected) in [
+            (&b""[..], "a key is empty"),
+            (b"17", "the key `17` begins with a digit, as task ids do; put a letter before it"),
+            (
+                b"a\nb",
+                "the key `a\\nb` is not plain text: control characters and bytes that are not UTF-8 are not allowed",
+            ),
+            (
+                b"a\xff",
+                "the key `a\u{fffd}` is not plain text: control characters and bytes that are not UTF-8 are not allowed",
+            ),
+        ] {
+            assert_eq!(check_key(key).expect_err("no key").to_string(), expected);
+        }
+        let long = check_key(&[b'x'; 201]).expect_err("too long").to_string();
+        assert!(long.contains("has 201 bytes, and at most 200 are allowed"), "{long}");
+    }
+}

@@ -1,0 +1,44 @@
+//! What a running task says of itself: `hq task defer` and `hq task ready`.
+
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use hq_core::client_messages::ClientRequest;
+use hq_model::dependency::{After, Condition};
+use hq_model::{Instance, JobId, TaskId, TaskRef};
+
+use super::{Context, Done};
+use crate::cli::task::{DeferArgs, ReadyArgs};
+use crate::error::HqError;
+use crate::report::Nothing;
+
+/// How long a task that was put back waits for its own end before it says that none came.
+const END_TIME_MAX: Duration = Duration::from_secs(3600);
+
+pub(super) fn defer(context: &Context, args: DeferArgs) -> Result<Done, HqError> {
+    let (task, instance) = own_task()?;
+    let any_end = |after: After| After { condition: Condition::AnyEnd, ..after };
+    let after = args.after.into_iter().chain(args.after_any.into_iter().map(any_end)).collect();
+    context.ask(ClientRequest::Defer { task, instance, after })?;
+    // The worker ends this attempt, and this process with it: what follows here in a script must not be done.
+    std::thread::sleep(END_TIME_MAX);
+    Err(HqError::failed("not-running", format!("Task {task} was put back, and its worker did not end it.")))
+}
+
+pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError> {
+    let (task, instance) = own_task()?;
+    context.ask(ClientRequest::Ready { task, instance, text: args.text.into_vec() })?;
+    Done::ok(Nothing)
+}
+
+// The task that this process belongs to.
+fn own_task() -> Result<(TaskRef, Instance), HqError> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let found = || {
+        let task = TaskRef::new(JobId(number("HQ_JOB_ID")?), TaskId(number("HQ_TASK_ID")?));
+        Some((task, Instance(number("HQ_INSTANCE_ID")?)))
+    };
+    found().ok_or_else(|| {
+        HqError::failed("not-running", "This works only inside a running task: HQ_TASK_ID is not set.")
+    })
+}
