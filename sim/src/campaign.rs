@@ -370,6 +370,7 @@ fn submit(at: usize, wave: &Wave, rng: &mut Rng) -> ClientRequest {
         dependencies.after.push(After {
             job,
             tasks: None,
+            key: None,
             condition: Condition::Success,
             mapping: Mapping::All,
         });
@@ -378,6 +379,7 @@ fn submit(at: usize, wave: &Wave, rng: &mut Rng) -> ClientRequest {
         target: Target::New(JobSpec { name: "wave".into(), ..JobSpec::default() }),
         ids: TaskIds::Next(wave.tasks),
         entries: Entries::default(),
+        keys: Entries::default(),
         dependencies: Arc::new(dependencies),
         spec: Arc::new(spec),
         submit_dir: b"/".to_vec(),
