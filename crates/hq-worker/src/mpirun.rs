@@ -56,7 +56,7 @@ fn shell(words: &[ByteString]) -> ByteString {
         }
         let inner: ByteString = word
             .iter()
-            .flat_map(|byte| if *byte == b'\'' { b"'\\\\''".to_vec() } else { vec![*byte] })
+            .flat_map(|byte| if *byte == b'\'' { b"'\\''".to_vec() } else { vec![*byte] })
             .collect();
         [&b"'"[..], &inner, b"'"].concat()
     });

@@ -319,7 +319,7 @@ fn a_backlog_beside_running_tasks_of_another_job_is_taken_too() {
 #[test]
 fn a_worker_with_much_room_takes_back_from_several() {
     let mut world = World::new();
-    let job = world.submit(4, |_| {});
+    let job = world.submit(5, |_| {});
     world.worker(2, 1);
     world.worker(3, 1);
     for worker in [2, 3] {

@@ -141,10 +141,10 @@ fn one_of_an_array_waits_and_the_others_go_on() {
     world.sent(1);
     world.defer("2@1", 0, &["3"]).expect("put back behind many");
     world.was_ended(2, 1);
-    assert_eq!(world.states(JobId(2)), "opened: 3 waiting");
+    assert_eq!(world.states(JobId(2)), "waiting: 3 waiting");
     world.reports(1, |report| {
         report.finished.push(finished(JobId(2), 0, 0, 0));
         report.finished.push(finished(JobId(2), 2, 2, 0));
     });
-    assert_eq!(world.states(JobId(2)), "opened: 1 waiting, 2 finished");
+    assert_eq!(world.states(JobId(2)), "waiting: 1 waiting, 2 finished");
 }
