@@ -8,6 +8,7 @@ hq=${HQ:-hq}
 dir=${1:-$(mktemp -d)}
 mkdir -p "$dir"
 cd "$dir"
+dir=$(pwd)
 export HQ_SERVER_DIR="$dir/server"
 # Three workers stand for three nodes: what MPI takes for one node's shared memory and root's rights is switched off.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,tcp

@@ -23,6 +23,8 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 pub(crate) struct Node {
     /// `KEY=VALUE` of the environment that tasks start from.
     pub(crate) base: Vec<ByteString>,
+    /// Value of `HQ_SERVER_DIR`, for tasks that ask the server for more; with `None` they keep the worker's.
+    pub(crate) server_dir: Option<ByteString>,
     /// Names the server; known once it has answered.
     pub(crate) server_uid: String,
     /// Path of the `hq` binary.
@@ -66,7 +68,16 @@ impl Node {
             }
         });
         let all_of_base = (0..base.len() as u32).collect();
-        Node { base, server_uid: String::new(), hq, work_dir, keys, all_of_base, pools: pools.collect() }
+        Node {
+            base,
+            server_dir: None,
+            server_uid: String::new(),
+            hq,
+            work_dir,
+            keys,
+            all_of_base,
+            pools: pools.collect(),
+        }
     }
 
     /// The search path of the worker's environment.
@@ -228,6 +239,11 @@ impl VariantEnvironment {
         let sets_rocr = asks(&[AMD, GPUS]) && is_free("ROCR_VISIBLE_DEVICES");
         if sets_cuda && is_free("CUDA_DEVICE_ORDER") {
             block.set("CUDA_DEVICE_ORDER", b"PCI_BUS_ID");
+        }
+        if let Some(dir) = &node.server_dir
+            && is_free("HQ_SERVER_DIR")
+        {
+            block.set_bytes(b"HQ_SERVER_DIR", dir);
         }
         let sets_omp_threads = asks(&[CPUS]) && is_free("OMP_NUM_THREADS");
         let sets_omp_places = is_pinned_by_omp && is_free("OMP_PLACES");

@@ -61,7 +61,7 @@ struct Turns {
     link: Link,
     server: ServerSource,
     interrupts: InterruptSource,
-    // For the first time.
+    // For the last time.
     interrupted: Option<Instant>,
     words: mpsc::Receiver<Words>,
     asks: mpsc::Receiver<Ask>,
@@ -90,7 +90,7 @@ enum Event {
     Words(Words),
     Ask(Ask),
     Cleaned(Input),
-    Interrupt,
+    Interrupt { by: Interrupter },
     Wakeup,
 }
 
@@ -122,13 +122,14 @@ impl Turns {
         if let (Some(port), Some(endpoint)) = (port, &endpoint) {
             config.listen_address = ranks::addresses(endpoint, &config.hostname, port);
         }
-        let node = Node::new(
-            environment_for(launcher.environment(), &server),
+        let mut node = Node::new(
+            launcher.environment().iter().map(|variable| variable.as_bytes().to_vec()).collect(),
             hq_binary.as_os_str().as_bytes().to_vec(),
             work_dir.path().as_os_str().as_bytes().to_vec(),
             keys,
             &config.resources,
         );
+        node.server_dir = server_dir(&server);
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
         let supervisor =
@@ -162,10 +163,14 @@ impl Turns {
         loop {
             if !self.supervisor.has_ended() {
                 let event = self.next_event(is_handed_over).await;
-                if let Event::Interrupt = event {
+                if let Event::Interrupt { by } = event {
                     // Whoever ends a batch job tells each process of it, and launchers in it pass that on once more.
-                    let first = *self.interrupted.get_or_insert_with(Instant::now);
-                    if first.elapsed() > limits::INTERRUPT_ECHO {
+                    // People who press Ctrl-C twice mean it.
+                    let is_echo = |first: Instant| {
+                        by == Interrupter::BatchSystem && first.elapsed() <= limits::INTERRUPT_ECHO
+                    };
+                    let first = self.interrupted.replace(Instant::now());
+                    if first.is_some_and(|first| !is_echo(first)) {
                         info!("interrupted again, ending at once");
                         return Ok(WorkerEnd::Interrupted);
                     }
@@ -198,7 +203,7 @@ impl Turns {
             Some(words) = words.recv() => Event::Words(words),
             Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
-            () = interrupts.next() => Event::Interrupt,
+            by = interrupts.next() => Event::Interrupt { by },
             () = sleep_until(wakeup) => Event::Wakeup,
         }
     }
@@ -216,7 +221,7 @@ impl Turns {
             Event::Words(words) => self.speak(words),
             Event::Ask(ask) => self.supervisor.asked(ask),
             Event::Cleaned(input) => self.inputs.push(input),
-            Event::Interrupt => self.inputs.push(Input::Interrupt),
+            Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Launcher => {}
         }
@@ -313,18 +318,11 @@ impl Turns {
     }
 }
 
-// What tasks start from: the worker's environment, and where its server is found, so that they can ask it for more.
-fn environment_for(own: &[std::ffi::CString], server: &ServerSource) -> Vec<Vec<u8>> {
-    let name = &b"HQ_SERVER_DIR="[..];
-    let mut found: Vec<Vec<u8>> = own.iter().map(|variable| variable.as_bytes().to_vec()).collect();
-    if let ServerSource::File(path) = server
-        && let Some(dir) = path.parent().and_then(Path::parent)
-        && let Ok(dir) = std::path::absolute(dir)
-    {
-        found.retain(|variable| !variable.starts_with(name));
-        found.push([name, dir.as_os_str().as_bytes()].concat());
-    }
-    found
+// Where tasks find the server, so that they can ask it for more.
+fn server_dir(server: &ServerSource) -> Option<Vec<u8>> {
+    let ServerSource::File(path) = server else { return None };
+    let dir = std::path::absolute(path.parent()?.parent()?).ok()?;
+    Some(dir.as_os_str().as_bytes().to_vec())
 }
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {
@@ -394,6 +392,15 @@ impl Clock {
     }
 }
 
+// Who tells a worker to end.
+#[derive(Clone, Copy, PartialEq)]
+enum Interrupter {
+    // Ctrl-C, or the program the worker is part of.
+    Person,
+    // SIGTERM.
+    BatchSystem,
+}
+
 enum InterruptSource {
     Signals { terminate: Signal, interrupt: Signal, hangup: Signal },
     Channel(mpsc::UnboundedReceiver<()>),
@@ -411,17 +418,16 @@ impl InterruptSource {
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Interrupter {
         match self {
-            InterruptSource::Channel(receiver) => {
-                if receiver.recv().await.is_none() {
-                    pending::<()>().await;
-                }
-            }
+            InterruptSource::Channel(receiver) => match receiver.recv().await {
+                Some(()) => Interrupter::Person,
+                None => pending().await,
+            },
             InterruptSource::Signals { terminate, interrupt, hangup } => loop {
                 tokio::select! {
-                    _ = terminate.recv() => return,
-                    _ = interrupt.recv() => return,
+                    _ = terminate.recv() => return Interrupter::BatchSystem,
+                    _ = interrupt.recv() => return Interrupter::Person,
                     _ = hangup.recv() => debug!("hangup ignored"),
                 }
             },

@@ -58,6 +58,14 @@ impl Server {
         is_own && self.is_firm(now)
     }
 
+    /// A task of this priority on several nodes is looked at: it goes before what room is kept for at its priority or
+    /// below. Otherwise the two would wait for each other.
+    pub(super) fn let_room_up_to(&mut self, priority: i32) {
+        if self.reserve.first.is_some_and(|first| self.queue.key(first.0).priority <= priority) {
+            self.let_room();
+        }
+    }
+
     /// None of the tasks of a class fits anywhere.
     pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) {
         if self.reserve.is_met || self.reserve.unfit >= UNFIT_CLASSES_MAX || self.share_room(class) == 0 {
