@@ -143,6 +143,17 @@ fn notifications_reach_whoever_waits() {
 }
 
 #[test]
+fn a_variable_of_the_worker_is_replaced_and_not_there_twice() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --env PATH=/usr/bin:/bin --env HOME=/x -- env");
+    let output = cluster.ok("job cat last stdout");
+    let of = |name: &str| output.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>();
+    assert_eq!(of("PATH="), ["PATH=/usr/bin:/bin"]);
+    assert_eq!(of("HOME="), ["HOME=/x"]);
+    assert_eq!(of("HQ_SERVER_DIR=").len(), 1);
+}
+
+#[test]
 fn an_error_file_says_why_a_task_failed() {
     let cluster = Cluster::new();
     cluster.fails(1, "submit --wait --task-dir -- sh -c 'touch $HQ_TASK_DIR/x; echo out of luck > $HQ_ERROR_FILENAME; exit 1'");
