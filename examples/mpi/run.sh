@@ -1,14 +1,12 @@
 #!/bin/sh
 # An MPI program over three workers, with every MPI that is found here; each run is checked.
 #
-# usage: run.sh [DIRECTORY]    needs HQ (the path of hq, else `hq`), and mpicc of Open MPI or MPICH
+# usage: run.sh    needs HQ (the path of hq, else `hq`), and mpicc of Open MPI or MPICH
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 hq=${HQ:-hq}
-dir=${1:-$(mktemp -d)}
-mkdir -p "$dir"
+dir=$(mktemp -d)
 cd "$dir"
-dir=$(pwd)
 export HQ_SERVER_DIR="$dir/server"
 # Three workers stand for three nodes: what MPI takes for one node's shared memory and root's rights is switched off.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,tcp
@@ -18,6 +16,7 @@ pids=
 stop() {
     "$hq" server stop >/dev/null 2>&1 || true
     for pid in $pids; do wait "$pid" 2>/dev/null || true; done
+    rm -rf "$dir"
 }
 trap stop EXIT
 "$hq" server start --host localhost >server.log 2>&1 &

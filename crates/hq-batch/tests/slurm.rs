@@ -253,6 +253,8 @@ fn a_controller_that_is_gone_is_waited_for_only_so_long() {
     let Some(slurm) = Slurm::start(&["--nodes", "1", "--gpu-nodes", "0"]) else { return };
     let lab = Lab::new();
     let id = manager(&slurm).submit(&lab.request("before", "true")).expect("it is taken");
+    // What runs while its controller dies may be lost with it, by rights.
+    reaches(&manager(&slurm), &id, &BatchState::Finished);
     slurm.tell("crash", &["head"]);
     let hasty = manager(&slurm).with_time_limit(Duration::from_secs(1));
     let error = hasty.states(std::slice::from_ref(&id)).expect_err("nobody answers");
@@ -260,6 +262,7 @@ fn a_controller_that_is_gone_is_waited_for_only_so_long() {
     let error = hasty.submit(&lab.request("meanwhile", "true")).expect_err("nobody answers");
     assert!(error.is_in_doubt(), "{error}");
     slurm.tell("start", &["head"]);
+    let id = manager(&slurm).submit(&lab.request("after", "true")).expect("it is taken");
     reaches(&manager(&slurm), &id, &BatchState::Finished);
     slurm.tell("down", &[]);
 }
