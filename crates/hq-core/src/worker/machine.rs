@@ -98,6 +98,8 @@ pub(super) struct Running {
     pub(super) ranks: Vec<Allocation>,
     // Held for a program that runs on another worker.
     pub(super) is_part: bool,
+    // Nothing starts beside it.
+    pub(super) has_node: bool,
     pub(super) since: Timestamp,
     pub(super) ending: Option<Ending>,
 }

@@ -87,24 +87,29 @@ impl Worker {
             *null_left -= count as u32;
         } else {
             while let Some(id) = batch.left.first() {
-                // An attempt that is being ended still has the task.
-                if self.running.contains_key(&TaskRef::new(batch.template.job, id)) {
+                // An attempt that is being ended still has the task, or the whole node.
+                let runs = &self.running;
+                if runs.contains_key(&TaskRef::new(batch.template.job, id))
+                    || (runs.len() == 1 && runs.values().any(|run| run.has_node))
+                {
                     break;
                 }
+                let is_empty = runs.is_empty();
                 let mut allocation = Allocation::default();
                 let mut ranks = Vec::new();
                 let pools = &mut self.pools;
                 let variants = known.needs.iter().zip(&known.template.spec.requests).enumerate();
                 let chosen = variants
-                    .filter_map(|(variant, (needs, request))| Some((variant, needs.as_ref()?, request.ranks)))
-                    .find(|(_, needs, count)| match *count {
+                    .filter(|(_, (_, request))| is_empty || !request.takes_whole_nodes())
+                    .filter_map(|(variant, (needs, request))| Some((variant, needs.as_ref()?, request)))
+                    .find(|(_, needs, request)| match request.ranks {
                         0 => pools.take(needs, &mut allocation),
                         count => {
                             ranks = take_ranks(pools, needs, count);
                             !ranks.is_empty()
                         }
                     });
-                let Some((variant, ..)) = chosen else { break };
+                let Some((variant, _, request)) = chosen else { break };
                 batch.left.remove(id);
                 let task = TaskRef::new(batch.template.job, id);
                 let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
@@ -139,6 +144,7 @@ impl Worker {
                     allocation,
                     ranks,
                     is_part: batch.is_part,
+                    has_node: request.takes_whole_nodes(),
                     since: now,
                     ending: None,
                 };

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_model::resources::parse_pool;
-use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, Request, ResourceRequest, TaskId,
     TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
@@ -28,26 +27,7 @@ struct World {
 }
 
 fn config(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
-    let pool = parse_pool("cpus", "2").expect("a pool");
-    let mut config = WorkerConfig {
-        resources: WorkerResources::new(vec![pool], Vec::new()).expect("resources"),
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: "/tmp".into(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(8),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(600),
-        allocation: None,
-        origin: None,
-        executor: Executor::Process,
-        pid: 1,
-    };
+    let mut config = WorkerConfig::new(WorkerResources::cpus(2));
     change(&mut config);
     config
 }
@@ -226,6 +206,30 @@ fn canceled_tasks_are_dropped_or_ended() {
     assert_eq!(world.did(), "signal 1@1 15, canceled 1:2");
     world.end(1, 1, failed());
     assert_eq!(world.did(), "start 1@3/0, canceled 1:1");
+}
+
+#[test]
+fn a_task_with_the_node_to_itself_starts_when_it_is_empty() {
+    let mut world = World::new(|_| {});
+    world.run(1, "1", 0, |_| {});
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::single(TaskId(1)) }));
+    assert_eq!(world.did(), "start 1@1/0, signal 1@1 15");
+    let ranks = |exclusive| {
+        move |spec: &mut TaskSpec| {
+            let request = &mut spec.requests[0];
+            (request.nodes, request.ranks, request.exclusive) = (1, 1, exclusive);
+        }
+    };
+    world.run(2, "1", 0, ranks(true));
+    assert_eq!(world.did(), "", "one CPU is free, but the canceled task has not ended");
+    world.end(1, 1, Outcome::Finished);
+    assert_eq!(world.did(), "start 2@1/0, canceled 1:1");
+    world.run(3, "1", 0, |_| {});
+    assert_eq!(world.did(), "", "nothing starts beside it");
+    world.end(2, 1, Outcome::Finished);
+    assert_eq!(world.did(), "start 3@1/0, finished 2:1");
+    world.run(4, "1", 0, ranks(false));
+    assert_eq!(world.did(), "start 4@1/0", "these share the node");
 }
 
 #[test]
