@@ -4,30 +4,31 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::net::{LinkTrouble, Net, SERVER_ADDRESS, run};
+use crate::patience::until;
 use crate::relay::Relay;
 
 /// Options of the workers: they come back fast, and are given up soon.
 const WORKER: &str = "worker start --cpus 4 --heartbeat 500ms";
-const SERVER: &str = "server start --host localhost --worker-grace 2s";
-const PATIENT_SERVER: &str = "server start --host localhost --worker-grace 30s";
+const SERVER: &str = "server start --host localhost";
 
 /// Everything that runs. It ends with the value.
 pub(crate) struct Cluster {
     workers: Vec<Child>,
     server: Child,
-    root: TempDir,
     // How both are started.
     lines: [String; 2],
     net: Option<Net>,
-    disk: Option<Disk>,
     relay: Option<Relay>,
+    // Before the directory that it is mounted in.
+    disk: Option<Disk>,
+    root: TempDir,
 }
 
 /// A small file system for the journal. It goes with the value.
@@ -96,14 +97,12 @@ impl Submit {
 }
 
 impl Cluster {
-    /// Starts everything there.
+    /// Starts everything there. A worker that cannot be reached is given up after the grace.
     ///
     /// # Errors
     /// What this system does not permit.
-    pub(crate) fn start(place: Where) -> Result<Cluster, String> {
-        // Where connections break all the time, a busy machine must not make a worker of them that is gone.
-        let server = if place == Where::Relayed { PATIENT_SERVER } else { SERVER };
-        Cluster::start_with(place, server, WORKER)
+    pub(crate) fn start(place: Where, grace: Duration) -> Result<Cluster, String> {
+        Cluster::start_with(place, &format!("{SERVER} --worker-grace {}s", grace.as_secs()), WORKER)
     }
 
     /// With these lines for the server and its workers.
@@ -257,9 +256,7 @@ impl Cluster {
             || self.ok(&["--output-mode", "quiet", "worker", "list", "--filter", "offline"]).lines().count();
         let before = offline();
         signal("-STOP");
-        while offline() == before {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        until("it is given up", || (offline() > before).then_some(()).ok_or("it is not".into()));
         signal("-CONT");
         self.ok(&["worker", "wait", "2"]);
     }
@@ -284,6 +281,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        let launchers: Vec<u32> = self.workers.iter().flat_map(children).collect();
         self.workers.iter_mut().for_each(end);
         end(&mut self.server);
         if std::thread::panicking() {
@@ -292,8 +290,21 @@ impl Drop for Cluster {
                 let lines: Vec<&str> = text.lines().collect();
                 eprintln!("--- {name}\n{}", lines[lines.len().saturating_sub(30)..].join("\n"));
             }
+            return;
         }
+        // They end the tasks, which write into the directory.
+        until("the launchers end", || {
+            let lives = |pid: &&u32| Path::new(&format!("/proc/{pid}")).exists();
+            launchers.iter().find(lives).map_or(Ok(()), |pid| Err(format!("{pid} lives")))
+        });
     }
+}
+
+// The processes that a living one has started.
+fn children(child: &Child) -> Vec<u32> {
+    let path = format!("/proc/{0}/task/{0}/children", child.id());
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 // Killed without a word.

@@ -10,6 +10,8 @@
 
 mod cluster;
 mod net;
+#[path = "../patience.rs"]
+mod patience;
 mod relay;
 mod soak;
 
@@ -66,6 +68,16 @@ impl Victim {
             Victim::Relay => Where::Relayed,
         }
     }
+
+    // Whether workers live through it, and are to be waited for.
+    fn spares_workers(self) -> bool {
+        matches!(self, Victim::Server | Victim::Disk | Victim::Relay)
+    }
+
+    // How long a worker is waited for: where it comes back, a busy machine must not make one of it that is gone.
+    fn grace(self) -> Duration {
+        Duration::from_secs(if self.spares_workers() { 30 } else { 2 })
+    }
 }
 
 /// What a round left behind.
@@ -118,7 +130,7 @@ fn connections_are_slow_and_cut_and_every_task_runs_once() {
 fn play(victim: Victim, rounds: u64) {
     let begin = Instant::now();
     let mut chance = Chance(seed());
-    let mut cluster = match Cluster::start(victim.place()) {
+    let mut cluster = match Cluster::start(victim.place(), victim.grace()) {
         Ok(cluster) => cluster,
         Err(refused) => return eprintln!("left out, for this system does not permit it: {refused}"),
     };
@@ -192,7 +204,7 @@ fn check(victim: Victim, number: usize, round: &Round, runs: &BTreeMap<u32, Vec<
             instances.len(),
             "round {number}, task {task}: an instance ran twice: {instances:?}"
         );
-        if matches!(victim, Victim::Server | Victim::Disk | Victim::Relay) {
+        if victim.spares_workers() {
             // A higher instance than 0 is one that was handed out again because the first never arrived.
             assert_eq!(
                 instances.len(),

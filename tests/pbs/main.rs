@@ -1,42 +1,22 @@
 //! Allocations end to end: the real program and a stand-in for PBS.
 
+#[allow(dead_code, reason = "shared with the tests against Slurm")]
+#[path = "../allocations.rs"]
+mod allocations;
+#[path = "../patience.rs"]
+mod patience;
 #[allow(dead_code, reason = "shared with the end-to-end tests")]
 #[path = "../../crates/hq/tests/e2e/cluster.rs"]
 mod place;
 #[allow(dead_code, reason = "shared with the tests of hq-batch")]
 mod stand_in;
 
-use std::time::{Duration, Instant};
-
+use allocations::{allocations, one_finishes, reaches};
 use place::Cluster;
-use serde_json::Value;
 use stand_in::Pbs;
-
-/// How long the server, which asks a batch system rarely, may take to notice.
-const PATIENCE: Duration = Duration::from_secs(150);
-/// How often it is asked meanwhile.
-const PAUSE: Duration = Duration::from_millis(100);
 
 fn server(pbs: &Pbs) -> Cluster {
     Cluster::server_in(vec![("PATH", pbs.path())])
-}
-
-/// Waits until the states of the first queue's allocations are these.
-fn reaches(server: &Cluster, wanted: &[&str]) {
-    let begun = Instant::now();
-    loop {
-        let seen = allocations(server);
-        let statuses: Vec<&str> = seen.iter().filter_map(|one| one["status"].as_str()).collect();
-        if statuses == wanted {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{wanted:?}: {}", server.ok("alloc info 1"));
-        std::thread::sleep(PAUSE);
-    }
-}
-
-fn allocations(server: &Cluster) -> Vec<Value> {
-    server.json("alloc info 1").as_array().expect("an array").clone()
 }
 
 #[test]
@@ -48,7 +28,7 @@ fn work_without_workers_brings_an_allocation_that_vanishes_when_idle() {
         server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s -- -q workq");
         server.ok("submit --wait -- sh -c 'echo $PBS_JOBNAME >name'");
         assert_eq!(server.read("name"), "hq-1-1\n");
-        reaches(&server, &["finished"]);
+        reaches(&server, 1, &["finished"]);
         assert!(!pbs.run("qstat", &["-f", "-F", "json"]).contains("Jobs"), "nothing is left there");
     }
 }
@@ -65,7 +45,7 @@ fn several_nodes_have_a_worker_each() {
     let task = format!("sh -c '{meet}; echo $PBS_JOBID >%{{TASK_ID}}'");
     server.ok(&format!("submit --wait --array 1-2 --cpus 2 -- {task}"));
     assert_eq!(server.read("1"), server.read("2"), "one allocation");
-    reaches(&server, &["finished"]);
+    reaches(&server, 1, &["finished"]);
 }
 
 #[test]
@@ -85,14 +65,10 @@ fn an_allocation_deleted_by_somebody_else_is_replaced() {
     server.pipe("never");
     server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s -- -q workq");
     server.ok("submit -- sh -c 'test $HQ_INSTANCE_ID != 0 || read word <>never'");
-    reaches(&server, &["running"]);
-    let id = allocations(&server)[0]["id"].as_str().expect("an id").to_owned();
+    reaches(&server, 1, &["running"]);
+    let id = allocations(&server, 1)[0]["id"].as_str().expect("an id").to_owned();
     pbs.run("qdel", &[&id]);
-    let begun = Instant::now();
-    while !server.ok("task list 1").contains("FINISHED") {
-        assert!(begun.elapsed() < PATIENCE, "{}{}", server.ok("task list 1"), server.ok("alloc info 1"));
-        std::thread::sleep(PAUSE);
-    }
-    assert_eq!(allocations(&server).len(), 2, "another allocation served it");
+    one_finishes(&server);
+    assert_eq!(allocations(&server, 1).len(), 2, "another allocation served it");
     assert_eq!(server.json("alloc list")[0]["state"], "active");
 }

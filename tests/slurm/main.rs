@@ -1,58 +1,27 @@
 //! Allocations end to end: the real program and a real Slurm. Left out where Slurm is not installed.
 
+#[path = "../allocations.rs"]
+mod allocations;
 mod cluster;
+#[path = "../patience.rs"]
+mod patience;
 #[allow(dead_code, reason = "shared with the end-to-end tests")]
 #[path = "../../crates/hq/tests/e2e/cluster.rs"]
 mod place;
 
 use std::fs;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
+use allocations::{allocations, one_finishes, reaches, statuses};
 use cluster::Slurm;
+use patience::until;
 use place::Cluster;
-use serde_json::Value;
-
-/// How long Slurm, and the server that asks it rarely, may take for what they do by themselves.
-const PATIENCE: Duration = Duration::from_secs(150);
-/// How often they are asked meanwhile.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The Slurm that tests share which do not break its nodes.
 static SHARED: LazyLock<Option<Slurm>> = LazyLock::new(|| Slurm::start(&[]));
 
 fn server(slurm: &Slurm) -> Cluster {
     Cluster::server_in(vec![("SLURM_CONF", slurm.conf())])
-}
-
-/// Asks until it is so; panics with the last answer when patience ends.
-fn until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
-    let begun = Instant::now();
-    while let Err(answer) = ask() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: {answer}");
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// The allocations of a queue, the first one first.
-fn allocations(server: &Cluster, queue: u32) -> Vec<Value> {
-    server.json(&format!("alloc info {queue}")).as_array().expect("an array").clone()
-}
-
-/// The states of a queue's allocations, the first one first.
-fn statuses(server: &Cluster, queue: u32) -> Vec<String> {
-    allocations(server, queue).iter().map(|one| one["status"].as_str().expect("text").to_owned()).collect()
-}
-
-/// Waits until the states of a queue's allocations are these.
-fn reaches(server: &Cluster, queue: u32, wanted: &[&str]) {
-    until(&format!("allocations of queue {queue} are {wanted:?}"), || {
-        let seen = statuses(server, queue);
-        (seen == wanted).then_some(()).ok_or_else(|| {
-            let why = server.ok(&format!("alloc explain {queue}"));
-            format!("{seen:?}\n{}\n{why}", server.ok(&format!("alloc info {queue}")))
-        })
-    });
 }
 
 /// The batch jobs of a name that Slurm knows, living or ended, as `id state`.
@@ -122,10 +91,7 @@ fn an_allocation_cancelled_by_somebody_else_is_replaced() {
     server.ok("submit -- sh -c 'test $HQ_INSTANCE_ID != 0 || { echo >started; read word <>never; }'");
     until("the task runs", || server.path("started").exists().then_some(()).ok_or("it does not".into()));
     slurm.command("scancel", &["--name", "cancelled-1"]);
-    until("the task ends in another allocation", || {
-        let tasks = server.ok("task list 1");
-        tasks.contains("FINISHED").then_some(()).ok_or(format!("{tasks}{}", server.ok("alloc info 1")))
-    });
+    one_finishes(&server);
     until("the first one is known to have ended", || {
         let seen = statuses(&server, 1);
         (seen.len() == 2 && seen[0] != "running").then_some(()).ok_or(format!("{seen:?}"))

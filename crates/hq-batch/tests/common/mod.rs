@@ -1,5 +1,8 @@
 //! What the tests against batch systems share: a directory, a worker made of shell text, and patience.
 
+#[path = "../../../../tests/patience.rs"]
+mod patience;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -7,15 +10,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hq_batch::AllocationRequest;
+pub(crate) use patience::until;
 use tempfile::TempDir;
-
-/// How long a batch system may take for what it does by itself.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is asked meanwhile.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// A directory of a test's own. Its fifo `never` is never written to.
 pub(crate) struct Lab {
@@ -75,16 +74,6 @@ impl Lab {
     pub(crate) fn path(&self) -> OsString {
         let path = std::env::var_os("PATH").unwrap_or_default();
         OsString::from_vec([self.dir().join("bin").as_os_str().as_bytes(), b":", path.as_bytes()].concat())
-    }
-}
-
-/// Asks until it is so; panics with the last answer when patience ends.
-pub(crate) fn until(what: &str, mut ask: impl FnMut() -> Result<(), String>) {
-    let begun = Instant::now();
-    while let Err(answer) = ask() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: {answer}");
-        // A batch system tells nobody what it does: it must be asked.
-        std::thread::sleep(PAUSE);
     }
 }
 
