@@ -34,34 +34,12 @@ pub(crate) enum AllocCommand {
     Edit(Box<EditArgs>),
 }
 
-/// What a queue asks its batch system for.
+/// What a queue asks its batch system for, and can do without.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueOptions {
-    /// The batch system: `slurm`, `pbs`, or the name of a file that describes one
-    #[arg(value_name = "MANAGER")]
-    pub manager: String,
-    /// Wall time of an allocation
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
-    pub time_limit: Duration,
-    /// How many allocations may wait in the batch system at once
-    #[arg(short = 'b', long, value_name = "COUNT", default_value = "1", value_parser = backlog)]
-    pub backlog: u32,
-    /// Nodes of an allocation at most, each with one worker
-    #[arg(
-        short = 'm',
-        long,
-        alias = "workers-per-alloc",
-        value_name = "COUNT",
-        default_value = "1",
-        value_parser = at_least_one
-    )]
-    pub max_workers_per_alloc: u32,
     /// Workers of this queue at most, waiting ones included
     #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
     pub max_worker_count: Option<u32>,
-    /// Name of the queue; part of the names of its batch jobs
-    #[arg(short = 'n', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub name: Option<String>,
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
     pub chain: bool,
@@ -86,6 +64,36 @@ pub(crate) struct QueueOptions {
     /// Passed to sbatch or qsub as they are
     #[arg(value_name = "MANAGER ARGS", last = true)]
     pub manager_args: Vec<OsString>,
+}
+
+/// A queue to be.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NewQueue {
+    /// The batch system: `slurm`, `pbs`, or the name of a file that describes one
+    #[arg(value_name = "MANAGER")]
+    pub manager: String,
+    /// Wall time of an allocation
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
+    pub time_limit: Duration,
+    /// How many allocations may wait in the batch system at once
+    #[arg(short = 'b', long, value_name = "COUNT", default_value = "1", value_parser = backlog)]
+    pub backlog: u32,
+    /// Nodes of an allocation at most, each with one worker
+    #[arg(
+        short = 'm',
+        long,
+        alias = "workers-per-alloc",
+        value_name = "COUNT",
+        default_value = "1",
+        value_parser = at_least_one
+    )]
+    pub max_workers_per_alloc: u32,
+    /// Name of the queue; part of the names of its batch jobs
+    #[arg(short = 'n', long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
+    /// What it asks for.
+    #[command(flatten)]
+    pub options: QueueOptions,
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
@@ -114,7 +122,7 @@ Examples:
 pub(crate) struct AddArgs {
     /// What it asks for.
     #[command(flatten)]
-    pub queue: QueueOptions,
+    pub queue: NewQueue,
     /// Submit no allocation to try
     #[arg(long)]
     pub no_dry_run: bool,
@@ -128,7 +136,7 @@ pub(crate) struct AddArgs {
 pub(crate) struct DryRunArgs {
     /// What it asks for.
     #[command(flatten)]
-    pub queue: QueueOptions,
+    pub queue: NewQueue,
 }
 
 /// A queue.
@@ -198,36 +206,12 @@ pub(crate) struct EditArgs {
     /// Nodes of an allocation at most, each with one worker
     #[arg(short = 'm', long, alias = "workers-per-alloc", value_name = "COUNT", value_parser = at_least_one)]
     pub max_workers_per_alloc: Option<u32>,
-    /// Workers of this queue at most, waiting ones included
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
-    pub max_worker_count: Option<u32>,
-    /// Queue the next allocation while one runs, to start when that ends
-    #[arg(long)]
-    pub chain: bool,
-    /// What its workers offer.
+    /// What it shall ask for.
     #[command(flatten)]
-    pub worker: SharedArgs,
-    /// What workers do when the server is lost
-    #[arg(long, value_name = "WHAT")]
-    pub on_server_lost: Option<OnServerLostArg>,
-    /// Workers end after this long
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
-    pub worker_time_limit: Option<Duration>,
-    /// Shell command that runs on each node before the worker
-    #[arg(long, value_name = "COMMAND")]
-    pub worker_start_cmd: Option<String>,
-    /// Shell command that runs on each node after the worker
-    #[arg(long, value_name = "COMMAND")]
-    pub worker_stop_cmd: Option<String>,
-    /// Command that the worker's command is passed to
-    #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND")]
-    pub worker_wrap_cmd: Option<String>,
+    pub options: QueueOptions,
     /// Options that shall have their default again; before what is given beside them
     #[arg(long, value_name = "OPTIONS", value_delimiter = ',')]
     pub unset: Vec<UnsetArg>,
-    /// Passed to sbatch or qsub as they are
-    #[arg(value_name = "MANAGER ARGS", last = true)]
-    pub manager_args: Vec<OsString>,
 }
 
 /// An option of a queue that has a default.

@@ -16,7 +16,8 @@ use super::worker_args;
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::alloc::{
-    AddArgs, AllocCommand, EditArgs, InfoArgs, LogArgs, QueueArg, QueueOptions, RemoveArgs, UnsetArg,
+    AddArgs, AllocCommand, EditArgs, InfoArgs, LogArgs, NewQueue, QueueArg, QueueOptions, RemoveArgs,
+    UnsetArg,
 };
 use crate::cli::job::Channel;
 use crate::error::HqError;
@@ -72,8 +73,8 @@ fn add(context: &Context, args: AddArgs) -> Result<Done, HqError> {
     }
 }
 
-fn dry_run(context: &Context, options: QueueOptions) -> Result<Done, HqError> {
-    let params = Box::new(params(context, options)?);
+fn dry_run(context: &Context, queue: NewQueue) -> Result<Done, HqError> {
+    let params = Box::new(params(context, queue)?);
     match ask(context, AllocRequest::DryRun { params })? {
         ClientResponse::Done => Done::ok(Sentence(
             "A trial allocation was submitted successfully. It was immediately canceled to avoid wasting resources."
@@ -150,23 +151,16 @@ impl Report for Output {
     }
 }
 
-fn params(context: &Context, options: QueueOptions) -> Result<QueueParams, HqError> {
+fn params(context: &Context, queue: NewQueue) -> Result<QueueParams, HqError> {
     let mut params = QueueParams {
-        name: options.name,
-        manager: options.manager,
-        backlog: options.backlog,
-        max_workers_per_alloc: options.max_workers_per_alloc,
-        max_worker_count: options.max_worker_count,
-        time_limit: options.time_limit,
-        manager_args: bytes(options.manager_args),
-        worker_time_limit: options.worker_time_limit,
-        start_command: options.worker_start_cmd,
-        stop_command: options.worker_stop_cmd,
-        wrap_command: options.worker_wrap_cmd,
-        chain: options.chain,
+        name: queue.name,
+        manager: queue.manager,
+        time_limit: queue.time_limit,
+        backlog: queue.backlog,
+        max_workers_per_alloc: queue.max_workers_per_alloc,
         ..QueueParams::default()
     };
-    worker_args::put(&mut params, &options.worker, options.on_server_lost)?;
+    put(&mut params, queue.options)?;
     checked(context, params)
 }
 
@@ -203,19 +197,20 @@ fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqErro
     params.time_limit = args.time_limit.unwrap_or(params.time_limit);
     params.backlog = args.backlog.unwrap_or(params.backlog);
     params.max_workers_per_alloc = args.max_workers_per_alloc.unwrap_or(params.max_workers_per_alloc);
-    params.max_worker_count = args.max_worker_count.or(params.max_worker_count);
-    params.chain |= args.chain;
-    params.worker_time_limit = args.worker_time_limit.or(params.worker_time_limit);
-    params.start_command = args.worker_start_cmd.or(params.start_command);
-    params.stop_command = args.worker_stop_cmd.or(params.stop_command);
-    params.wrap_command = args.worker_wrap_cmd.or(params.wrap_command);
-    if !args.manager_args.is_empty() {
-        params.manager_args = bytes(args.manager_args);
-    }
-    worker_args::put(&mut params, &args.worker, args.on_server_lost)?;
+    put(&mut params, args.options)?;
     Ok(params)
 }
 
-fn bytes(args: Vec<OsString>) -> Vec<Vec<u8>> {
-    args.into_iter().map(OsString::into_vec).collect()
+// What is given replaces what was there.
+fn put(params: &mut QueueParams, given: QueueOptions) -> Result<(), HqError> {
+    params.max_worker_count = given.max_worker_count.or(params.max_worker_count);
+    params.chain |= given.chain;
+    params.worker_time_limit = given.worker_time_limit.or(params.worker_time_limit);
+    params.start_command = given.worker_start_cmd.or(params.start_command.take());
+    params.stop_command = given.worker_stop_cmd.or(params.stop_command.take());
+    params.wrap_command = given.worker_wrap_cmd.or(params.wrap_command.take());
+    if !given.manager_args.is_empty() {
+        params.manager_args = given.manager_args.into_iter().map(OsString::into_vec).collect();
+    }
+    worker_args::put(params, &given.worker, given.on_server_lost)
 }
