@@ -1,7 +1,6 @@
 //! Tasks that all differ: each its own number of cores and time request, and some their own priority. Where every task
 //! is a case of its own, a scheduler that solves its plans exactly falls behind.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::{self, ResourceRequest};
-use hq_model::{Entries, JobSpec, Request, Submit, TaskSpec};
+use hq_model::{JobSpec, Request, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::row::{Row, Trouble};
@@ -106,13 +105,12 @@ fn submit(
         ..TaskSpec::default()
     };
     let submit = Submit {
-        target: Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
-        ids: TaskIds::Next(1),
-        entries: Entries::default(),
-        keys: Entries::default(),
         dependencies: Default::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
+            TaskIds::Next(1),
+            spec,
+        )
     };
     let key = hq_client::session::request_key()?;
     session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;

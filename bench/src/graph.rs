@@ -8,7 +8,7 @@ use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::dependency::{After, Edges, Mapping};
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Dependencies, Entries, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{Dependencies, JobId, JobSpec, Submit, TaskId, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, memory_mb};
@@ -109,6 +109,25 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
+/// A cluster without workers, with a graph of that many tasks in layers, of which half are done.
+///
+/// # Errors
+/// When the cluster does not do what it should.
+pub(crate) fn half_done(bench: &Bench, count: u32) -> Result<Cluster, Trouble> {
+    let cluster = bench.cluster(&[], 1, &NULL)?;
+    let width = WIDTH * 10;
+    let list = |task: u32| -> Vec<TaskId> {
+        let Some(layer) = (task / width).checked_sub(1) else { return Vec::new() };
+        (0..3).map(|offset| TaskId(layer * width + (task + offset * 7) % width)).collect()
+    };
+    let graph = submit(&cluster, count, edges((0..count).map(list))?)?;
+    let middle = After { tasks: Some([TaskId(count / 2)].into_iter().collect()), ..After::of(graph) };
+    let reached = submit(&cluster, 1, Dependencies { after: vec![middle], ..Dependencies::default() })?;
+    cluster.run(&["job", "wait", &reached.to_string()])?;
+    cluster.run(&["worker", "stop", "all"])?;
+    Ok(cluster)
+}
+
 fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, Trouble> {
     let edges = Edges::new(lists).ok_or("too many edges")?;
     Ok(Dependencies { edges, ..Dependencies::default() })
@@ -125,18 +144,12 @@ fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<J
     let mut session = Session::connect(&cluster.server_dir())?;
     let args = vec![b"/bin/true".to_vec()];
     let submit = Submit {
-        target: Target::New(JobSpec { name: "graph".to_owned(), max_fails: None, ..JobSpec::default() }),
-        ids: TaskIds::Next(count),
-        entries: Entries::default(),
-        keys: Entries::default(),
         dependencies: Arc::new(dependencies),
-        spec: Arc::new(TaskSpec {
-            args,
-            requests: vec![one_cpu()?],
-            cwd: b"/".to_vec(),
-            ..TaskSpec::default()
-        }),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "graph".to_owned(), max_fails: None, ..JobSpec::default() }),
+            TaskIds::Next(count),
+            TaskSpec { args, requests: vec![one_cpu()?], cwd: b"/".to_vec(), ..TaskSpec::default() },
+        )
     };
     let key = hq_client::session::request_key()?;
     match session.request(ClientRequest::Submit { key, submit: Box::new(submit) })? {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hq_client::session::access_path;
 use hq_core::worker_messages::{FromWorker, WorkerHello};
 use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
-use hq_model::{Timestamp, WorkerResources, resources};
+use hq_model::{Timestamp, WorkerResources};
 use hq_net::{AccessFile, Endpoint, FrameReceiver, FrameSender, Role};
 use tokio::time::{Instant, sleep_until};
 
@@ -77,7 +77,7 @@ struct Worker {
 async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, Trouble> {
     let (mut sender, mut receiver) = hq_net::connect(endpoint, Role::Worker).await?;
     let hello = FromWorker::Hello(Box::new(WorkerHello {
-        config: config(number)?,
+        config: config(number),
         started: Timestamp(1),
         known_as: None,
         holds: Vec::new(),
@@ -90,27 +90,15 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, Trouble> {
 }
 
 /// What a simulated worker says of itself.
-pub(crate) fn config(number: u32) -> Result<WorkerConfig, Trouble> {
-    let cpus = resources::parse_pool("cpus", "8")?;
-    Ok(WorkerConfig {
-        resources: WorkerResources { pools: vec![cpus], ..WorkerResources::default() },
+pub(crate) fn config(number: u32) -> WorkerConfig {
+    WorkerConfig {
         hostname: format!("node{number}"),
-        group: "default".to_owned(),
-        work_dir: "/tmp".to_owned(),
-        listen_address: String::new(),
         heartbeat: HEARTBEAT,
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
         on_server_lost: OnServerLost::Stop,
-        reconnect_timeout: Duration::ZERO,
-        allocation: None,
-        origin: None,
         executor: Executor::Null,
         pid: number,
-    })
+        ..WorkerConfig::new(WorkerResources::cpus(8))
+    }
 }
 
 // Heartbeats at even intervals, until the connection is lost.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Entries, JobSpec, Submit, TaskSpec};
+use hq_model::{JobSpec, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, median_of};
@@ -25,7 +25,8 @@ const JOBS: u32 = 10_000;
 /// Clients that submit at the same time.
 const CLIENTS: u32 = 16;
 
-/// A killed server with a million finished tasks, in one array and in 10 000 jobs, until it answers.
+/// A killed server with a million finished tasks, in one array and in 10 000 jobs, and with a graph of a million that
+/// is half done, until it answers.
 ///
 /// # Errors
 /// When the cluster does not do what it should.
@@ -37,9 +38,11 @@ pub(crate) fn restart(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let mut many = bench.cluster(&[], 1, &NULL)?;
     submits(&many, jobs, count / jobs)?;
     many.run(&["job", "wait", "all"])?;
+    let mut graph = crate::graph::half_done(bench, count)?;
     Ok(vec![
         restarted("restart: one array", &mut one, "0.1 s to the first answer", 0.1)?,
         restarted(&format!("restart: {jobs} jobs"), &mut many, "0.5 s to the first answer", 0.5)?,
+        restarted("restart: half of a graph", &mut graph, "2 s to the first answer", 2.0)?,
     ])
 }
 
@@ -142,15 +145,11 @@ fn submits(cluster: &Cluster, jobs: u32, tasks: u32) -> Result<(), Trouble> {
         ..TaskSpec::default()
     });
     for _ in 0..jobs {
-        let submit = Submit {
-            target: Target::New(JobSpec { name: "many".to_owned(), ..JobSpec::default() }),
-            ids: TaskIds::Next(tasks),
-            entries: Entries::default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: spec.clone(),
-            submit_dir: b"/".to_vec(),
-        };
+        let submit = Submit::new(
+            Target::New(JobSpec { name: "many".to_owned(), ..JobSpec::default() }),
+            TaskIds::Next(tasks),
+            spec.clone(),
+        );
         let key = hq_client::session::request_key()?;
         session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;
     }

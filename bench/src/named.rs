@@ -75,13 +75,8 @@ fn request(job: JobId, tasks: std::ops::Range<u32>, spec: &Arc<TaskSpec>) -> Res
     let count = tasks.len() as u32;
     let keys: Vec<Vec<u8>> = tasks.map(|task| format!("ligand-{task}").into_bytes()).collect();
     let submit = Submit {
-        target: Target::Open(job),
-        ids: TaskIds::Next(count),
-        entries: Entries::default(),
         keys: Entries::new(keys.iter().map(Vec::as_slice)).ok_or("the keys are too long")?,
-        dependencies: Arc::default(),
-        spec: spec.clone(),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(Target::Open(job), TaskIds::Next(count), spec.clone())
     };
     Ok(ClientRequest::Submit { key: hq_client::request_key()?, submit: Box::new(submit) })
 }

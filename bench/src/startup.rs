@@ -2,13 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Entries, JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
+use hq_model::{JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
 
 use crate::cluster::Bench;
 use crate::measure::median;
@@ -30,19 +29,11 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let cluster = bench.cluster(&[], 0, &[])?;
     let mut session = Session::connect(&cluster.server_dir())?;
     for _ in 0..jobs {
-        let submit = Submit {
-            target: Target::New(JobSpec { name: "waiting".to_owned(), ..JobSpec::default() }),
-            ids: TaskIds::Next(1),
-            entries: Entries::default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: Arc::new(TaskSpec {
-                args: vec![b"true".to_vec()],
-                requests: vec![one_cpu()?],
-                ..TaskSpec::default()
-            }),
-            submit_dir: b"/".to_vec(),
-        };
+        let submit = Submit::new(
+            Target::New(JobSpec { name: "waiting".to_owned(), ..JobSpec::default() }),
+            TaskIds::Next(1),
+            TaskSpec { args: vec![b"true".to_vec()], requests: vec![one_cpu()?], ..TaskSpec::default() },
+        );
         let key = hq_client::session::request_key()?;
         session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;
     }

@@ -95,7 +95,7 @@ fn running(cluster: &Cluster) -> Result<u64, Trouble> {
 
 // A worker without processes, for ever.
 async fn live(server_dir: std::path::PathBuf, number: u32, seen: Arc<Seen>) {
-    let Ok(mut config) = config(number) else { return };
+    let mut config = config(number);
     config.on_server_lost = OnServerLost::Reconnect;
     config.reconnect_timeout = PATIENCE;
     config.executor = hq_model::worker::Executor::Process;

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
@@ -13,10 +12,10 @@ use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::amount::UNITS;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::WEIGHT_NEUTRAL;
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Entries, JobSpec, Policy, PoolKind, Request, ResourcePool, ResourceRequest,
-    Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, JobSpec, Policy, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp,
+    Usage, WorkerResources,
 };
 use hq_sched::{Options, Plan, plan};
 
@@ -223,28 +222,9 @@ fn connection(worker: usize) -> ConnectionId {
 }
 
 fn config(cores: u32) -> WorkerConfig {
-    let kind = PoolKind::Range { first: 0, last: cores - 1 };
     WorkerConfig {
-        resources: WorkerResources {
-            pools: vec![ResourcePool { name: "cpus".into(), kind }],
-            coupling: Vec::new(),
-        },
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: "/tmp".into(),
-        listen_address: String::new(),
         heartbeat: Duration::from_secs(1_000_000),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(600),
-        allocation: None,
-        origin: None,
-        executor: Executor::Process,
-        pid: 1,
+        ..WorkerConfig::new(WorkerResources::cpus(cores))
     }
 }
 
@@ -259,13 +239,5 @@ pub(crate) fn array(tasks: u32, cores: u32, change: impl FnOnce(&mut TaskSpec, &
     };
     let mut job = JobSpec { name: "array".into(), ..JobSpec::default() };
     change(&mut spec, &mut job);
-    Submit {
-        target: Target::New(job),
-        ids: TaskIds::Next(tasks),
-        entries: Entries::default(),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
-    }
+    Submit::new(Target::New(job), TaskIds::Next(tasks), spec)
 }

@@ -4,8 +4,6 @@
 //! Each frame has a letter before it (`q` request of the client, `a` answer to it, `f` from the worker, `w` to the
 //! worker) and its length, four bytes, small end first.
 
-use std::sync::Arc;
-
 use hq_core::client_messages::ClientRequest;
 use hq_core::record::FailureKind;
 use hq_core::server::{ConnectionId, Effect, Input, Server, ServerOptions};
@@ -99,13 +97,12 @@ fn submit() -> ClientRequest {
     ClientRequest::Submit {
         key: 7,
         submit: Box::new(Submit {
-            target: Target::New(JobSpec { name: "score".into(), max_fails: None, ..JobSpec::default() }),
-            ids: TaskIds::Given(IdSet::range(0, 3)),
             entries: Entries::new(entries).unwrap_or_default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: Arc::new(spec),
-            submit_dir: b"/".to_vec(),
+            ..Submit::new(
+                Target::New(JobSpec { name: "score".into(), max_fails: None, ..JobSpec::default() }),
+                TaskIds::Given(IdSet::range(0, 3)),
+                spec,
+            )
         }),
     }
 }

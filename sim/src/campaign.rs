@@ -15,8 +15,8 @@ use hq_model::request::parse_amount;
 use hq_model::resources::parse_pool;
 use hq_model::task::CrashLimit;
 use hq_model::{
-    Dependencies, Entries, JobId, JobSpec, QueueId, Request, ResourcePool, ResourceRequest, Submit, TaskRef,
-    TaskSpec, Timestamp,
+    Dependencies, JobId, JobSpec, QueueId, Request, ResourcePool, ResourceRequest, Submit, TaskRef, TaskSpec,
+    Timestamp,
 };
 
 use crate::batch::{BatchEvent, BatchJob, BatchSystem};
@@ -376,13 +376,12 @@ fn submit(at: usize, wave: &Wave, rng: &mut Rng) -> ClientRequest {
         });
     }
     let submit = Submit {
-        target: Target::New(JobSpec { name: "wave".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(wave.tasks),
-        entries: Entries::default(),
-        keys: Entries::default(),
         dependencies: Arc::new(dependencies),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "wave".into(), ..JobSpec::default() }),
+            TaskIds::Next(wave.tasks),
+            spec,
+        )
     };
     ClientRequest::Submit { key: u128::from(rng.draw()), submit: Box::new(submit) }
 }

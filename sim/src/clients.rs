@@ -199,13 +199,9 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     ClientRequest::Submit {
         key: u128::from(key),
         submit: Box::new(Submit {
-            target,
-            ids,
-            entries: Entries::default(),
             keys: Entries::new(names).unwrap_or_default(),
             dependencies,
-            spec: Arc::new(spec),
-            submit_dir: b"/".to_vec(),
+            ..Submit::new(target, ids, spec)
         }),
     }
 }

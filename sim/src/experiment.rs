@@ -4,14 +4,13 @@
 //! Whoever keeps results only in memory computes some of them again: the published system sent 768 tasks more
 //! when its server was killed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::task::{CrashLimit, Retry, RetryOn};
-use hq_model::{Entries, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
+use hq_model::{JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 
 use crate::clients::Client;
 use crate::faults::Faults;
@@ -104,14 +103,10 @@ fn submit(rng: &mut Rng) -> ClientRequest {
         },
         ..TaskSpec::default()
     };
-    let submit = Submit {
-        target: Target::New(JobSpec { name: "literature".into(), max_fails: None, ..JobSpec::default() }),
-        ids: TaskIds::Next(TASKS),
-        entries: Entries::default(),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
-    };
+    let submit = Submit::new(
+        Target::New(JobSpec { name: "literature".into(), max_fails: None, ..JobSpec::default() }),
+        TaskIds::Next(TASKS),
+        spec,
+    );
     ClientRequest::Submit { key: u128::from(rng.draw()), submit: Box::new(submit) }
 }

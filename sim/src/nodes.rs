@@ -159,26 +159,15 @@ fn config(rng: &mut Rng) -> WorkerConfig {
     let resources = WorkerResources::new(pools, Vec::new()).unwrap_or_default();
     let seconds = std::time::Duration::from_secs;
     WorkerConfig {
-        resources,
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: "/tmp".into(),
-        listen_address: String::new(),
-        heartbeat: seconds(8),
         idle_timeout: if rng.chance(100) { Some(seconds(rng.between(1, 120))) } else { None },
         time_limit: if rng.chance(150) { Some(seconds(rng.between(30, 300))) } else { None },
         time_reserve: seconds(10),
-        overview_interval: None,
-        min_utilization: 0,
         on_server_lost: match rng.between(0, 9) {
             0 => OnServerLost::Stop,
             1 => OnServerLost::FinishRunning,
             _ => OnServerLost::Reconnect,
         },
-        reconnect_timeout: seconds(600),
-        allocation: None,
-        origin: None,
         executor: if rng.chance(100) { Executor::Null } else { Executor::Process },
-        pid: 1,
+        ..WorkerConfig::new(resources)
     }
 }

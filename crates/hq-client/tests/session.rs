@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER};
@@ -11,7 +10,7 @@ use hq_client::{ClientError, Next, Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use hq_net::{AccessFile, Listener, Role};
 use tempfile::TempDir;
 
@@ -96,19 +95,11 @@ async fn serve(listener: &Listener, steps: Vec<Step>, seen: &mut Vec<ClientReque
 }
 
 fn submit(target: Target) -> ClientRequest {
-    let submit = Submit {
+    let submit = Submit::new(
         target,
-        ids: TaskIds::Next(1),
-        entries: Entries::default(),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(TaskSpec {
-            args: vec![b"true".to_vec()],
-            requests: vec![Default::default()],
-            ..TaskSpec::default()
-        }),
-        submit_dir: b"/".to_vec(),
-    };
+        TaskIds::Next(1),
+        TaskSpec { args: vec![b"true".to_vec()], requests: vec![Default::default()], ..TaskSpec::default() },
+    );
     ClientRequest::Submit { key: 7, submit: Box::new(submit) }
 }
 

@@ -2,35 +2,15 @@
 #![allow(clippy::print_stdout, clippy::expect_used)]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hq_core::worker::{Effect, Input, Worker};
 use hq_core::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, Welcome};
-use hq_model::resources::parse_pool;
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::*;
 
 fn main() {
-    let pool = parse_pool("cpus", "16").expect("a pool");
-    let config = WorkerConfig {
-        resources: WorkerResources::new(vec![pool], Vec::new()).expect("resources"),
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: String::new(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(8),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(600),
-        allocation: None,
-        origin: None,
-        executor: Executor::Null,
-        pid: 1,
-    };
+    let config = WorkerConfig { executor: Executor::Null, ..WorkerConfig::new(WorkerResources::cpus(16)) };
     let begin = Instant::now();
     let now = || Timestamp(begin.elapsed().as_micros() as u64);
     let mut worker = Worker::new(config, now());

@@ -104,6 +104,21 @@ pub struct Submit {
     pub submit_dir: ByteString,
 }
 
+impl Submit {
+    /// Tasks that are all alike and wait for nothing, submitted in `/`.
+    pub fn new(target: Target, ids: TaskIds, spec: impl Into<Arc<TaskSpec>>) -> Submit {
+        Submit {
+            target,
+            ids,
+            entries: Entries::default(),
+            keys: Entries::default(),
+            dependencies: Arc::default(),
+            spec: spec.into(),
+            submit_dir: b"/".to_vec(),
+        }
+    }
+}
+
 /// The state of a job: a view over the counters of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobState {

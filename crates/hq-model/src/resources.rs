@@ -76,6 +76,16 @@ impl PoolKind {
 }
 
 impl WorkerResources {
+    /// So many CPUs, from 1 on, and nothing else.
+    #[must_use]
+    pub fn cpus(count: u32) -> WorkerResources {
+        let kind = PoolKind::Range { first: 0, last: count.saturating_sub(1) };
+        WorkerResources {
+            pools: vec![ResourcePool { name: crate::request::CPUS.to_owned(), kind }],
+            coupling: Vec::new(),
+        }
+    }
+
     /// The pool of that name.
     pub fn pool(&self, name: &str) -> Option<&ResourcePool> {
         self.pools.iter().find(|p| p.name == name)

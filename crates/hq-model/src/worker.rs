@@ -77,6 +77,32 @@ pub struct WorkerConfig {
     pub pid: u32,
 }
 
+impl WorkerConfig {
+    /// A worker that offers these, and leaves everything else as it is when nobody says otherwise.
+    #[must_use]
+    pub fn new(resources: WorkerResources) -> WorkerConfig {
+        WorkerConfig {
+            resources,
+            hostname: "node".into(),
+            group: "default".into(),
+            work_dir: String::new(),
+            listen_address: String::new(),
+            heartbeat: Duration::from_secs(8),
+            idle_timeout: None,
+            time_limit: None,
+            time_reserve: Duration::ZERO,
+            overview_interval: None,
+            min_utilization: 0,
+            on_server_lost: OnServerLost::Reconnect,
+            reconnect_timeout: Duration::from_secs(600),
+            allocation: None,
+            origin: None,
+            executor: Executor::Process,
+            pid: 1,
+        }
+    }
+}
+
 impl FromStr for OnServerLost {
     type Err = WordError;
 

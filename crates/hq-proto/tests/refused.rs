@@ -10,7 +10,7 @@ use hq_core::worker_messages::{FromWorker, Held, Report, RunBatch, TemplateId, T
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Warning};
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::WorkerConfig;
 use hq_model::{
     Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
     ResourceRequest, Submit, TaskSpec, Timestamp, Usage, WorkerResources,
@@ -122,25 +122,7 @@ fn a_selection_of_nothing() {
 }
 
 fn config() -> WorkerConfig {
-    WorkerConfig {
-        resources: WorkerResources { pools: vec![pool("cpus", range(0, 3))], coupling: Vec::new() },
-        hostname: "node1".to_owned(),
-        group: String::new(),
-        work_dir: String::new(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(8),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::ZERO,
-        allocation: None,
-        origin: None,
-        executor: Executor::Process,
-        pid: 1,
-    }
+    WorkerConfig::new(WorkerResources::cpus(4))
 }
 
 fn pool(name: &str, kind: PoolKind) -> ResourcePool {

@@ -16,7 +16,7 @@ use hq_core::worker_messages::{
     FromWorker, Report, RunBatch, Template, TemplateId, ToWorker, Welcome, WorkerHello,
 };
 use hq_model::task::{Output, Pin};
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request, ResourcePool,
     ResourceRequest, TaskSpec, WorkerId, WorkerResources,
@@ -68,23 +68,9 @@ fn worker(words: &[String]) -> ! {
         kind: PoolKind::Groups(vec![vec!["2".into(), "MIG-x".into()]]),
     };
     let config = WorkerConfig {
-        resources: WorkerResources { pools: vec![cpus, gpus], coupling: Vec::new() },
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: String::new(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(8),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(60),
-        allocation: None,
-        origin: None,
         executor: if words[2] == "null" { Executor::Null } else { Executor::Process },
         pid: std::process::id(),
+        ..WorkerConfig::new(WorkerResources { pools: vec![cpus, gpus], coupling: Vec::new() })
     };
     let options = WorkerOptions {
         config,

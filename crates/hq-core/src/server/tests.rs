@@ -21,7 +21,7 @@ use std::time::Duration;
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry};
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::WorkerConfig;
 use hq_model::{
     Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
     ResourceRequest, Submit, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
@@ -128,32 +128,26 @@ impl World {
     }
 
     fn submit(&mut self, count: u32, change: impl FnOnce(&mut TaskSpec)) -> JobId {
-        self.submit_with(count, None, change)
+        self.submit_as(JobSpec::default(), count, change)
     }
 
-    fn submit_with(
-        &mut self,
-        count: u32,
-        max_fails: Option<u64>,
-        change: impl FnOnce(&mut TaskSpec),
-    ) -> JobId {
-        self.key += 1;
-        let mut spec =
-            TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
+    fn submit_as(&mut self, job: JobSpec, count: u32, change: impl FnOnce(&mut TaskSpec)) -> JobId {
+        let mut spec = one_cpu();
         change(&mut spec);
-        let submit = Submit {
-            target: Target::New(JobSpec { name: "true".into(), max_fails, ..JobSpec::default() }),
-            ids: TaskIds::Next(count),
-            entries: Entries::default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: Arc::new(spec),
-            submit_dir: b"/".to_vec(),
-        };
-        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
+        let job = JobSpec { name: "true".into(), ..job };
+        self.submits(Submit::new(Target::New(job), TaskIds::Next(count), spec))
+    }
+
+    fn submits(&mut self, submit: Submit) -> JobId {
+        match self.answer_to(submit) {
             ClientResponse::Submitted { job, .. } => job,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn answer_to(&mut self, submit: Submit) -> ClientResponse {
+        self.key += 1;
+        self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) })
     }
 
     fn worker(&mut self, connection: u64, cpus: u32) {
@@ -230,35 +224,17 @@ fn compacted(state: &State) -> State {
     restored
 }
 
+fn one_cpu() -> TaskSpec {
+    TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() }
+}
+
 fn cpus(count: u64) -> Request {
     let amount = AmountRequest::Some(Amount::whole(count), Policy::Compact);
     Request { resources: vec![ResourceRequest { name: "cpus".into(), amount }], ..Request::default() }
 }
 
 fn config(cpus: u32) -> WorkerConfig {
-    let kind = PoolKind::Range { first: 0, last: cpus - 1 };
-    WorkerConfig {
-        resources: WorkerResources {
-            pools: vec![ResourcePool { name: "cpus".into(), kind }],
-            coupling: Vec::new(),
-        },
-        hostname: "node".into(),
-        group: "default".into(),
-        work_dir: "/tmp".into(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(3600),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(600),
-        allocation: None,
-        origin: None,
-        executor: Executor::Process,
-        pid: 1,
-    }
+    WorkerConfig { heartbeat: Duration::from_secs(3600), ..WorkerConfig::new(WorkerResources::cpus(cpus)) }
 }
 
 fn finished(job: JobId, first: u32, last: u32, instance: u32) -> FinishedSpan {
@@ -393,7 +369,7 @@ fn a_failed_task_is_retried_with_a_growing_delay() {
 #[test]
 fn one_failure_too_many_aborts_the_rest() {
     let mut world = World::new();
-    let job = world.submit_with(10, Some(1), |_| {});
+    let job = world.submit_as(JobSpec { max_fails: Some(1), ..JobSpec::default() }, 10, |_| {});
     world.worker(2, 2);
     world.sent(2);
     world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);

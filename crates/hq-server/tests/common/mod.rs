@@ -3,18 +3,16 @@
 #![allow(dead_code)]
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::worker_messages::{FromWorker, Report, RunBatch, ToWorker, WorkerHello};
 use hq_core::{measures::MeasuresWriter, record::FinishedSpan};
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, IdSet, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, Submit, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Entries, IdSet, JobId, JobSpec, Policy, Request, ResourceRequest, Submit,
+    TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use hq_net::{AccessFile, FrameReceiver, FrameSender, Role};
 use hq_server::{Running, ServerError, ServerOptions};
@@ -119,13 +117,12 @@ impl Client {
 /// A job of its own with tasks 1 to `count`.
 pub(crate) fn submit_of(count: u32, entries: Entries, spec: TaskSpec) -> Submit {
     Submit {
-        target: Target::New(JobSpec { name: "job".to_owned(), ..JobSpec::default() }),
-        ids: TaskIds::Given(IdSet::range(1, count)),
         entries,
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/tmp".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "job".to_owned(), ..JobSpec::default() }),
+            TaskIds::Given(IdSet::range(1, count)),
+            spec,
+        )
     }
 }
 
@@ -151,31 +148,7 @@ pub(crate) struct Worker {
 }
 
 pub(crate) fn worker_config() -> WorkerConfig {
-    WorkerConfig {
-        resources: WorkerResources {
-            pools: vec![ResourcePool {
-                name: "cpus".to_owned(),
-                kind: PoolKind::Range { first: 0, last: 3 },
-            }],
-            coupling: Vec::new(),
-        },
-        hostname: "node".to_owned(),
-        group: "default".to_owned(),
-        work_dir: "/tmp".to_owned(),
-        listen_address: String::new(),
-        heartbeat: Duration::from_secs(8),
-        idle_timeout: None,
-        time_limit: None,
-        time_reserve: Duration::ZERO,
-        overview_interval: None,
-        min_utilization: 0,
-        on_server_lost: OnServerLost::Reconnect,
-        reconnect_timeout: Duration::from_secs(600),
-        allocation: None,
-        origin: None,
-        executor: Executor::Null,
-        pid: 1,
-    }
+    WorkerConfig { executor: Executor::Null, ..WorkerConfig::new(WorkerResources::cpus(4)) }
 }
 
 impl Worker {

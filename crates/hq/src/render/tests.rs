@@ -11,7 +11,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
+use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request, ResourcePool,
     ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
@@ -235,23 +235,13 @@ fn worker(id: u32) -> WorkerInfo {
     WorkerInfo {
         worker: WorkerId(id),
         config: WorkerConfig {
-            resources: pools(),
             hostname: "node7".into(),
-            group: "default".into(),
             work_dir: "/tmp/hq-worker".into(),
-            listen_address: String::new(),
-            heartbeat: Duration::from_secs(8),
-            idle_timeout: None,
             time_limit: Some(Duration::from_secs(7200)),
             time_reserve: Duration::from_secs(30),
-            overview_interval: None,
             min_utilization: 5_000,
-            on_server_lost: OnServerLost::Reconnect,
-            reconnect_timeout: Duration::from_secs(600),
-            allocation: None,
-            origin: None,
-            executor: Executor::Process,
             pid: 4711,
+            ..WorkerConfig::new(pools())
         },
         started: at(0),
         ended: None,

@@ -38,6 +38,15 @@ impl World {
         self.orders();
     }
 
+    // A minute after so many tasks came to a queue.
+    fn asking(params: QueueParams, tasks: u32) -> World {
+        let mut world = World::new();
+        world.queue(params);
+        world.submit(tasks, |_| {});
+        world.wait(MINUTE);
+        world
+    }
+
     // Orders since the last call: `+1.1x2` submit, `-100` cancel, `?100,101` ask.
     fn orders(&mut self) -> String {
         let words = self.batch.drain(..).map(|order| match order {
@@ -85,6 +94,12 @@ impl World {
         let (started, known_as) = (self.now, None);
         let hello = WorkerHello { config, started, known_as, holds: Vec::new(), last_report: 0 };
         self.says(connection, FromWorker::Hello(Box::new(hello)));
+    }
+
+    // The batch system takes an allocation and starts it at once.
+    fn comes(&mut self, number: u32, connection: u64) {
+        self.submitted(number);
+        self.worker_of(connection, number);
     }
 
     // `1.1 queued`, for each allocation.
@@ -151,10 +166,7 @@ fn an_allocation_comes_runs_and_vanishes() {
 
 #[test]
 fn more_is_asked_for_while_tasks_wait() {
-    let mut world = World::new();
-    world.queue(QueueParams { backlog: 2, max_worker_count: Some(3), ..params() });
-    world.submit(1000, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(QueueParams { backlog: 2, max_worker_count: Some(3), ..params() }, 1000);
     assert_eq!(world.orders(), "+1.1x1 +1.2x1");
     world.submitted(1);
     world.submitted(2);
@@ -173,10 +185,7 @@ fn more_is_asked_for_while_tasks_wait() {
 
 #[test]
 fn a_refused_submission_is_tried_again_after_a_while() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(params(), 1);
     assert_eq!(world.orders(), "+1.1x1");
     world.refused(1);
     assert_eq!(world.allocations(), "1.1 failed (not accepted: partition is down)");
@@ -241,10 +250,7 @@ fn a_failing_queue_does_not_stop_another_one() {
 
 #[test]
 fn after_a_restart_nothing_is_submitted_twice_and_nothing_forgotten() {
-    let mut world = World::new();
-    world.queue(QueueParams { backlog: 2, ..params() });
-    world.submit(8, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(QueueParams { backlog: 2, ..params() }, 8);
     assert_eq!(world.orders(), "+1.1x1 +1.2x1");
     world.submitted(1);
     world.restart();
@@ -271,10 +277,7 @@ fn after_a_restart_nothing_is_submitted_twice_and_nothing_forgotten() {
 
 #[test]
 fn a_submission_that_nobody_answers_is_given_up_and_believed_when_it_shows() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(params(), 1);
     let error = "sbatch did not answer within 30s".into();
     world.step(Input::Batch(BatchReport::Unclear { allocation: first(1), error }));
     world.wait(MINUTE * 9);
@@ -288,10 +291,7 @@ fn a_submission_that_nobody_answers_is_given_up_and_believed_when_it_shows() {
 
 #[test]
 fn a_submission_that_never_happened_is_told_from_one_that_did() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(params(), 1);
     world.restart();
     assert_eq!(world.orders(), "+1.1x1 =1.1 shape 1");
     world.step(Input::Batch(BatchReport::NotFound { allocation: first(1) }));
@@ -304,12 +304,8 @@ fn a_submission_that_never_happened_is_told_from_one_that_did() {
 
 #[test]
 fn a_preempted_allocation_waits_again_and_is_no_failure() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
-    world.submitted(1);
-    world.worker_of(2, 1);
+    let mut world = World::asking(params(), 1);
+    world.comes(1, 2);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::Interrupted });
     world.orders();
     world.wait(MINUTE);
@@ -330,12 +326,8 @@ fn a_preempted_allocation_waits_again_and_is_no_failure() {
 
 #[test]
 fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
-    world.submitted(1);
-    world.worker_of(2, 1);
+    let mut world = World::asking(params(), 1);
+    world.comes(1, 2);
     world.wait(MINUTE / 2);
     world.step(Input::WorkerGone { connection: ConnectionId(2) });
     world.wait(MINUTE / 2 + MINUTE / 60);
@@ -345,8 +337,7 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
     world.states_are(&[(1, BatchState::Failed("exit status 1".into()))]);
     world.wait(MINUTE);
     assert!(world.allocations().contains("failed"), "{}", world.allocations());
-    world.submitted(2);
-    world.worker_of(3, 2);
+    world.comes(2, 3);
     world.says(3, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
     world.wait(MINUTE / 60);
     assert!(world.allocations().contains("1.2 finished (its time was over)"), "{}", world.allocations());
@@ -354,12 +345,8 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
 
 #[test]
 fn a_queue_is_removed_with_what_waits_and_with_force_with_what_runs() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
-    world.submitted(1);
-    world.worker_of(2, 1);
+    let mut world = World::asking(params(), 1);
+    world.comes(1, 2);
     world.orders();
     let remove = |force| AllocRequest::Remove { queue: QueueId(1), force };
     assert_eq!(world.alloc(remove(false)), ClientResponse::Error(RequestError::QueueBusy));
@@ -383,10 +370,7 @@ fn a_queue_is_removed_with_what_waits_and_with_force_with_what_runs() {
 
 #[test]
 fn stopping_the_server_cancels_allocations_first() {
-    let mut world = World::new();
-    world.queue(params());
-    world.submit(1, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(params(), 1);
     assert_eq!(world.orders(), "+1.1x1");
     let stop = Input::Client { connection: CLIENT, request: 1, body: ClientRequest::StopServer };
     assert_eq!(world.step(stop), [], "it is on its way to the batch system");
@@ -421,26 +405,18 @@ fn a_queue_is_made_only_when_the_batch_system_takes_it() {
 
 #[test]
 fn one_worker_is_asked_for_until_it_is_known_what_workers_offer() {
-    let mut world = World::new();
-    world.queue(QueueParams { backlog: 4, resources: Vec::new(), ..params() });
-    world.submit(1000, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(QueueParams { backlog: 4, resources: Vec::new(), ..params() }, 1000);
     assert_eq!(world.orders(), "+1.1x1");
-    world.submitted(1);
-    world.worker_of(2, 1);
+    world.comes(1, 2);
     world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.2x1 +1.3x1 +1.4x1 +1.5x1");
 }
 
 #[test]
 fn a_chain_is_never_longer_than_asked_for_and_waits_for_its_turn() {
-    let mut world = World::new();
-    world.queue(QueueParams { chain: true, max_worker_count: Some(1), ..params() });
-    world.submit(100, |_| {});
-    world.wait(MINUTE);
+    let mut world = World::asking(QueueParams { chain: true, max_worker_count: Some(1), ..params() }, 100);
     assert_eq!(world.orders(), "+1.1x1");
-    world.submitted(1);
-    world.worker_of(2, 1);
+    world.comes(1, 2);
     world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.2x1 after 100");
     world.submitted(2);

@@ -129,13 +129,12 @@ fn one_of_an_array_waits_and_the_others_go_on() {
     world.worker(1, 300);
     world.submit(1, |spec| spec.priority = 1);
     let target = Target::Open(world.open());
-    world.key += 1;
     let many = Dependencies { after: vec!["1".parse().expect("a job")], ..Dependencies::default() };
     let submit = super::keys::named(&["a", "b", "c"], |submit| {
         submit.target = target;
         submit.dependencies = many.into();
     });
-    world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+    world.answer_to(submit);
     world.submit(200, |spec| spec.priority = -1);
     world.ends(1, 0, 0);
     world.sent(1);

@@ -114,19 +114,14 @@ fn what_no_worker_could_run_a_queue_may_bring() {
 fn a_submit_that_nobody_could_run_is_warned_about() {
     let mut world = World::new();
     let warnings = |world: &mut World, cpus: u64, hours: u64| {
-        world.key += 1;
         let time_request = Duration::from_secs(hours * 3600);
         let requests = vec![Request { time_request, ..request(&[("cpus", cpus)]) }];
-        let submit = Submit {
-            target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
-            ids: TaskIds::Next(1),
-            entries: Entries::default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
-            submit_dir: b"/".to_vec(),
-        };
-        match world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) }) {
+        let submit = Submit::new(
+            Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
+            TaskIds::Next(1),
+            TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() },
+        );
+        match world.answer_to(submit) {
             ClientResponse::Submitted { warnings, .. } => warnings.concat(),
             other => panic!("{other:?}"),
         }

@@ -6,17 +6,13 @@ use super::*;
 
 impl World {
     fn after_files(&mut self, files: &[&str], after: &[&str]) -> JobId {
-        self.key += 1;
         let after: Vec<After> = after.iter().map(|text| text.parse().expect("a dependency")).collect();
         let files = files.iter().map(|file| file.as_bytes().to_vec()).collect();
         let submit = super::keys::named(&["waits"], |submit| {
             submit.target = Target::New(JobSpec::default());
             submit.dependencies = Dependencies { after, files, ..Dependencies::default() }.into();
         });
-        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
-            ClientResponse::Submitted { job, .. } => job,
-            other => panic!("{other:?}"),
-        }
+        self.submits(submit)
     }
 
     fn found(&mut self, files: &[&str]) {

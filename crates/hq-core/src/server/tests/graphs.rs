@@ -36,18 +36,12 @@ impl World {
         after: Vec<After>,
         edges: Edges,
     ) -> Result<JobId, RequestError> {
-        self.key += 1;
-        let spec = TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
+        let spec = one_cpu();
         let submit = Submit {
-            target,
-            ids: TaskIds::Next(count),
-            entries: Entries::default(),
-            keys: Entries::default(),
             dependencies: Arc::new(Dependencies { after, edges, ..Dependencies::default() }),
-            spec: Arc::new(spec),
-            submit_dir: b"/".to_vec(),
+            ..Submit::new(target, TaskIds::Next(count), spec)
         };
-        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
+        match self.answer_to(submit) {
             ClientResponse::Submitted { job, .. } => Ok(job),
             ClientResponse::Error(error) => Err(error),
             other => panic!("{other:?}"),

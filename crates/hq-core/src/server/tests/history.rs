@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{Entries, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -138,7 +138,7 @@ fn only(job: u32) -> Selector {
 fn happens(world: &mut World, deed: Deed) {
     match deed {
         Deed::Submit { count, max_fails, crash_limit } => {
-            world.submit_with(count, max_fails, |spec| {
+            world.submit_as(JobSpec { max_fails, ..JobSpec::default() }, count, |spec| {
                 spec.crash_limit = crash_limit;
                 spec.retry = Retry { max: 1, delay: Duration::from_secs(5), ..Retry::default() };
             });
@@ -165,26 +165,16 @@ fn happens(world: &mut World, deed: Deed) {
             world.graph(count, Vec::new(), edges).expect("accepted");
         }
         Deed::Open => {
-            world.key += 1;
             let spec = JobSpec { name: "open".into(), ..JobSpec::default() };
             world.ask(ClientRequest::OpenJob { key: world.key, spec });
         }
         Deed::SubmitToLast(count) => {
-            world.key += 1;
-            let submit = Submit {
-                target: Target::Open(world.server.state().last_job),
-                ids: TaskIds::Next(count),
-                entries: Entries::default(),
-                keys: Entries::default(),
-                dependencies: Arc::default(),
-                spec: Arc::new(TaskSpec {
-                    args: vec![b"x".to_vec()],
-                    requests: vec![cpus(1)],
-                    ..TaskSpec::default()
-                }),
-                submit_dir: b"/".to_vec(),
-            };
-            world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+            let submit = Submit::new(
+                Target::Open(world.server.state().last_job),
+                TaskIds::Next(count),
+                TaskSpec { args: vec![b"x".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() },
+            );
+            world.answer_to(submit);
         }
         Deed::Close => {
             world.ask(ClientRequest::CloseJobs { jobs: Selector::All });

@@ -19,22 +19,15 @@ impl World {
 
     // The ids of the new tasks, and the places and ids of those that were there.
     fn named(&mut self, keys: &[&str], change: impl FnOnce(&mut Submit)) -> Made {
-        self.key += 1;
-        let submit = named(keys, change);
-        answered(self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }))
+        answered(self.answer_to(named(keys, change)))
     }
 }
 
 pub(super) fn named(keys: &[&str], change: impl FnOnce(&mut Submit)) -> Submit {
-    let spec = TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
+    let spec = one_cpu();
     let mut submit = Submit {
-        target: Target::Open(JobId(1)),
-        ids: TaskIds::Next(keys.len() as u32),
-        entries: Entries::default(),
         keys: Entries::new(keys.iter().map(|key| key.as_bytes())).expect("short"),
-        dependencies: Arc::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(Target::Open(JobId(1)), TaskIds::Next(keys.len() as u32), spec)
     };
     change(&mut submit);
     submit

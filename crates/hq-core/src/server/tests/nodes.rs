@@ -178,24 +178,20 @@ fn a_group_that_is_too_small_is_named() {
     let spec = |spec: &mut TaskSpec| ranks(2, 8, 1, false)(spec);
     let mut task = TaskSpec { args: vec![b"x".to_vec()], ..TaskSpec::default() };
     spec(&mut task);
-    let submit = Submit {
-        target: Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(1),
-        entries: Entries::default(),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(task.clone()),
-        submit_dir: b"/".to_vec(),
-    };
+    let submit = Submit::new(
+        Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),
+        TaskIds::Next(1),
+        task.clone(),
+    );
     let mut smaller = submit.clone();
     task.requests[0].ranks = 4;
     smaller.spec = Arc::new(task);
     let few = "2 nodes asked for, no group has more than 1";
-    for (key, submit, lacks) in [
-        (50, submit, format!("cpus: 8 asked for, the most that any worker has is 4, {few}")),
-        (51, smaller, few.to_owned()),
+    for (submit, lacks) in [
+        (submit, format!("cpus: 8 asked for, the most that any worker has is 4, {few}")),
+        (smaller, few.to_owned()),
     ] {
-        let answer = world.ask(ClientRequest::Submit { key, submit: Box::new(submit) });
+        let answer = world.answer_to(submit);
         let ClientResponse::Submitted { job, warnings, .. } = answer else { panic!("{answer:?}") };
         assert!(warnings[0].contains(&lacks), "{warnings:?}");
         let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));

@@ -56,20 +56,14 @@ fn the_task_with_the_longest_way_to_the_end_goes_first() {
     let lists = (0..10).map(|at: u32| if at < 2 { vec![] } else { vec![TaskId(at - 1)] });
     let edges = Edges::new(lists.collect::<Vec<_>>()).expect("few");
     let submit = Submit {
-        target: Target::New(JobSpec { name: "graph".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(10),
-        entries: Entries::default(),
-        keys: Entries::default(),
         dependencies: Arc::new(Dependencies { edges, ..Dependencies::default() }),
-        spec: Arc::new(TaskSpec {
-            args: vec![b"true".to_vec()],
-            requests: vec![cpus(1)],
-            expected: Some(Duration::from_secs(1)),
-            ..TaskSpec::default()
-        }),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "graph".into(), ..JobSpec::default() }),
+            TaskIds::Next(10),
+            TaskSpec { expected: Some(Duration::from_secs(1)), ..one_cpu() },
+        )
     };
-    world.ask(ClientRequest::Submit { key: 77, submit: Box::new(submit) });
+    world.answer_to(submit);
     world.submit(1, expecting(1));
     world.submit(1, expecting(3600));
     world.worker(1, 2);
@@ -89,20 +83,14 @@ fn a_later_submit_makes_the_paths_of_those_it_waits_for_longer() {
         mapping: Default::default(),
     };
     let submit = Submit {
-        target: Target::New(JobSpec { name: "later".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(5),
-        entries: Entries::default(),
-        keys: Entries::default(),
         dependencies: Arc::new(Dependencies { after: vec![after], ..Dependencies::default() }),
-        spec: Arc::new(TaskSpec {
-            args: vec![b"true".to_vec()],
-            requests: vec![cpus(1)],
-            expected: Some(Duration::from_secs(60)),
-            ..TaskSpec::default()
-        }),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "later".into(), ..JobSpec::default() }),
+            TaskIds::Next(5),
+            TaskSpec { expected: Some(Duration::from_secs(60)), ..one_cpu() },
+        )
     };
-    world.ask(ClientRequest::Submit { key: 78, submit: Box::new(submit) });
+    world.answer_to(submit);
     world.worker(1, 1);
     assert_eq!(world.sent(1), "2:0/0");
 }
@@ -112,25 +100,21 @@ fn tasks_go_where_their_key_has_run_and_new_keys_to_whoever_has_least_to_do() {
     let mut world = World::new();
     world.worker(1, 2);
     world.worker(2, 2);
-    world.key += 1;
     let lines = ["a", "a", "b", "b", "a", "b", "a", "b"];
     let spec = TaskSpec {
-        args: vec![b"true".to_vec()],
-        requests: vec![cpus(1)],
         locality: Some(b"%{ENTRY}".to_vec()),
         expected: Some(Duration::from_secs(60)),
-        ..TaskSpec::default()
+        ..one_cpu()
     };
     let submit = Submit {
-        target: Target::New(JobSpec { name: "near".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(8),
         entries: Entries::new(lines.map(str::as_bytes)).expect("short"),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(spec),
-        submit_dir: b"/".to_vec(),
+        ..Submit::new(
+            Target::New(JobSpec { name: "near".into(), ..JobSpec::default() }),
+            TaskIds::Next(8),
+            spec,
+        )
     };
-    world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+    world.answer_to(submit);
     assert_eq!((world.sent(1), world.sent(2)), ("1:0-1/0".into(), "1:2-3/0".into()));
     world.reports(2, done(JobId(1), 2, 60_000));
     assert_eq!(world.sent(2), "1:5/0", "the next one of its key");

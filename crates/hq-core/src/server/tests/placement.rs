@@ -73,14 +73,12 @@ fn gpus_are_those_of_any_vendor() {
 #[test]
 fn requests_that_cannot_be_are_refused() {
     let mut world = World::new();
-    let submit = |requests: Vec<Request>| Submit {
-        target: Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
-        ids: TaskIds::Next(1),
-        entries: Entries::default(),
-        keys: Entries::default(),
-        dependencies: Arc::default(),
-        spec: Arc::new(TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() }),
-        submit_dir: b"/".to_vec(),
+    let submit = |requests: Vec<Request>| {
+        Submit::new(
+            Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
+            TaskIds::Next(1),
+            TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() },
+        )
     };
     let mixed = vec![request(&[("cpus", 1)]), Request { nodes: 2, ..Request::default() }];
     for (requests, expected) in [
@@ -88,8 +86,7 @@ fn requests_that_cannot_be_are_refused() {
         (mixed, "single-node and multi-node variants cannot be mixed"),
         (vec![request(&[("cpus", 1)]); 33], "33 resource variants are too many"),
     ] {
-        world.key += 1;
-        let answer = world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit(requests)) });
+        let answer = world.answer_to(submit(requests));
         assert!(
             matches!(&answer, ClientResponse::Error(error) if error.to_string().contains(expected)),
             "{answer:?}"

@@ -37,12 +37,11 @@ fn with_service(change: impl FnOnce(&mut Submit)) -> World {
     let mut world = World::new();
     world.worker(1, 8);
     world.open();
-    world.key += 1;
     let submit = super::keys::named(&["db"], |submit| {
         Arc::make_mut(&mut submit.spec).service = true;
         change(submit);
     });
-    world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+    world.answer_to(submit);
     world.told();
     world
 }
@@ -97,11 +96,10 @@ fn only_a_running_service_is_ready() {
 fn tasks_of_a_graph_are_told_of_their_own_services() {
     let mut world = with_service(|_| {});
     assert_eq!(world.ready(1, 0, "here"), "done");
-    world.key += 1;
     let submit = super::keys::named(&["with", "without"], |submit| {
         let edges = Edges::new([vec![TaskId(0)], vec![]]).expect("few");
         submit.dependencies = hq_model::Dependencies { edges, ..Default::default() }.into();
     });
-    world.ask(ClientRequest::Submit { key: world.key, submit: Box::new(submit) });
+    world.answer_to(submit);
     assert_eq!(world.told(), "1:2 [] 1:1 [db=here]");
 }

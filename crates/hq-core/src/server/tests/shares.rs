@@ -10,28 +10,11 @@ fn share(min: u64, max: Option<u64>, weight: u32) -> Share {
     Share { min, max, weight: weight * 10_000 }
 }
 
-impl World {
-    fn submit_shared(&mut self, count: u32, share: Share, change: impl FnOnce(&mut TaskSpec)) -> JobId {
-        self.key += 1;
-        let mut spec =
-            TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() };
-        change(&mut spec);
-        let spec_of_job = JobSpec { name: "shared".into(), share: Some(share), ..JobSpec::default() };
-        let submit = Submit {
-            target: Target::New(spec_of_job),
-            ids: TaskIds::Next(count),
-            entries: Entries::default(),
-            keys: Entries::default(),
-            dependencies: Arc::default(),
-            spec: Arc::new(spec),
-            submit_dir: b"/".to_vec(),
-        };
-        match self.ask(ClientRequest::Submit { key: self.key, submit: Box::new(submit) }) {
-            ClientResponse::Submitted { job, .. } => job,
-            other => panic!("{other:?}"),
-        }
-    }
+fn sharing(share: Share) -> JobSpec {
+    JobSpec { share: Some(share), ..JobSpec::default() }
+}
 
+impl World {
     fn out(&self, job: JobId) -> u64 {
         self.server.state().jobs[&job].leased.values().map(IdSet::len).sum()
     }
@@ -40,7 +23,7 @@ impl World {
 #[test]
 fn no_more_than_the_maximum_is_handed_out() {
     let mut world = World::new();
-    let job = world.submit_shared(10, share(0, Some(3), 1), |_| {});
+    let job = world.submit_as(sharing(share(0, Some(3), 1)), 10, |_| {});
     world.worker(1, 4);
     world.worker(2, 4);
     assert_eq!(world.out(job), 3, "and none as backlog");
@@ -54,7 +37,7 @@ fn no_more_than_the_maximum_is_handed_out() {
 #[test]
 fn a_share_that_is_full_is_explained() {
     let mut world = World::new();
-    let job = world.submit_shared(3, share(0, Some(1), 1), |_| {});
+    let job = world.submit_as(sharing(share(0, Some(1), 1)), 3, |_| {});
     world.worker(1, 4);
     let request = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(2) };
     let ClientResponse::Explained(explained) = world.ask(request) else { panic!("an explanation") };
@@ -66,7 +49,7 @@ fn a_share_that_is_full_is_explained() {
 fn a_minimum_goes_before_jobs_without_a_share() {
     let mut world = World::new();
     let plain = world.submit(100, |_| {});
-    let job = world.submit_shared(100, share(4, None, 1), |_| {});
+    let job = world.submit_as(sharing(share(4, None, 1)), 100, |_| {});
     world.worker(1, 10);
     assert_eq!(world.out(job), 4 + (10 - 4 - world.out(plain).min(6)), "{} of the other", world.out(plain));
     assert!(world.out(plain) + world.out(job) >= 10);
@@ -79,7 +62,8 @@ fn mean_running(slots: u32, shares: &[Share]) -> Vec<f64> {
     const END_US: u64 = 75_000_000;
     let mut world = World::new();
     world.is_unchecked = true;
-    let jobs: Vec<JobId> = shares.iter().map(|share| world.submit_shared(5_000, *share, |_| {})).collect();
+    let jobs: Vec<JobId> =
+        shares.iter().map(|share| world.submit_as(sharing(*share), 5_000, |_| {})).collect();
     for worker in 1..=WORKERS {
         world.worker(worker, slots / WORKERS as u32);
     }
