@@ -30,7 +30,10 @@ impl Server {
         let mut changed_workers = std::mem::take(&mut self.changed_workers);
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
-        let is_quiet = changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none();
+        // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
+        let moves_shares = self.touched.iter().any(|job| self.shared.contains_key(job));
+        let is_quiet =
+            changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         if self.live.is_empty() || is_quiet {
             return;
         }

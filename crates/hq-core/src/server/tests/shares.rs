@@ -46,6 +46,22 @@ fn a_share_that_is_full_is_explained() {
 }
 
 #[test]
+fn a_task_that_ends_with_its_worker_makes_room_for_another() {
+    let mut world = World::new();
+    let job = world.submit_as(sharing(share(0, Some(1), 1)), 3, |spec| {
+        spec.crash_limit = hq_model::task::CrashLimit::NeverRestart;
+    });
+    world.worker(1, 4);
+    assert_eq!(world.sent(1), "1:0/0");
+    world.reports(1, |report| report.started.push(started(job, 0, 0)));
+    world.worker(2, 4);
+    world.step(Input::WorkerGone { connection: ConnectionId(1) });
+    world.wait(Duration::from_secs(31));
+    assert_eq!(world.sent(2), "1:1/0");
+    assert_eq!(world.states(job), "waiting: 2 waiting, 1 failed");
+}
+
+#[test]
 fn a_minimum_goes_before_jobs_without_a_share() {
     let mut world = World::new();
     let plain = world.submit(100, |_| {});
