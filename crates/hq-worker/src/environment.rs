@@ -37,6 +37,10 @@ pub(crate) struct Node {
     pools: Vec<Pool>,
 }
 
+/// Where temporary files go, and what a node is called.
+const NODE_VARIABLES: [&[u8]; 5] =
+    [b"TMPDIR", b"HOSTNAME", b"SLURMD_NODENAME", b"SLURM_NODEID", b"PBS_NODENUM"];
+
 #[derive(Debug)]
 struct Pool {
     name: String,
@@ -367,11 +371,14 @@ impl VariantEnvironment {
             }
             out.push(0);
         }
-        // Where temporary files go is for each node to say, unless the user does.
-        let is_users = start.template.spec.env.iter().any(|(name, _)| name == b"TMPDIR");
-        if let Some(own) = node.base.iter().find(|variable| variable.starts_with(b"TMPDIR=") && !is_users) {
-            out.extend_from_slice(own);
-            out.push(0);
+        // What each node says for itself, unless the user does.
+        let is_users = |name: &[u8]| start.template.spec.env.iter().any(|(theirs, _)| theirs == name);
+        for variable in &node.base {
+            let name = variable.split(|byte| *byte == b'=').next().unwrap_or_default();
+            if NODE_VARIABLES.contains(&name) && !is_users(name) {
+                out.extend_from_slice(variable);
+                out.push(0);
+            }
         }
         let Some(rank) = asked.start.rank else { return out };
         for (name, value) in [

@@ -54,6 +54,8 @@ pub struct Offer {
 pub struct Pending {
     /// Workers of it that are to come.
     pub workers: u32,
+    /// Workers of it that are there and have nothing to do: with those to come they may take a task on several nodes.
+    pub here: u32,
     /// How long they take tasks.
     pub life: Duration,
     /// It has waited for long: another queue may be faster.
@@ -263,6 +265,12 @@ impl<'a> Pot<'a> {
             all_need_cpus,
         };
         for pending in &offer.pending {
+            let open = pot.open.len();
+            for _ in 0..pending.here {
+                pot.think_of(pending.life, false, pending.is_slow);
+            }
+            // What one of them can run alone does not wait.
+            pot.open.truncate(open);
             for _ in 0..pending.workers {
                 pot.think_of(pending.life, false, pending.is_slow);
             }
@@ -480,7 +488,7 @@ mod tests {
     }
 
     fn soon(workers: u32) -> Pending {
-        Pending { workers, life: HOUR, is_slow: false }
+        Pending { workers, here: 0, life: HOUR, is_slow: false }
     }
 
     fn new(matched: &Matched) -> Vec<(u32, Vec<u32>)> {
@@ -593,8 +601,14 @@ mod tests {
         let several = [Request { nodes: 3, ..Request::default() }];
         let offer = Offer { per_allocation: 4, ..offer(1, pools(&[("cpus", 4)])) };
         assert_eq!(new(&matched(&[class(&several, 2)], std::slice::from_ref(&offer))), [(1, vec![3, 3])]);
-        let coming = Offer { pending: vec![soon(2), soon(3)], ..offer };
+        let coming = Offer { pending: vec![soon(2), soon(3)], ..offer.clone() };
         assert_eq!(new(&matched(&[class(&several, 2)], &[coming])), [(1, vec![3])]);
+        // Some of its workers are there before the others.
+        let coming = Offer { pending: vec![Pending { here: 1, ..soon(2) }], ..offer };
+        assert_eq!(new(&matched(&[class(&several, 1)], std::slice::from_ref(&coming))), []);
+        let one = [request(&[("cpus", 4)])];
+        let all = matched(&[class(&one, 3)], &[coming]);
+        assert_eq!(all.classes[0].coming[&QueueId(1)], 2, "what is there takes no more of these");
     }
 
     #[test]

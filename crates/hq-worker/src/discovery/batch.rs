@@ -22,6 +22,14 @@ pub fn allocation_of(manager: Manager, environment: &BTreeMap<String, String>) -
     Some((manager, id.clone()))
 }
 
+/// What the batch system calls this node, where it says so: its commands know the node by no other name.
+pub fn node_name(manager: Manager, environment: &BTreeMap<String, String>) -> Option<String> {
+    match manager {
+        Manager::Slurm => environment.get("SLURMD_NODENAME").filter(|name| !name.is_empty()).cloned(),
+        Manager::Pbs => None,
+    }
+}
+
 /// What `squeue -h -j ID -o %L` says: `1-02:03:04`, `3:04`, `UNLIMITED`. `None` without a limit or a sense.
 pub fn slurm_time_left(text: &str) -> Option<Duration> {
     let text = text.lines().next()?.trim();
@@ -71,6 +79,14 @@ mod tests {
         check(&[("SLURM_JOBID", "27")], Some((Manager::Slurm, "27")));
         check(&[("PBS_JOBID", "0.pbs0"), ("PBS_ENVIRONMENT", "PBS_BATCH")], Some((Manager::Pbs, "0.pbs0")));
         check(&[("SLURM_JOB_ID", "")], None);
+    }
+
+    #[test]
+    fn slurm_names_its_nodes() {
+        let environment = BTreeMap::from([("SLURMD_NODENAME".to_owned(), "node7".to_owned())]);
+        assert_eq!(node_name(Manager::Slurm, &environment).as_deref(), Some("node7"));
+        assert_eq!(node_name(Manager::Slurm, &BTreeMap::new()), None);
+        assert_eq!(node_name(Manager::Pbs, &environment), None);
     }
 
     #[test]

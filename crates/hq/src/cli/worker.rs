@@ -170,7 +170,7 @@ pub(crate) struct StartArgs {
     /// The batch system it runs in
     #[arg(long, value_name = "WHICH", default_value = "detect")]
     pub manager: ManagerArg,
-    /// Name of this node [default: what the system says]
+    /// Name of this node [default: what Slurm calls it, else what the system says]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub hostname: Option<String>,
     /// What to do when the server is lost

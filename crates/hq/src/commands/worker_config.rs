@@ -13,10 +13,11 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
     let shared = &args.shared;
     let allocation = allocation(args.manager)?;
     let time_left = || allocation.as_ref().and_then(|(manager, id)| ask::time_left(*manager, id));
+    let node_name = || batch::node_name(allocation.as_ref()?.0, &ask::environment());
     let group = || allocation.as_ref().map_or_else(|| "default".to_owned(), |(_, id)| id.clone());
     Ok(WorkerConfig {
         resources: resources(shared)?,
-        hostname: args.hostname.clone().unwrap_or_else(hostname),
+        hostname: args.hostname.clone().or_else(node_name).unwrap_or_else(hostname),
         group: shared.group.clone().unwrap_or_else(group),
         work_dir: String::new(),
         listen_address: String::new(),
