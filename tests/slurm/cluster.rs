@@ -15,7 +15,7 @@ impl Slurm {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = |program: &&str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
         if !["slurmctld", "slurmd", "sbatch", "python3"].iter().all(is_there) {
-            left_out();
+            left_out("the tests against Slurm: install slurm-wlm and python3");
             return None;
         }
         let dir = tempfile::Builder::new().prefix("hq-slurm").tempdir().expect("a directory").keep();
@@ -56,6 +56,6 @@ impl Slurm {
 
 /// Says, to a person, what a run did not test.
 #[allow(clippy::print_stderr)]
-fn left_out() {
-    eprintln!("left out: the tests against Slurm: install slurm-wlm and python3");
+pub(crate) fn left_out(what: &str) {
+    eprintln!("left out: {what}");
 }

@@ -9,11 +9,12 @@ mod patience;
 #[path = "../../crates/hq/tests/e2e/cluster.rs"]
 mod place;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::LazyLock;
 
 use allocations::{allocations, one_finishes, reaches, statuses};
-use cluster::Slurm;
+use cluster::{Slurm, left_out};
 use patience::until;
 use place::Cluster;
 
@@ -159,13 +160,76 @@ fn a_server_that_is_killed_finds_its_allocations_again() {
 }
 
 #[test]
+fn allocations_that_are_kept_serve_the_next_server() {
+    let Some(slurm) = &*SHARED else { return };
+    let mut server = server(slurm);
+    server.ok("server stop");
+    drop(server.server.take());
+    server.start_server("--keep-allocations");
+    let (started, go) = (server.pipe("started"), server.pipe("go"));
+    server.ok("alloc add slurm --name kept --time-limit 5m --idle-timeout 30s -- --partition=cpu");
+    server.ok("submit -- sh -c 'echo $HQ_INSTANCE_ID >started; read word <go'");
+    assert_eq!(server.line_from(&started), "0");
+    server.ok("server stop");
+    drop(server.server.take());
+    server.start_server("");
+    reaches(&server, 1, &["running"]);
+    fs::write(go, "go\n").expect("the task reads");
+    server.ok("job wait 1");
+    assert_eq!(jobs(slurm, "kept-1").len(), 1, "submitted once");
+    server.ok("server stop");
+}
+
+#[test]
+fn programs_on_several_nodes_are_started_by_srun_and_by_open_mpi() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    server.ok(
+        "alloc add slurm --name mpi --time-limit 5m --idle-timeout 1s --max-workers-per-alloc 2 -- --partition=cpu --exclusive",
+    );
+    let ranks = "--nodes 2 --ranks-per-node 2";
+    let line = "sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME'";
+    server.ok(&format!("submit --wait {ranks} --launcher srun --stdout srun -- %{{MPIRUN}} {line}"));
+    assert_eq!(spread(&server.read("srun")), [2, 2], "ranks of a node: {}", server.read("srun"));
+    if std::process::Command::new("mpirun.openmpi").arg("--version").output().is_err() {
+        return left_out("Open MPI in an allocation: install openmpi-bin");
+    }
+    server.write("bin/mpirun", "#!/bin/sh\nexec mpirun.openmpi \"$@\"\n");
+    server.ok("submit --wait -- chmod +x bin/mpirun");
+    let path = format!("{}:{}", server.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let root = "--env OMPI_ALLOW_RUN_AS_ROOT=1 --env OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+    // mpirun hands its own variables to all ranks, so the node is that of the daemon which started them.
+    server.write(
+        "rank.sh",
+        "node=$(tr '\\0' '\\n' </proc/$PPID/environ | sed -n 's/^SLURMD_NODENAME=//p')\n\
+         echo $OMPI_COMM_WORLD_RANK $node\n",
+    );
+    server.ok(&format!(
+        "submit --wait {ranks} --launcher openmpi4 {root} --env 'PATH={path}' --stdout openmpi -- %{{MPIRUN}} sh rank.sh"
+    ));
+    assert_eq!(spread(&server.read("openmpi")), [2, 2], "ranks of a node: {}", server.read("openmpi"));
+}
+
+// How many ranks each node has, from lines of `RANK NODE`; each rank is there once.
+fn spread(text: &str) -> Vec<usize> {
+    let mut nodes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (rank, node) in text.lines().filter_map(|line| line.split_once(' ')) {
+        assert!(nodes.entry(node).or_default().insert(rank), "rank {rank} is there twice: {text}");
+    }
+    nodes.values().map(BTreeSet::len).collect()
+}
+
+#[test]
 fn work_that_outlasts_an_allocation_goes_on_in_the_next() {
     let Some(slurm) = &*SHARED else { return };
     let server = server(slurm);
     server.ok("alloc add slurm --name short --time-limit 1m --idle-timeout 1s -- --partition=cpu");
-    let task = "sh -c 'echo $HQ_INSTANCE_ID >>seen; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'";
-    server.ok(&format!("submit --crash-limit 1 --wait -- {task}"));
-    assert_eq!(server.read("seen"), "0\n1\n", "started twice, and no crash");
+    let script = "trap 'echo checkpoint >>seen' USR1; echo $HQ_INSTANCE_ID >>seen; \
+                  test $HQ_INSTANCE_ID = 1 && exit; while :; do read word <>never; done";
+    server.pipe("never");
+    server.write("task.sh", script);
+    server.ok("submit --crash-limit 1 --signal USR1@5s --wait -- bash task.sh");
+    assert_eq!(server.read("seen"), "0\ncheckpoint\n1\n", "warned, started twice, and no crash");
     reaches(&server, 1, &["finished", "finished"]);
     assert_eq!(server.json("alloc list")[0]["state"], "active");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hq_model::allocation::{AllocationEnd, BatchState, NodeTime, QueueParams};
 use hq_model::worker::WorkerConfig;
-use hq_model::{AllocationRef, ByteString, QueueId, Timestamp};
+use hq_model::{AllocationRef, ByteString, QueueId, Timestamp, WorkerId};
 
 use super::capacity::Needs;
 use super::live::LiveWorker;
@@ -520,7 +520,11 @@ impl Server {
         let pending = queue.active().filter(|(_, one)| to_come(one) > 0).map(|(_, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
             let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
-            Pending { workers: to_come(one), life: life.saturating_sub(passed), is_slow: waits }
+            let is_free = |id: &&WorkerId| {
+                self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
+            };
+            let here = one.connected.iter().filter(is_free).count() as u32;
+            Pending { workers: to_come(one), here, life: life.saturating_sub(passed), is_slow: waits }
         });
         let (resources, is_known) = match &queue.known {
             Some((resources, ShapeSource::Worker)) => (resources.clone(), true),

@@ -425,18 +425,24 @@ impl Server {
     ) {
         let deadline = now.after(STOP_TIME_MAX);
         if self.stopping.is_none() {
-            for worker in self.live.values() {
-                if let Some(connection) = worker.connection {
-                    let message = ToWorker::Stop { drain: false };
-                    effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
-                }
+            for connection in self.ending_workers() {
+                let message = ToWorker::Stop { drain: false };
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
             }
-        }
-        if self.stopping.is_none() {
             self.cancel_allocations(effects);
         }
         let stopping = self.stopping.get_or_insert(Stopping { deadline, asked_by: Vec::new() });
         stopping.asked_by.push((connection, request));
+    }
+
+    // Connections of the workers that end with the server; those in allocations that are kept wait for the next one.
+    fn ending_workers(&self) -> impl Iterator<Item = ConnectionId> {
+        let is_kept = |worker: &WorkerId| {
+            self.options.keep_allocations
+                && self.state.workers.get(worker).is_some_and(|state| state.config.origin.is_some())
+        };
+        let ending = self.live.iter().filter(move |(worker, _)| !is_kept(worker));
+        ending.filter_map(|(_, worker)| worker.connection)
     }
 
     /// True while the server waits for its workers to leave.
@@ -448,8 +454,7 @@ impl Server {
         if self.stopping.is_none() {
             return;
         }
-        let connected =
-            self.live.values().any(|worker| worker.connection.is_some()) || self.alloc.awaits_batch_system();
+        let connected = self.ending_workers().next().is_some() || self.alloc.awaits_batch_system();
         if !self.stopping.as_ref().is_some_and(|stopping| !connected || now >= stopping.deadline) {
             return;
         }

@@ -53,8 +53,12 @@ const CLIENT: ConnectionId = ConnectionId(1);
 
 impl World {
     fn new() -> World {
+        World::with(ServerOptions::default())
+    }
+
+    fn with(options: ServerOptions) -> World {
         let mut world = World {
-            server: Server::new(ServerOptions::default()),
+            server: Server::new(options),
             fold: State::default(),
             now: Timestamp(1_000_000),
             key: 0,
@@ -173,7 +177,7 @@ impl World {
     }
 
     // Tasks sent to a worker since the last call: `job:ids/instance`, or `-job:ids` for a
-    // cancellation, `<job:ids` for a retraction.
+    // cancellation, `<job:ids` for a retraction, `stop`.
     fn sent(&mut self, connection: u64) -> String {
         let mut words = Vec::new();
         self.to_workers.retain(|(to, message)| {
@@ -188,7 +192,8 @@ impl World {
                 }
                 ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
                 ToWorker::Retract { job, ids } => words.push(format!("<{job}:{ids}")),
-                ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Stop { .. } => {}
+                ToWorker::Stop { .. } => words.push("stop".to_owned()),
+                ToWorker::Welcome(_) | ToWorker::Saved { .. } => {}
             }
             false
         });

@@ -55,7 +55,9 @@ impl Place {
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        fs::write(self.path(name), content).expect("a file");
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, content).expect("a file");
     }
 
     pub(crate) fn read(&self, name: impl AsRef<Path>) -> String {

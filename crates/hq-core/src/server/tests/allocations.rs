@@ -381,6 +381,35 @@ fn stopping_the_server_cancels_allocations_first() {
 }
 
 #[test]
+fn allocations_that_are_kept_wait_for_the_next_server() {
+    let mut world = World::with(ServerOptions { keep_allocations: true, ..ServerOptions::default() });
+    world.queue(params());
+    let job = world.submit(1, |_| {});
+    world.wait(MINUTE);
+    world.comes(1, 2);
+    world.orders();
+    world.reports(2, |report| report.started.push(started(job, 0, 0)));
+    world.worker(3, 4);
+    world.sent(2);
+    let stop = Input::Client { connection: CLIENT, request: 1, body: ClientRequest::StopServer };
+    world.step(stop);
+    assert_eq!(world.orders(), "", "nothing is canceled");
+    assert_eq!(
+        (world.sent(2), world.sent(3)),
+        (String::new(), "stop".into()),
+        "its worker is not told to end"
+    );
+    let left = Input::Worker {
+        connection: ConnectionId(3),
+        message: FromWorker::Leaving { end: WorkerEnd::Stopped },
+    };
+    assert_eq!(world.step(left), [ClientResponse::Done], "and it is not waited for");
+    world.restart();
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "?100");
+}
+
+#[test]
 fn a_queue_is_made_only_when_the_batch_system_takes_it() {
     let mut world = World::new();
     let request = |world: &mut World| {
