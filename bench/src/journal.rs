@@ -79,7 +79,7 @@ pub(crate) fn size(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 /// # Errors
 /// When the cluster does not do what it should.
 pub(crate) fn cost(bench: &Bench) -> Result<Vec<Row>, Trouble> {
-    let count = bench.tasks(2_000_000);
+    let count = bench.tasks(20_000_000);
     let (kept, lost) = (bench.cluster(&[], 1, &NULL)?, bench.cluster(&["--journal", "none"], 1, &NULL)?);
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {

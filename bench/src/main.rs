@@ -18,6 +18,7 @@ mod named;
 mod null;
 mod peers;
 mod planning;
+mod python;
 mod quality;
 mod ranks;
 mod row;
@@ -26,6 +27,7 @@ mod spawn;
 mod startup;
 mod storm;
 mod virtual_cluster;
+mod workflows;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +98,7 @@ const ALL: &[Benchmark] = &[
     ("mixed", "60 000 tasks of 1 to 32 s on 1 200 slots, in virtual time", scheduling::mixed),
     ("placement", "placing tasks on 131 072 cores, filling them and while others end", scheduling::placement),
     ("shares", "four jobs with shares against the fluid model, in virtual time", scheduling::shares),
+    ("workflows", "workflows of WfCommons against the best list schedule, in virtual time", workflows::run),
     ("locality", "tasks with locality keys against none, in virtual time", scheduling::locality),
     ("peers", "2 000 programs with other tools", peers::run),
 ];

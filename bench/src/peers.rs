@@ -1,12 +1,11 @@
 //! The same programs run by other tools, where they can be had.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::cluster::Bench;
 use crate::measure::cpus;
+use crate::python;
 use crate::row::{Row, Trouble};
 
 /// Releases of HyperQueue's Python package that bring its program.
@@ -63,9 +62,9 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     add("GNU parallel", shell(&format!("seq {count} | parallel -j {} /bin/true", cpus())));
     for version in HYPERQUEUE {
         let package = format!("hyperqueue=={version}");
-        add(&format!("HyperQueue {version}"), python(bench, &[&package], HYPERQUEUE_SCRIPT, count));
+        add(&format!("HyperQueue {version}"), seconds(bench, &[&package], HYPERQUEUE_SCRIPT, count));
     }
-    add("Dask", python(bench, &["dask", "distributed"], DASK_SCRIPT, count));
+    add("Dask", seconds(bench, &["dask", "distributed"], DASK_SCRIPT, count));
     Ok(rows)
 }
 
@@ -92,38 +91,9 @@ fn shell(line: &str) -> Result<f64, Trouble> {
     if status.success() { Ok(elapsed) } else { Err(format!("it ended with {status}").into()) }
 }
 
-// Runs a script with packages from PyPI, in a virtual environment beside the program under test. The
-// script prints how many seconds it took.
-fn python(bench: &Bench, packages: &[&str], script: &str, count: u32) -> Result<f64, Trouble> {
-    let place = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
-    let environment = place.join("bench-peers").join(packages.join("-").replace("==", "-"));
-    let python = environment.join("bin/python");
-    if !environment.join("complete").exists() {
-        quiet(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
-        fs::write(environment.join("complete"), "")?;
-    }
-    let work = tempfile::tempdir()?;
-    let path: PathBuf = work.path().join("measure.py");
-    fs::write(&path, script)?;
-    let mut command = Command::new("timeout");
-    command.arg("300").arg(&python).arg(&path).args([count.to_string(), cpus().to_string()]);
-    let output = command.current_dir(work.path()).env("HOME", work.path()).stdin(Stdio::null()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
+// A script prints how many seconds it took.
+fn seconds(bench: &Bench, packages: &[&str], script: &str, count: u32) -> Result<f64, Trouble> {
+    let text = python::run(bench, packages, script, &[count.to_string(), cpus().to_string()])?;
     let seconds = text.lines().last().and_then(|line| line.trim().parse().ok());
-    seconds.filter(|_| output.status.success()).ok_or_else(|| {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        errors.lines().last().unwrap_or("it printed no time").to_owned().into()
-    })
-}
-
-fn quiet(command: &mut Command) -> Result<(), Trouble> {
-    let begun = Instant::now();
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().last().unwrap_or("it said nothing").to_owned();
-    Err(format!("{last} (after {:.0?})", begun.elapsed().max(Duration::from_millis(1))).into())
+    seconds.ok_or_else(|| "it printed no time".into())
 }

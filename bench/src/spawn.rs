@@ -24,24 +24,16 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let spawners = cpus();
     let cluster = bench.cluster(&[], 1, &["--cpus", &spawners.to_string()])?;
     let ids = format!("1-{count}");
-    let submit = [
-        "submit",
-        "--array",
-        &ids,
-        "--stdout",
-        "ours/%{TASK_ID}.stdout",
-        "--stderr",
-        "ours/%{TASK_ID}.stderr",
-    ];
-    let submit = [&submit[..], &["--wait", "--", "/bin/true"]].concat();
     let (mut ours, mut limits) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        let directory = cluster.home().join("bare");
+    // Files stay until the end: some file systems make new ones slowly for a while after many were removed.
+    for round in 0..ROUNDS {
+        let directory = cluster.home().join(format!("bare-{round}"));
         fs::create_dir(&directory)?;
         limits.push(bare(&directory, count, spawners)?.as_secs_f64());
-        fs::remove_dir_all(&directory)?;
-        ours.push(cluster.run(&submit)?.as_secs_f64());
-        fs::remove_dir_all(cluster.home().join("ours"))?;
+        let path = |suffix: &str| format!("ours-{round}/%{{TASK_ID}}.{suffix}");
+        let (stdout, stderr) = (path("stdout"), path("stderr"));
+        let submit = ["submit", "--array", &ids, "--stdout", &stdout, "--stderr", &stderr, "--wait"];
+        ours.push(cluster.run(&[&submit[..], &["--", "/bin/true"]].concat())?.as_secs_f64());
     }
     let (ours, limit) = (median_of(ours), median_of(limits));
     let rate = |seconds: f64| f64::from(count) / seconds;

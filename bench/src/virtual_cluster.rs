@@ -89,8 +89,14 @@ impl VirtualCluster {
 
     /// Submits a job.
     pub(crate) fn submit(&mut self, submit: Submit) {
+        self.request(|key| ClientRequest::Submit { key, submit: Box::new(submit) });
+    }
+
+    /// Makes a request under a key.
+    pub(crate) fn request(&mut self, body: impl FnOnce(u128) -> ClientRequest) {
+        // Each task of a block has a key of its own.
         self.requests += 1;
-        let body = ClientRequest::Submit { key: u128::from(self.requests), submit: Box::new(submit) };
+        let body = body(u128::from(self.requests) << 32);
         let input = server::Input::Client { connection: CLIENT, request: self.requests, body };
         self.tell_server(vec![input]);
     }

@@ -157,6 +157,9 @@ impl Reader<'_> {
     }
 
     fn wide_integer(&mut self) -> Option<u128> {
+        if let Some(small) = self.small() {
+            return Some(small.into());
+        }
         let mut value = 0u128;
         for shift in (0..70).step_by(7) {
             let (&byte, rest) = self.bytes.split_first()?;
@@ -169,7 +172,17 @@ impl Reader<'_> {
         None
     }
 
+    // A number of one byte, as most are.
+    fn small(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.bytes.split_first().filter(|(byte, _)| **byte < 0x80)?;
+        self.bytes = rest;
+        Some(byte)
+    }
+
     fn integer(&mut self) -> Option<u64> {
+        if let Some(small) = self.small() {
+            return Some(small.into());
+        }
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.bytes.split_first()?;

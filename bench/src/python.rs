@@ -1,0 +1,51 @@
+//! Python scripts with packages from PyPI, in virtual environments beside the program under test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::cluster::Bench;
+use crate::row::Trouble;
+
+/// Runs a script; gives what it prints.
+///
+/// # Errors
+/// When there is no Python, the packages cannot be had, or the script fails.
+pub(crate) fn run(
+    bench: &Bench,
+    packages: &[&str],
+    script: &str,
+    arguments: &[String],
+) -> Result<String, Trouble> {
+    let place = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
+    let environment = place.join("bench-python").join(packages.join("-").replace("==", "-"));
+    let python = environment.join("bin/python");
+    if !environment.join("complete").exists() {
+        quiet(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
+        fs::write(environment.join("complete"), "")?;
+    }
+    let work = tempfile::tempdir()?;
+    let path: PathBuf = work.path().join("script.py");
+    fs::write(&path, script)?;
+    let mut command = Command::new("timeout");
+    command.arg("300").arg(&python).arg(&path).args(arguments);
+    let output = command.current_dir(work.path()).env("HOME", work.path()).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(errors.lines().last().unwrap_or("it failed without a word").to_owned().into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn quiet(command: &mut Command) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().last().unwrap_or("it said nothing").to_owned();
+    Err(format!("{last} (after {:.0?})", begun.elapsed().max(Duration::from_millis(1))).into())
+}
