@@ -143,12 +143,18 @@ impl Server {
         let classes: Vec<ClassId> = self.queue.of_priority(priority).take(PLANNED_CLASSES_MAX).collect();
         let neutral = 10 * classes.len() as u64;
         let mut jobs: Vec<JobId> = Vec::new();
-        for (at, id) in classes.iter().enumerate() {
+        let part_of = |id: &ClassId| {
+            let preferred = self.queue.key(*id).requests.iter().max_by_key(|request| request.weight);
+            preferred.map_or(1, |request| dominant_share(&counted, request))
+        };
+        let parts: Vec<u64> = classes.iter().map(part_of).collect();
+        let largest = parts.iter().copied().max().unwrap_or(1);
+        for (at, (id, part)) in classes.iter().zip(parts).enumerate() {
             // In the order of preference.
             let mut variants = self.queue.key(*id).requests.clone();
             variants.sort_by_key(|request| Reverse(request.weight));
-            let part = variants.first().map_or(1, |request| dominant_share(&counted, request));
             let bonus = neutral + (classes.len() - at) as u64;
+            let part = with_size_bonus(part, largest);
             for request in &mut variants {
                 request.weight = worth(part, request.weight, bonus, neutral);
             }
@@ -232,6 +238,12 @@ fn dominant_share(shapes: &[(u32, u64, WorkerResources)], request: &Request) -> 
         (u128::from(units) * SHARE_UNITS).checked_div(all).unwrap_or(0) as u64
     };
     request.resources.iter().map(part).max().unwrap_or(0).max(1)
+}
+
+// Large tasks are worth up to a quarter more than what they take: small ones find room beside them later, but not the
+// other way round.
+fn with_size_bonus(part: u64, largest: u64) -> u64 {
+    part.saturating_add((u128::from(part) * u128::from(part) / (4 * u128::from(largest.max(1)))) as u64)
 }
 
 // What it is worth to place a task: as much as it takes, so that large and small ones count alike; times its weight,
