@@ -14,6 +14,7 @@ use hq_proto::{ProtoError, decode_record, encode_record};
 use tracing::debug;
 
 use crate::commits::{Commits, Step};
+use crate::limits::COMPACTION_NICE;
 
 type Outcome = Arc<Mutex<Option<Result<Snapshot, String>>>>;
 
@@ -40,6 +41,8 @@ impl Compaction {
         let (path, commits) = (path.to_owned(), commits.clone());
         let (slot, canceled) = (outcome.clone(), is_canceled.clone());
         let work = move || {
+            // On Linux that is for this thread alone. Where it is not permitted, compaction takes its part like the rest.
+            let _ = rustix::process::nice(COMPACTION_NICE);
             let result = compact(&path, compactor, &canceled);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             commits.push(&mut vec![Step::Tend], 0);

@@ -29,6 +29,8 @@ pub const OS_UNSYNCED_BYTES_MAX: usize = 8 << 20;
 pub const COMPACT_BYTES_MIN: u64 = 32 << 20;
 /// See [`COMPACT_BYTES_MIN`]. So at most half of what is read at a restart is history.
 pub const COMPACT_RATIO: u64 = 1;
+/// Niceness of compaction: what is asked and what runs goes first where the machine is full.
+pub const COMPACTION_NICE: i32 = 15;
 /// How long after a failure compaction is tried again.
 pub const COMPACT_RETRY: Duration = Duration::from_secs(60);
 /// Bytes of events that wait until a client has read the past; over it, the client is sent no more.
