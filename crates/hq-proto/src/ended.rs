@@ -48,6 +48,21 @@ pub(crate) fn span_from_wire(span: form::FinishedSpan, base: Timestamp) -> Resul
     Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
 }
 
+/// The span in a record of the journal that says what its tasks used together: what was checked when it was written is
+/// guarded by a checksum, and not looked at again.
+pub(crate) fn kept_span_from_wire(
+    span: form::FinishedSpan,
+    base: Timestamp,
+    total: Usage,
+) -> Result<FinishedSpan, ProtoError> {
+    let ids = idset::from_wire("ids of finished tasks", &span.ids)?;
+    let count = u32::try_from(ids.len())
+        .map_err(|_| ProtoError::Rule { field: "measures", rule: "must describe each finished task" })?;
+    let start = absolute(span.start_us, base);
+    let measures = Measures::kept(count, span.has_usage, start, span.measures, total);
+    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
+}
+
 impl Wire for Failure {
     type Form = form::Failure;
 

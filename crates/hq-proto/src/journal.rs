@@ -6,16 +6,16 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
+use hq_core::record::{FinishedSpan, JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
 use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
-use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
+use crate::ended::{absolute, kept_span_from_wire, relative, span_from_wire, span_to_wire};
 use crate::error::{count, present, rule};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
@@ -26,7 +26,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, un
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 4] = [1..=21, 70..=71, 80..=80, 90..=92];
+const KINDS: [RangeInclusive<u32>; 5] = [1..=21, 60..=60, 70..=71, 80..=80, 90..=92];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -111,9 +111,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::AttemptDropped { job, task, instance } => {
             Kind::AttemptDropped(form::AttemptDropped { job: job.0, task: task.0, instance: instance.0 })
         }
-        Record::Finished { worker, span } => {
-            Kind::Finished(form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)) })
-        }
+        Record::Finished { worker, span } => Kind::Finished(finished_to_wire(*worker, span, at)),
         Record::Failed { job, failure } => {
             Kind::Failed(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
@@ -134,9 +132,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
-        Record::DetailKept { worker, span } => {
-            Kind::DetailKept(form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)) })
-        }
+        Record::DetailKept { worker, span } => Kind::DetailKept(finished_to_wire(*worker, span, at)),
         Record::FailureKept { job, failure } => {
             Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
@@ -202,10 +198,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             task: TaskId(dropped.task),
             instance: Instance(dropped.instance),
         },
-        Kind::Finished(finished) => Record::Finished {
-            worker: WorkerId(finished.worker),
-            span: span_from_wire(present("finished tasks", finished.span)?, at)?,
-        },
+        Kind::Finished(finished) => {
+            let (worker, span) = finished_from_wire(finished, at)?;
+            Record::Finished { worker, span }
+        }
         Kind::Failed(failed) => {
             Record::Failed { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
@@ -232,10 +228,10 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let job = JobId(kept.job);
             Record::JobKept { job, progress: Box::new(progress_from_wire(kept, at)?) }
         }
-        Kind::DetailKept(finished) => Record::DetailKept {
-            worker: WorkerId(finished.worker),
-            span: span_from_wire(present("finished tasks", finished.span)?, at)?,
-        },
+        Kind::DetailKept(finished) => {
+            let (worker, span) = finished_from_wire(finished, at)?;
+            Record::DetailKept { worker, span }
+        }
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
@@ -262,6 +258,26 @@ fn submitted_from_wire(submitted: form::Submitted) -> Result<Record, ProtoError>
         task: Arc::new(task),
         submit_dir: submitted.submit_dir,
     })
+}
+
+// Spans of so many tasks are kept with their sums.
+const SUMMED_TASKS_MIN: u64 = 256;
+
+fn finished_to_wire(worker: WorkerId, span: &FinishedSpan, at: Timestamp) -> form::Finished {
+    let total = (span.ids.len() >= SUMMED_TASKS_MIN).then(|| span.measures.total().to_wire());
+    form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)), total }
+}
+
+fn finished_from_wire(
+    finished: form::Finished,
+    at: Timestamp,
+) -> Result<(WorkerId, FinishedSpan), ProtoError> {
+    let span = present("finished tasks", finished.span)?;
+    let span = match finished.total {
+        Some(total) => kept_span_from_wire(span, at, Usage::from_wire(total)?)?,
+        None => span_from_wire(span, at)?,
+    };
+    Ok((WorkerId(finished.worker), span))
 }
 
 fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::JobKept {

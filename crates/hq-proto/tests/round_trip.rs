@@ -120,3 +120,17 @@ fn a_message_of_a_later_release_is_named() {
     insta::assert_snapshot!(error, @"unknown kind 40 of request: it comes from a later release of hq");
     assert_eq!(request_number(&bytes), Some(5), "so it can be answered");
 }
+
+#[test]
+fn a_record_of_many_tasks_keeps_what_they_used_together() {
+    let mut writer = MeasuresWriter::new(true);
+    for at in 0..1_000 {
+        writer.push(Timestamp(7_000 + at * 3), &Usage { wall_us: at, user_us: 2 * at, ..Usage::default() });
+    }
+    let (ids, measures) = (IdSet::range(0, 999), writer.finish());
+    let span = FinishedSpan { job: JobId(1), instance: Instance(0), ids, measures };
+    let record = Record::Finished { worker: WorkerId(1), span };
+    let at = Timestamp(9_000);
+    let bytes = encode_record(at, &record);
+    assert_eq!(decode_record(&bytes), Ok((at, record)));
+}

@@ -2483,6 +2483,9 @@ pub struct Finished {
     /// Its times are relative to the record's.
     #[prost(message, optional, tag = "2")]
     pub span: ::core::option::Option<FinishedSpan>,
+    /// What they used together, of many tasks: who reads the journal then need not unpack each of them.
+    #[prost(message, optional, tag = "3")]
+    pub total: ::core::option::Option<Usage>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Returned {

@@ -679,6 +679,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     ] },
     Shape { name: "Finished", size: size_of::<Finished>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(29) },
+        Field { number: 3, is_repeated: false, content: Content::Message(5) },
     ] },
     Shape { name: "Returned", size: size_of::<Returned>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
