@@ -13,6 +13,7 @@ mod graph;
 mod idle;
 mod journal;
 mod latency;
+mod locality;
 mod measure;
 mod named;
 mod null;
@@ -100,6 +101,11 @@ const ALL: &[Benchmark] = &[
     ("shares", "four jobs with shares against the fluid model, in virtual time", scheduling::shares),
     ("workflows", "workflows of WfCommons against the best list schedule, in virtual time", workflows::run),
     ("locality", "tasks with locality keys against none, in virtual time", scheduling::locality),
+    (
+        "locality-files",
+        "searches in real files that workers keep, with locality keys against none",
+        locality::files,
+    ),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 
