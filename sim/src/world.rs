@@ -678,7 +678,7 @@ impl World {
         let Some(server) = &self.server else { return Ok(()) };
         self.observers.acknowledged.check(server.state())?;
         if let Some(batch) = &self.batch {
-            self.observers.allocations.check(batch, server.state())?;
+            self.observers.allocations.check(batch, server.state(), &self.nodes)?;
         }
         fold_equals_state(self.journal.records(), server.state())
     }

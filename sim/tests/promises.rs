@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 10] = [
+const REGRESSIONS: [(u64, &str); 13] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -23,6 +23,15 @@ const REGRESSIONS: [(u64, &str); 10] = [
     (
         1_309_737,
         "an allocation that was canceled, and had a moment to end, passed for forgotten by an observer",
+    ),
+    (
+        6_107_967_321_671_540_070,
+        "ranks that were to have their node for themselves started beside a task that was being ended",
+    ),
+    (786_384, "a job with a share waited for ever once its only running task had ended with its worker"),
+    (
+        2_112_478,
+        "an allocation whose workers had just left, of a queue that was removed, passed for forgotten by an observer",
     ),
 ];
 

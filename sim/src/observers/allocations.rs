@@ -56,14 +56,19 @@ impl Allocations {
     ///
     /// # Errors
     /// When something was forgotten.
-    pub fn check(&self, batch: &BatchSystem, state: &State) -> Result<(), String> {
+    pub fn check(&self, batch: &BatchSystem, state: &State, nodes: &[Node]) -> Result<(), String> {
         for (id, job) in &batch.jobs {
             let lives = matches!(job.state, BatchState::Queued | BatchState::Running) && !job.is_ending;
             let known =
                 state.alloc.allocation(job.allocation).is_some_and(hq_core::alloc::Allocation::is_active);
-            // One whose workers have just left is over for the server a moment before it is.
+            // One whose workers have just left is over for the server a moment before it is, and then a queue that was
+            // removed goes with it.
+            let is_empty = || job.nodes.iter().all(|node| nodes[*node].worker.is_none());
             let is_leaving = job.state == BatchState::Running
-                && state.alloc.allocation(job.allocation).is_some_and(|one| one.last_left.is_some());
+                && match state.alloc.allocation(job.allocation) {
+                    Some(one) => one.last_left.is_some(),
+                    None => !state.alloc.queues.contains_key(&job.allocation.queue) && is_empty(),
+                };
             if lives && !known && !is_leaving {
                 return Err(format!(
                     "batch job {id} of allocation {} lives and is forgotten",
