@@ -31,7 +31,9 @@ pub(crate) fn run(
     fs::write(&path, script)?;
     let mut command = Command::new("timeout");
     command.arg("300").arg(&python).arg(&path).args(arguments);
-    let output = command.current_dir(work.path()).env("HOME", work.path()).stdin(Stdio::null()).output()?;
+    // What a tool leaves there goes with it.
+    command.current_dir(work.path()).env("HOME", work.path()).env("TMPDIR", work.path());
+    let output = command.stdin(Stdio::null()).output()?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(errors.lines().last().unwrap_or("it failed without a word").to_owned().into());
