@@ -104,14 +104,8 @@ fn submit(
         priority,
         ..TaskSpec::default()
     };
-    let submit = Submit {
-        dependencies: Default::default(),
-        ..Submit::new(
-            Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),
-            TaskIds::Next(1),
-            spec,
-        )
-    };
+    let job = JobSpec { name: name.to_owned(), ..JobSpec::default() };
+    let submit = Submit::new(Target::New(job), TaskIds::Next(1), spec);
     let key = hq_client::session::request_key()?;
     session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;
     Ok(())

@@ -51,13 +51,9 @@ pub(crate) fn chain(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 pub(crate) fn layers(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let count = bench.tasks(10_000);
     let cluster = bench.cluster(&[], 1, &NULL)?;
-    let list = |task: u32| -> Vec<TaskId> {
-        let Some(layer) = (task / WIDTH).checked_sub(1) else { return Vec::new() };
-        (0..3).map(|offset| TaskId(layer * WIDTH + (task + offset * 7) % WIDTH)).collect()
-    };
     let mut times = Vec::new();
     for _ in 0..CHAINS {
-        times.push(submit_and_wait(&cluster, count, edges((0..count).map(list))?)?);
+        times.push(submit_and_wait(&cluster, count, edges((0..count).map(|task| before(task, WIDTH)))?)?);
     }
     let rate = f64::from(count) / median(times);
     Ok(vec![Row::at_most("layers", format!("{rate:.0} tasks/s"), "100 000 tasks/s", 1e5 / rate, 1.0)])
@@ -115,17 +111,18 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 /// When the cluster does not do what it should.
 pub(crate) fn half_done(bench: &Bench, count: u32) -> Result<Cluster, Trouble> {
     let cluster = bench.cluster(&[], 1, &NULL)?;
-    let width = WIDTH * 10;
-    let list = |task: u32| -> Vec<TaskId> {
-        let Some(layer) = (task / width).checked_sub(1) else { return Vec::new() };
-        (0..3).map(|offset| TaskId(layer * width + (task + offset * 7) % width)).collect()
-    };
-    let graph = submit(&cluster, count, edges((0..count).map(list))?)?;
+    let graph = submit(&cluster, count, edges((0..count).map(|task| before(task, WIDTH * 10)))?)?;
     let middle = After { tasks: Some([TaskId(count / 2)].into_iter().collect()), ..After::of(graph) };
     let reached = submit(&cluster, 1, Dependencies { after: vec![middle], ..Dependencies::default() })?;
     cluster.run(&["job", "wait", &reached.to_string()])?;
     cluster.run(&["worker", "stop", "all"])?;
     Ok(cluster)
+}
+
+// The three tasks of the layer before that a task waits for.
+fn before(task: u32, width: u32) -> Vec<TaskId> {
+    let Some(layer) = (task / width).checked_sub(1) else { return Vec::new() };
+    (0..3).map(|offset| TaskId(layer * width + (task + offset * 7) % width)).collect()
 }
 
 fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, Trouble> {

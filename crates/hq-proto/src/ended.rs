@@ -38,28 +38,21 @@ pub(crate) fn span_to_wire(span: &FinishedSpan, base: Timestamp) -> form::Finish
     }
 }
 
-/// The span in a message of time `base`.
-pub(crate) fn span_from_wire(span: form::FinishedSpan, base: Timestamp) -> Result<FinishedSpan, ProtoError> {
+/// The span in a message of time `base`. A record of the journal may say in `total` what its tasks used together: what
+/// was checked when it was written is guarded by a checksum, and not looked at again.
+pub(crate) fn span_from_wire(
+    span: form::FinishedSpan,
+    base: Timestamp,
+    total: Option<Usage>,
+) -> Result<FinishedSpan, ProtoError> {
     let ids = idset::from_wire("ids of finished tasks", &span.ids)?;
     let damaged = ProtoError::Rule { field: "measures", rule: "must describe each finished task" };
     let count = u32::try_from(ids.len()).map_err(|_| damaged.clone())?;
-    let measures = Measures::parse(count, span.has_usage, absolute(span.start_us, base), span.measures)
-        .map_err(|_| damaged)?;
-    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
-}
-
-/// The span in a record of the journal that says what its tasks used together: what was checked when it was written is
-/// guarded by a checksum, and not looked at again.
-pub(crate) fn kept_span_from_wire(
-    span: form::FinishedSpan,
-    base: Timestamp,
-    total: Usage,
-) -> Result<FinishedSpan, ProtoError> {
-    let ids = idset::from_wire("ids of finished tasks", &span.ids)?;
-    let count = u32::try_from(ids.len())
-        .map_err(|_| ProtoError::Rule { field: "measures", rule: "must describe each finished task" })?;
     let start = absolute(span.start_us, base);
-    let measures = Measures::kept(count, span.has_usage, start, span.measures, total);
+    let measures = match total {
+        Some(total) => Measures::kept(count, span.has_usage, start, span.measures, total),
+        None => Measures::parse(count, span.has_usage, start, span.measures).map_err(|_| damaged)?,
+    };
     Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
 }
 

@@ -15,7 +15,7 @@ use prost::Message;
 
 use crate::ProtoError;
 use crate::dependency::{dependencies_from_wire, dependencies_to_wire};
-use crate::ended::{absolute, kept_span_from_wire, relative, span_from_wire, span_to_wire};
+use crate::ended::{absolute, relative, span_from_wire, span_to_wire};
 use crate::error::{count, present, rule};
 use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
@@ -273,11 +273,8 @@ fn finished_from_wire(
     at: Timestamp,
 ) -> Result<(WorkerId, FinishedSpan), ProtoError> {
     let span = present("finished tasks", finished.span)?;
-    let span = match finished.total {
-        Some(total) => kept_span_from_wire(span, at, Usage::from_wire(total)?)?,
-        None => span_from_wire(span, at)?,
-    };
-    Ok((WorkerId(finished.worker), span))
+    let total = finished.total.map(Usage::from_wire).transpose()?;
+    Ok((WorkerId(finished.worker), span_from_wire(span, at, total)?))
 }
 
 fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::JobKept {

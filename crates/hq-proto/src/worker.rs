@@ -248,7 +248,7 @@ impl Wire for Report {
         let base = Timestamp(report.base_us);
         let finished = report.finished.into_iter().map(|span| {
             rule("ids of finished tasks", !span.ids.is_empty(), "must not be empty")?;
-            span_from_wire(span, base)
+            span_from_wire(span, base, None)
         });
         let failed = report.failed.into_iter().map(|failed| {
             let failure: Failure = required("failure", failed.failure)?;

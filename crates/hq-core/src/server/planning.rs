@@ -144,7 +144,8 @@ impl Server {
         let neutral = 10 * classes.len() as u64;
         let mut jobs: Vec<JobId> = Vec::new();
         let part_of = |id: &ClassId| {
-            let preferred = self.queue.key(*id).requests.iter().max_by_key(|request| request.weight);
+            // The first one of those with the largest weight.
+            let preferred = self.queue.key(*id).requests.iter().min_by_key(|request| Reverse(request.weight));
             preferred.map_or(1, |request| dominant_share(&counted, request))
         };
         let parts: Vec<u64> = classes.iter().map(part_of).collect();
