@@ -20,12 +20,18 @@ impl Server {
         if !self.queue.is_mixed() {
             return gathering;
         }
-        let partly = workers.iter().filter(|id| {
-            self.live.get(id).is_some_and(|live| {
-                !live.capacity.is_free() && !live.capacity.is_out_of_cpus() && live.takes_tasks()
-            })
-        });
-        let partly: Vec<WorkerId> = partly.take(GATHER_WORKERS_MAX).copied().collect();
+        let mut partly = Vec::new();
+        for id in workers {
+            let Some(live) = self.live.get_mut(id) else { continue };
+            let is_partly =
+                !live.capacity.is_free() && !live.capacity.is_out_of_cpus() && live.takes_tasks();
+            if is_partly && partly.len() < GATHER_WORKERS_MAX {
+                partly.push(*id);
+            } else {
+                // What it waited for has come.
+                live.gathers_since = None;
+            }
+        }
         for id in partly {
             let soon = self.ends_soon(now, id);
             let Some(live) = self.live.get_mut(&id) else { continue };

@@ -215,3 +215,31 @@ fn many_distinct_requests_leave_nothing_behind() {
     world.reports(1, |report| report.canceled.extend(held));
     assert_eq!(world.server.queue.class_count(), 0);
 }
+
+#[test]
+fn a_worker_is_left_alone_each_time_that_more_is_about_to_end() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let first = world.submit(10, |_| {});
+    for task in 0..10 {
+        world.starts(1, first, task);
+        world.reports(1, done(first, task, 320));
+    }
+    let pair = world.submit(2, |_| {});
+    let large = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+    });
+    let small = world.submit(1, |_| {});
+    let pairs = [pair, world.submit(2, |spec| spec.priority = 2)];
+    world.sent(1);
+    for (pair, next) in pairs.into_iter().zip([format!("{}:0-1/0", pairs[1]), format!("{large}:0/0")]) {
+        world.starts(1, pair, 0);
+        world.starts(1, pair, 1);
+        world.now = world.now.after(Duration::from_millis(314));
+        world.reports(1, done(pair, 0, 320));
+        assert_eq!(world.sent(1), "", "the other one of {pair} ends in a moment");
+        world.reports(1, done(pair, 1, 320));
+        assert_eq!(world.sent(1).split(' ').next(), Some(&*next), "before {small}");
+    }
+}
