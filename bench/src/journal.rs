@@ -36,7 +36,7 @@ pub(crate) fn restart(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     one.array(count)?;
     let jobs = bench.tasks(JOBS);
     let mut many = bench.cluster(&[], 1, &NULL)?;
-    submits(&many, jobs, count / jobs)?;
+    submits(&mut Session::connect(&many.server_dir())?, jobs, count / jobs)?;
     many.run(&["job", "wait", "all"])?;
     let mut graph = crate::graph::half_done(bench, count)?;
     Ok(vec![
@@ -100,14 +100,18 @@ pub(crate) fn cost(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 /// # Errors
 /// When the cluster does not do what it should.
 pub(crate) fn group_commit(bench: &Bench) -> Result<Vec<Row>, Trouble> {
-    let each = bench.tasks(500);
+    let each = bench.tasks(3_000);
     let cluster = bench.cluster(&[], 0, &[])?;
     let syncs = sync_rate(&cluster.home().join("probe"))?;
+    // Connecting is not what is measured.
+    let sessions: Result<Vec<_>, _> = (0..CLIENTS).map(|_| Session::connect(&cluster.server_dir())).collect();
+    let sessions = sessions?;
     let begun = Instant::now();
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|_| scope.spawn(|| submits(&cluster, each, 1).map_err(|error| error.to_string())))
-            .collect();
+        let clients = sessions.into_iter().map(|mut session| {
+            scope.spawn(move || submits(&mut session, each, 1).map_err(|error| error.to_string()))
+        });
+        let clients: Vec<_> = clients.collect();
         clients.into_iter().try_for_each(|client| client.join().unwrap_or(Err("a client broke".to_owned())))
     })?;
     let rate = f64::from(CLIENTS * each) / begun.elapsed().as_secs_f64();
@@ -137,8 +141,7 @@ fn sync_rate(path: &Path) -> Result<f64, Trouble> {
 }
 
 // Submits jobs of some tasks each, one after the other.
-fn submits(cluster: &Cluster, jobs: u32, tasks: u32) -> Result<(), Trouble> {
-    let mut session = Session::connect(&cluster.server_dir())?;
+fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), Trouble> {
     let spec = Arc::new(TaskSpec {
         args: vec![b"true".to_vec()],
         requests: vec![one_cpu()?],

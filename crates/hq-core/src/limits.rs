@@ -16,7 +16,7 @@ pub const CANCEL_REASON_MAX: usize = 200;
 /// Progress messages to one watching client are at least this far apart; the last one is never held back.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Most tasks sent to a worker beyond what fits on it now.
-pub const BACKLOG_MAX: u64 = 65_536;
+pub const BACKLOG_MAX: u64 = 262_144;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.

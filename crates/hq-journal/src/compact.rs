@@ -2,8 +2,9 @@
 //!
 //! [`Journal::start_compaction`] begins a new segment, so that everything before it can go as a whole. The caller
 //! writes a snapshot beside it, in as many steps and on whatever thread it likes, while appends go on.
-//! [`Journal::finish_compaction`] gives the snapshot its name, and only then do the files that it replaces go. A
-//! crash at any point leaves the old files whole or the new one.
+//! [`Journal::finish_compaction`] gives the snapshot its name; the files that it replaces count no more then, and go
+//! when it suits ([`Replaced::remove`]): that of a large file takes long. A crash at any point leaves the old files
+//! whole or the new one.
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
@@ -35,16 +36,34 @@ pub struct Snapshot {
 }
 
 /// What a compaction did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// Records in the snapshot.
     pub records: u64,
     /// Bytes of the snapshot.
     pub bytes: u64,
-    /// Files that it replaced.
-    pub files_removed: u64,
-    /// Bytes of these files.
-    pub bytes_removed: u64,
+    /// Bytes of the files that it replaced.
+    pub bytes_replaced: u64,
+    /// These files, which are still there.
+    pub replaced: Replaced,
+}
+
+/// Files that do not count any more. Dropped, they go at the next opening.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Replaced(Vec<String>);
+
+impl Replaced {
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Removes them, on whatever thread. What cannot be removed goes at the next opening.
+    pub fn remove<D: Disk>(self, disk: &D) {
+        for name in self.0 {
+            let _ = disk.remove(&name);
+        }
+    }
 }
 
 impl<F: DiskFile> Compactor<F> {
@@ -165,14 +184,12 @@ impl<D: Disk> Journal<D> {
             self.older.drain(..).partition(|(file, _)| file.number < name.number || *file == name);
         self.older = kept;
         self.older.insert(0, (name, snapshot.bytes));
-        let removed = replaced.iter().filter(|(file, _)| *file != name);
-        let names: Vec<String> = removed.map(|(file, _)| file.to_string()).collect();
-        self.remove(&names);
+        let gone = replaced.iter().filter(|(file, _)| *file != name);
         Ok(Compacted {
             records: snapshot.records,
             bytes: snapshot.bytes,
-            files_removed: replaced.len() as u64,
-            bytes_removed: replaced.iter().map(|(_, bytes)| bytes).sum(),
+            bytes_replaced: replaced.iter().map(|(_, bytes)| bytes).sum(),
+            replaced: Replaced(gone.map(|(file, _)| file.to_string()).collect()),
         })
     }
 

@@ -89,7 +89,7 @@ mod replay;
 mod sim_disk;
 
 pub use check::{FileReport, Report, check};
-pub use compact::{Compacted, Compactor, Snapshot};
+pub use compact::{Compacted, Compactor, Replaced, Snapshot};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, ForeignContent, Holder, JournalError, LockError, OpenError};
 pub use format::{FileKind, JournalId};

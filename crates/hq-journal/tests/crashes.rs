@@ -115,7 +115,11 @@ impl World {
                     let written = state.snapshot(fillers, &mut compactor);
                     let finished = written.and_then(|()| compactor.finish());
                     match finished {
-                        Ok(snapshot) => drop(journal.finish_compaction(snapshot)),
+                        Ok(snapshot) => {
+                            if let Ok(done) = journal.finish_compaction(snapshot) {
+                                done.replaced.remove(&self.disk);
+                            }
+                        }
                         Err(_) => journal.abandon_compaction(),
                     }
                 }
@@ -212,7 +216,7 @@ fn life(disk: &SimDisk, synced: &mut Vec<State>, states: &mut Vec<State>) -> Opt
         journal.write().ok()?;
         if let Some(compactor) = compactor {
             let snapshot = compactor.finish().ok()?;
-            journal.finish_compaction(snapshot).ok()?;
+            journal.finish_compaction(snapshot).ok()?.replaced.remove(disk);
         }
         if round % 2 == 0 {
             journal.sync().ok()?;

@@ -20,7 +20,7 @@ fn sample(snapshot: bool, close: bool) -> (SimDisk, Vec<State>, u64) {
             let mut compactor = journal.start_compaction().unwrap();
             states.last().unwrap().snapshot(3, &mut compactor).unwrap();
             let done = compactor.finish().unwrap();
-            journal.finish_compaction(done).unwrap();
+            journal.finish_compaction(done).unwrap().replaced.remove(&disk);
         }
         before_last = journal.next_seq();
         for part in 0..1 + number % 3 {
@@ -191,7 +191,9 @@ fn a_damaged_snapshot_gives_way_to_what_it_replaced() {
     State::default().snapshot(3, &mut compactor).unwrap();
     let snapshot = compactor.finish().unwrap();
     let done = journal.finish_compaction(snapshot).unwrap();
-    assert_eq!((done.records, done.files_removed, done.bytes_removed), (4, 1, old.len() as u64));
+    assert_eq!((done.records, done.replaced.count(), done.bytes_replaced), (4, 1, old.len() as u64));
+    done.replaced.remove(&disk);
+    assert_eq!(disk.bytes("segment-0000000001"), None);
     drop(journal);
     // The crash came before the old segment was removed.
     disk.put("segment-0000000001", old);

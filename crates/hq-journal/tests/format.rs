@@ -14,7 +14,7 @@ fn sample() -> SimDisk {
     compactor.append(b"snap").unwrap();
     compactor.append(b"shot").unwrap();
     let snapshot = compactor.finish().unwrap();
-    journal.finish_compaction(snapshot).unwrap();
+    journal.finish_compaction(snapshot).unwrap().replaced.remove(&disk);
     journal.append(b"one");
     journal.append(b"");
     journal.write().unwrap();

@@ -103,6 +103,7 @@ fn a_reader_beside_the_writer_sees_a_beginning() {
     let (mut journal, ..) = open(directory.path()).unwrap();
     let path = directory.path().to_owned();
     std::thread::scope(|scope| {
+        let disk = RealDisk::open(&path).unwrap();
         let writer = scope.spawn(move || {
             // Each record is its number; a snapshot is the number of the last one.
             for round in 0..60 {
@@ -116,7 +117,8 @@ fn a_reader_beside_the_writer_sees_a_beginning() {
                 if let Some(mut compactor) = compactor.take() {
                     compactor.append(&(compactor.first_seq() - 1).to_le_bytes()).unwrap();
                     let snapshot = compactor.finish().unwrap();
-                    journal.finish_compaction(snapshot).unwrap();
+                    let done = journal.finish_compaction(snapshot).unwrap();
+                    done.replaced.remove(&disk);
                 }
             }
             journal.close().unwrap();

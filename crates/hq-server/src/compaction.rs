@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use hq_core::server::state::State;
-use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Snapshot, replay_until};
+use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Replaced, Snapshot, replay_until};
 use hq_proto::{ProtoError, decode_record, encode_record};
 use tracing::debug;
 
@@ -41,8 +41,7 @@ impl Compaction {
         let (path, commits) = (path.to_owned(), commits.clone());
         let (slot, canceled) = (outcome.clone(), is_canceled.clone());
         let work = move || {
-            // On Linux that is for this thread alone. Where it is not permitted, compaction takes its part like the rest.
-            let _ = rustix::process::nice(COMPACTION_NICE);
+            step_back();
             let result = compact(&path, compactor, &canceled);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             commits.push(&mut vec![Step::Tend], 0);
@@ -63,6 +62,26 @@ impl Compaction {
         }
         outcome
     }
+}
+
+/// Removes files that a compaction has replaced, in the background: that of large ones takes long.
+pub(crate) fn remove(path: &Path, replaced: Replaced) {
+    let path = path.to_owned();
+    let work = move || {
+        step_back();
+        if let Ok(disk) = RealDisk::open(&path) {
+            replaced.remove(&disk);
+        }
+    };
+    // Without a thread they go at the next start.
+    if let Err(error) = thread::Builder::new().name("hq-compact".to_owned()).spawn(work) {
+        debug!(%error, "no more threads: replaced files of the journal stay for now");
+    }
+}
+
+// On Linux that is for this thread alone. Where it is not permitted, compaction takes its part like the rest.
+fn step_back() {
+    let _ = rustix::process::nice(COMPACTION_NICE);
 }
 
 impl Drop for Compaction {

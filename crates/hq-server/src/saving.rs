@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use crate::commit::Log;
 use crate::commits::Commits;
-use crate::compaction::Compaction;
+use crate::compaction::{self, Compaction};
 use crate::error::ServerError;
 use crate::events::{self, Reply};
 use crate::limits::{COMPACT_RATIO, COMPACT_RETRY, OS_UNSYNCED_BYTES_MAX};
@@ -119,7 +119,13 @@ impl Saving {
     fn finish(&mut self, outcome: Result<Snapshot, String>) -> Result<(), String> {
         let snapshot = outcome.inspect_err(|_| self.journal.abandon_compaction())?;
         let done = self.journal.finish_compaction(snapshot).map_err(|error| error.to_string())?;
-        let (before, after) = (done.bytes_removed, done.bytes);
+        // Records are not to wait for that; who asked for room does.
+        if self.waiting.is_empty() {
+            compaction::remove(&self.path, done.replaced);
+        } else if let Ok(disk) = RealDisk::open(&self.path) {
+            done.replaced.remove(&disk);
+        }
+        let (before, after) = (done.bytes_replaced, done.bytes);
         info!(
             bytes_before = before,
             bytes_after = after,
