@@ -11,7 +11,7 @@ use crate::error::JournalError;
 use crate::format::{FileKind, FileName, HEADER_BYTES, Header, Position, push_varint, u32_at};
 use crate::journal::Journal;
 use crate::layout::disk_error;
-use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX};
+use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SNAPSHOT_UNSYNCED_BYTES};
 
 /// Writes a snapshot. [`Journal::abandon_compaction`] gives it up; what it wrote goes at the next compaction or opening
 /// at the latest.
@@ -22,6 +22,7 @@ pub struct Compactor<F> {
     number: u64,
     first_seq: u64,
     position: Position,
+    synced_bytes: u64,
     body: Vec<u8>,
     out: Vec<u8>,
     records: u64,
@@ -101,11 +102,7 @@ impl<F: DiskFile> Compactor<F> {
         }
         // A group without records is the end.
         self.write_group()?;
-        self.file.sync().map_err(|source| JournalError::Disk {
-            action: "sync",
-            file: self.path.clone(),
-            source,
-        })?;
+        self.sync()?;
         Ok(Snapshot { number: self.number, bytes: self.position.offset, records: self.records })
     }
 
@@ -117,6 +114,17 @@ impl<F: DiskFile> Compactor<F> {
         self.body.clear();
         self.file.append(&self.out).map_err(|source| JournalError::Disk {
             action: "write to",
+            file: self.path.clone(),
+            source,
+        })?;
+        // Whoever syncs another file meanwhile may have to wait until all of this one is on disk.
+        if self.position.offset - self.synced_bytes >= SNAPSHOT_UNSYNCED_BYTES { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        self.synced_bytes = self.position.offset;
+        self.file.sync().map_err(|source| JournalError::Disk {
+            action: "sync",
             file: self.path.clone(),
             source,
         })
@@ -156,6 +164,7 @@ impl<D: Disk> Journal<D> {
             number: name.number,
             first_seq: self.next_seq,
             position: Position::after_header(u32_at(&header, HEADER_BYTES as usize - 4)),
+            synced_bytes: 0,
             body: Vec::new(),
             out: Vec::new(),
             records: 0,

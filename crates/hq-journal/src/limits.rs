@@ -21,3 +21,6 @@ pub const READ_BYTES: usize = 1 << 20;
 
 /// How often a reader looks again when files vanish under it because the journal is being compacted.
 pub const READ_ATTEMPTS: u32 = 5;
+
+/// Most bytes of a snapshot that are written and not on disk.
+pub const SNAPSHOT_UNSYNCED_BYTES: u64 = 1 << 20;
