@@ -39,6 +39,8 @@ pub const PROGRAMS_KNOWN_MAX: usize = 4096;
 pub const RUN_TIMES_SURE: u64 = 5;
 /// Up to so many tasks of a report teach how long tasks take one by one, more by their mean.
 pub const SPAN_LEARNED_SINGLY_MAX: u64 = 16;
+/// After a restart, run times are learned again from so many of the latest reports of finished tasks.
+pub const SPANS_LEARNED_AGAIN_MAX: usize = 4096;
 /// How long a task is taken to run for the order of tasks as long as nothing is known.
 pub const EXPECTED_DEFAULT: Duration = Duration::from_secs(1);
 /// Edges followed back when a submit makes paths longer, beside four times its own; what lies further stays as it was.

@@ -41,7 +41,7 @@ pub struct DependencyOptions {
     pub each: bool,
 
     /// Wait element by element, and for K neighbours on both sides
-    #[arg(long, value_name = "K")]
+    #[arg(long, allow_negative_numbers = true, value_name = "K")]
     pub window: Option<u32>,
 }
 

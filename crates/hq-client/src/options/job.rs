@@ -33,13 +33,13 @@ pub struct JobOptions {
     /// rest up to their maxima; without room for all minima, each gets a part in proportion to its own.
     ///
     /// Examples: `--share 10..50`, `--share ..8`.
-    #[arg(long, value_name = "MIN..MAX", value_parser = values::share)]
+    #[arg(long, allow_negative_numbers = true, value_name = "MIN..MAX", value_parser = values::share)]
     pub share: Option<Share>,
 
     /// The part of what is left over all minima that the job gets [default: 1]
     ///
     /// A job of weight 2 gets twice as much of it as one of weight 1.
-    #[arg(long, value_name = "NUMBER", value_parser = values::weight)]
+    #[arg(long, allow_negative_numbers = true, value_name = "NUMBER", value_parser = values::weight)]
     pub share_weight: Option<u32>,
 }
 
@@ -151,7 +151,7 @@ pub struct WaitOptions {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless
     /// this option is given.
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 

@@ -72,7 +72,7 @@ impl Details {
     }
 
     /// All spans with the workers they came from, oldest first.
-    pub fn spans(&self) -> impl Iterator<Item = &(WorkerId, FinishedSpan)> {
+    pub fn spans(&self) -> impl DoubleEndedIterator<Item = &(WorkerId, FinishedSpan)> {
         self.spans.values()
     }
 

@@ -191,6 +191,7 @@ impl Server {
         self.options.info.uid = uid;
         self.options.info.epoch = epoch;
         self.options.info.started = now;
+        self.learn_run_times_again();
         let jobs: Vec<JobId> = self.state.jobs.keys().copied().collect();
         for id in jobs {
             let job = &self.state.jobs[&id];

@@ -8,7 +8,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::machine::Server;
 use super::{Effect, Gate};
-use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX, SPAN_LEARNED_SINGLY_MAX};
+use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{Report, Started, TemplateId, ToWorker};
@@ -116,6 +116,9 @@ impl Server {
         let template =
             self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
         self.learn_run_times(template, &span);
+        if let Some(template) = template {
+            self.learn_paths(template, span.measures.count().into());
+        }
         self.learn_siblings(&span);
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
         if valid.is_empty() {
@@ -141,23 +144,6 @@ impl Server {
             live.learn_wall(TemplateId { job, submit }, count, wall_us);
         }
         Some(TemplateId { job, submit })
-    }
-
-    // How much the tasks differ can be told from single ones; of many at once the mean has to do.
-    fn learn_run_times(&mut self, template: Option<TemplateId>, span: &FinishedSpan) {
-        let Some(template) = template else { return };
-        let Some(job) = self.state.jobs.get(&span.job) else { return };
-        let spec = &job.submits[template.submit as usize].task;
-        let count = u64::from(span.measures.count());
-        if count <= SPAN_LEARNED_SINGLY_MAX {
-            for (_, usage) in span.measures.iter() {
-                self.run_times.learn(template, spec, 1, usage.wall_us as f64);
-            }
-        } else {
-            let mean_us = span.measures.total().wall_us as f64 / count as f64;
-            self.run_times.learn(template, spec, count, mean_us);
-        }
-        self.learn_paths(template, count);
     }
 
     fn task_failed(

@@ -2,12 +2,15 @@
 //!
 //! It is learned for each submit. Until something of a submit has ended, what is known of its program is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{ByteString, JobId, TaskSpec};
 
+use super::job::Job;
+use super::machine::Server;
 use super::requests::templates_of;
-use crate::limits::{PROGRAMS_KNOWN_MAX, RUN_TIMES_SURE};
+use crate::limits::{PROGRAMS_KNOWN_MAX, RUN_TIMES_SURE, SPAN_LEARNED_SINGLY_MAX, SPANS_LEARNED_AGAIN_MAX};
+use crate::record::FinishedSpan;
 use crate::worker_messages::TemplateId;
 
 /// What is known of run times.
@@ -100,6 +103,42 @@ impl RunTimes {
         for template in over {
             self.templates.remove(&template);
         }
+    }
+}
+
+impl Server {
+    /// Tasks of a submit have finished. How much they differ can be told from single ones; of many at once the mean has
+    /// to do.
+    pub(super) fn learn_run_times(&mut self, template: Option<TemplateId>, span: &FinishedSpan) {
+        let Some(template) = template else { return };
+        let Some(job) = self.state.jobs.get(&span.job) else { return };
+        let spec = &job.submits[template.submit as usize].task;
+        let count = u64::from(span.measures.count());
+        if count <= SPAN_LEARNED_SINGLY_MAX {
+            for (_, usage) in span.measures.iter() {
+                self.run_times.learn(template, spec, 1, usage.wall_us as f64);
+            }
+        } else {
+            let mean_us = span.measures.total().wall_us as f64 / count as f64;
+            self.run_times.learn(template, spec, count, mean_us);
+        }
+    }
+
+    /// Learns from what is kept of tasks that finished before the server was restarted, the latest of them.
+    pub(super) fn learn_run_times_again(&mut self) {
+        let latest = self.state.details.spans().rev().take(SPANS_LEARNED_AGAIN_MAX);
+        let mut latest: Vec<FinishedSpan> = latest.map(|(_, span)| span.clone()).collect();
+        latest.reverse();
+        let mut jobs = BTreeSet::new();
+        for span in &latest {
+            let first = span.ids.first();
+            let submit = first.and_then(|task| self.state.jobs.get(&span.job)?.submit_of(task));
+            self.learn_run_times(submit.map(|submit| TemplateId { job: span.job, submit }), span);
+            jobs.insert(span.job);
+        }
+        // Of ended jobs only their programs are of interest.
+        jobs.retain(|job| self.state.jobs.get(job).is_none_or(Job::has_ended));
+        jobs.into_iter().for_each(|job| self.run_times.forget(job));
     }
 }
 

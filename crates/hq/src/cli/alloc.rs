@@ -38,7 +38,7 @@ pub(crate) enum AllocCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueOptions {
     /// Workers of this queue at most, waiting ones included
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT", value_parser = at_least_one)]
     pub max_worker_count: Option<u32>,
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
@@ -50,7 +50,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "WHAT")]
     pub on_server_lost: Option<OnServerLostArg>,
     /// Workers end after this long [default: the time limit]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_time_limit: Option<Duration>,
     /// Shell command that runs on each node before the worker
     #[arg(long, value_name = "COMMAND")]

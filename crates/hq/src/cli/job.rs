@@ -193,7 +193,7 @@ pub(crate) struct WaitArgs {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
     /// option is given.
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
@@ -212,7 +212,7 @@ pub(crate) struct ProgressArgs {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
     /// option is given.
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct ExportArgs {
 #[derive(Args, Debug)]
 pub(crate) struct StreamArgs {
     /// How long to look for a lost server [default: 10m]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
@@ -82,9 +82,9 @@ pub(crate) struct ReportArgs {
     #[arg(value_name = "OUT.html")]
     pub out: PathBuf,
     /// Leave out what was before this time after the first start of the server
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub start_time: Option<Duration>,
     /// Leave out what was after this time after the first start of the server
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub end_time: Option<Duration>,
 }

@@ -40,7 +40,7 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
     pub worker_port: Option<u16>,
     /// Stop workers that had no task for this long, unless they were started with another time
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
     /// File that keeps the jobs, or `none` [default: inside the server directory]
     ///
@@ -57,13 +57,13 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "WHAT", value_parser = keep_jobs)]
     pub keep_jobs: Option<Keep>,
     /// How long a worker may be out of touch before its tasks go elsewhere [default: 30s]
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
     /// Accepted for scripts: what is acknowledged is on disk at once
-    #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub journal_flush_period: Option<Duration>,
     /// Accepted for scripts: there is no solver whose time has to be limited
-    #[arg(long, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub scheduler_time_limit: Option<Duration>,
     /// Leave allocations in their batch systems when the server is stopped, instead of canceling them
     #[arg(long)]
@@ -122,7 +122,7 @@ pub(crate) enum DurabilityArg {
 #[command(after_help = "Examples:\n  hq server start & hq server wait --timeout 30s")]
 pub(crate) struct WaitArgs {
     /// Give up after this long
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub timeout: Duration,
 }
 

@@ -141,7 +141,7 @@ pub(crate) struct MpirunArgs {
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
     /// Fail when not all ranks have started after this time (direct start only)
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
     pub start_timeout: Duration,
     /// Show all launchers, and which are found here
     #[arg(long)]

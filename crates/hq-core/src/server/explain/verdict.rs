@@ -17,7 +17,7 @@ struct Holder {
     task: TaskRef,
     units: u64,
     since: Timestamp,
-    // When it ends if it takes as long as others of its kind did there.
+    // When it ends if it takes as long as others of its kind did, or as was expected of it.
     expected: Option<Timestamp>,
     // When its time limit ends it.
     limit: Option<Timestamp>,
@@ -165,7 +165,9 @@ impl Server {
             let Some(running) = self.running.get(&job) else { continue };
             let limit = self.state.jobs.get(&job).and_then(|job| job.submits.get(submit as usize));
             let limit = limit.and_then(|submit| submit.task.time_limit);
-            let wall = live.wall(*template);
+            let wall = live
+                .wall(*template)
+                .or_else(|| self.run_time(*template).map(|expected| Duration::from_micros(expected.us)));
             let units = |task: TaskId| {
                 let other = held.others.iter().find(|(_, ids)| ids.contains(task)).map(|other| &other.0);
                 other.or(held.needs.as_ref()).map_or(0, |needs| needs.units_of(pool))

@@ -148,6 +148,22 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
 }
 
 #[test]
+fn what_is_busy_is_free_when_it_was_expected_to_be() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let long = world.submit(1, |spec| {
+        spec.requests = vec![request(&[("cpus", 2)])];
+        spec.expected = Some(Duration::from_secs(600));
+    });
+    let start = Started { job: long, task: TaskId(0), instance: Instance(0), at: world.now };
+    world.reports(1, |report| report.started.push(start));
+    world.wait(Duration::from_secs(60));
+    let other = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    let said = explained(&mut world, other, 0).join(" ");
+    assert!(said.contains("has run there for 1m, free at the earliest in about 8m 59s"), "{said}");
+}
+
+#[test]
 fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
     let mut world = World::new();
     world.worker(1, 2);

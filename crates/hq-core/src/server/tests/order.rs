@@ -50,6 +50,25 @@ fn what_ended_teaches_how_long_the_others_take() {
 }
 
 #[test]
+fn a_restarted_server_still_knows_how_long_tasks_take() {
+    let mut world = World::new();
+    let short = world.submit(20, |_| {});
+    let long = world.submit(20, |_| {});
+    world.worker(1, 1);
+    world.sent(1);
+    world.reports(1, done(short, 0, 250));
+    world.reports(1, done(short, 1, 250));
+    let expected = |world: &World, job| {
+        world
+            .server
+            .run_time(crate::worker_messages::TemplateId { job, submit: 0 })
+            .map(|estimate| estimate.us / 1000)
+    };
+    let world = World { server: graphs::restarted(world.server.state()), ..world };
+    assert_eq!((expected(&world, short), expected(&world, long)), (Some(250), Some(250)));
+}
+
+#[test]
 fn the_task_with_the_longest_way_to_the_end_goes_first() {
     let mut world = World::new();
     // 0 and 1 wait for nothing; 2 to 9 are a chain behind 1.
