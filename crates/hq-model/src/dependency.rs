@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::idset::IdSetError;
@@ -32,7 +33,7 @@ impl Dependencies {
 /// Tasks that others wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct After {
-    /// Their job.
+    /// Their job; [`After::LAST`] only until the server has looked it up.
     pub job: JobId,
     /// Which of it; `None` for the whole job, which has to be closed, too.
     pub tasks: Option<IdSet>,
@@ -45,6 +46,9 @@ pub struct After {
 }
 
 impl After {
+    /// Stands for the job that was made last. No job has this id.
+    pub const LAST: JobId = JobId(0);
+
     /// The success of a whole job.
     pub fn of(job: JobId) -> After {
         let (condition, mapping) = (Condition::default(), Mapping::default());
@@ -129,7 +133,7 @@ impl Edges {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AfterError {
     /// The job is missing or no number.
-    #[error("`{0}` is not JOB, JOB@TASKS or JOB@KEY, such as 3, 3@7, 3@1-10,20 or 3@dock")]
+    #[error("`{0}` is not JOB, JOB@TASKS or JOB@KEY, such as 3, last, 3@7, 3@1-10,20 or 3@dock")]
     Job(String),
     /// The tasks are no ids.
     #[error("invalid tasks in `{0}`: {1}")]
@@ -139,7 +143,7 @@ pub enum AfterError {
     Key(String, KeyError),
 }
 
-/// Reads `JOB`, `JOB@TASKS` and `JOB@KEY`, as tasks that must end with success and that everyone waits for.
+/// Reads `JOB`, `JOB@TASKS` and `JOB@KEY`, where the job may be `last`, as tasks that must end with success and that everyone waits for.
 impl FromStr for After {
     type Err = AfterError;
 
@@ -149,7 +153,10 @@ impl FromStr for After {
             None => (text, None),
         };
         let bad = |_| AfterError::Job(text.into());
-        let job = JobId(job.trim().parse().map_err(bad)?);
+        let job = match job.trim() {
+            "last" => After::LAST,
+            job => JobId(job.parse::<NonZeroU32>().map_err(bad)?.get()),
+        };
         let mut after = After::of(job);
         match tasks {
             None => {}
@@ -169,10 +176,14 @@ impl FromStr for After {
 
 impl fmt::Display for After {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.job {
+            After::LAST => write!(f, "last")?,
+            job => write!(f, "{job}")?,
+        }
         match (&self.tasks, &self.key) {
-            (Some(tasks), _) => write!(f, "{}@{tasks}", self.job),
-            (None, Some(key)) => write!(f, "{}@{key}", self.job),
-            (None, None) => write!(f, "{}", self.job),
+            (Some(tasks), _) => write!(f, "@{tasks}"),
+            (None, Some(key)) => write!(f, "@{key}"),
+            (None, None) => Ok(()),
         }
     }
 }
@@ -222,10 +233,10 @@ mod tests {
 
     #[test]
     fn jobs_and_tasks_are_read_and_printed() {
-        for text in ["3", "3@7", "3@1-10,20", "3@dock 1"] {
+        for text in ["3", "3@7", "3@1-10,20", "3@dock 1", "last", "last@2"] {
             assert_eq!(text.parse::<After>().map(|after| after.to_string()), Ok(text.into()));
         }
-        for text in ["", "x", "@3", "3@", "3@\n", "3@5-1", "3@5x", "-1"] {
+        for text in ["", "x", "@3", "3@", "3@\n", "3@5-1", "3@5x", "-1", "0"] {
             assert!(text.parse::<After>().is_err(), "{text}");
         }
     }

@@ -20,7 +20,7 @@ pub struct DependencyOptions {
     /// May be given several times. When one of them ends otherwise, the tasks that wait are aborted, and say
     /// because of whom. A whole job has to be closed, too.
     ///
-    /// Examples: `--after 3`, `--after 3@0-9,17`.
+    /// Examples: `--after 3`, `--after last`, `--after 3@0-9,17`.
     #[arg(long, value_name = "JOB[@TASKS]")]
     pub after: Vec<After>,
 

@@ -182,8 +182,8 @@ pub fn prepare_file(
             tasks.into_iter().enumerate().map(|(at, task)| (format!("task {}", at + 1), task)).collect()
         }
     };
-    let first = tables.first().and_then(|(_, task)| task.command.first());
-    let name = job_name(first.map(OsString::from).as_ref());
+    let first = tables.first().map_or(&[][..], |(_, task)| &task.command);
+    let name = job_name(&first.iter().map(OsString::from).collect::<Vec<_>>());
     let name = file.name.unwrap_or(name);
     values::name(&name).map_err(in_file)?;
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;

@@ -71,7 +71,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         return Err(OptionsError::Needs("--service", "--key"));
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
-    let name = job_name(options.command.command.first().or(script.directives.interpreter.first()));
+    let words = Some(&options.command.command).filter(|words| !words.is_empty());
+    let name = job_name(words.unwrap_or(&script.directives.interpreter));
     let args = command(options.command.command, &script, &task.execution, around)?;
     let stdin = match (&task.execution.stdin, script.stdin) {
         (_, Some(content)) => content,
@@ -169,8 +170,16 @@ fn command(
     Ok(args.into_iter().map(OsString::into_vec).collect())
 }
 
-pub(super) fn job_name(command: Option<&OsString>) -> String {
-    let name = command.map(Path::new).and_then(Path::file_name).unwrap_or_default();
+/// A job is called like its program, not like what starts that.
+pub(super) fn job_name(command: &[OsString]) -> String {
+    let program = match command {
+        [launcher, program, ..] if launcher == "%{MPIRUN}" && !program.as_bytes().starts_with(b"-") => {
+            program
+        }
+        [program, ..] => program,
+        [] => return String::new(),
+    };
+    let name = Path::new(program).file_name().unwrap_or_default();
     name.to_string_lossy().replace(['\n', '\t', '\r'], " ")
 }
 

@@ -47,7 +47,7 @@ pub struct ResourceOptions {
     /// With --ranks-per-node, it gets what its ranks take of N workers.
     ///
     /// Example: `--nodes 4`.
-    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub nodes: Option<u32>,
 
     /// Run each task as so many processes on each of its nodes [default of --nodes then: 1]
@@ -58,7 +58,7 @@ pub struct ResourceOptions {
     ///
     /// Examples: `hq submit --nodes 2 --ranks-per-node 4 -- %{MPIRUN} ./solver`,
     /// `hq submit --ranks-per-node 4 --cpus-per-rank 2 -- ./worker`.
-    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub ranks_per_node: Option<u32>,
 
     /// CPUs of each rank [default: 1]

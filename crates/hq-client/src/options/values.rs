@@ -22,6 +22,14 @@ pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
     count.map_err(|_| format!("`{text}` is no count: write a whole number from 0"))
 }
 
+/// A count of something that must be there.
+pub fn at_least_one(text: &str) -> Result<u32, String> {
+    match count(text)? {
+        0 => Err("it has to be at least 1".into()),
+        some => Ok(some),
+    }
+}
+
 /// The value of `--priority`.
 pub fn priority(text: &str) -> Result<i32, String> {
     let range = format!("{} to {}", i32::MIN, i32::MAX);

@@ -47,7 +47,7 @@ impl Server {
     }
 
     pub(super) fn after_of(&self, own: JobId, ids: &IdSet, after: &After) -> Result<After, RequestError> {
-        let mut after = self.with_key_found(after)?;
+        let mut after = self.looked_up(after)?;
         let job = self.state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;
         if after.job == own && after.tasks.is_none() {
             return Err(RequestError::Invalid(format!(

@@ -116,7 +116,7 @@ impl Server {
     // What is waited for element by element names its tasks, as it does when it is kept.
     fn with_keys_found(&self, wanted: &Dependencies) -> Result<Dependencies, RequestError> {
         let found = wanted.after.iter().map(|after| {
-            let mut after = self.with_key_found(after)?;
+            let mut after = self.looked_up(after)?;
             if after.mapping != Mapping::All && after.tasks.is_none() {
                 after.tasks = self.state.jobs.get(&after.job).map(|job| job.ids.clone());
             }
@@ -126,13 +126,18 @@ impl Server {
         Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
     }
 
-    /// A dependency on a key, as one on the task that has it.
-    pub(super) fn with_key_found(&self, after: &After) -> Result<After, RequestError> {
-        let Some(key) = &after.key else { return Ok(after.clone()) };
+    /// A dependency on the last job, or on a key, as one on that job, or on the task that has it.
+    pub(super) fn looked_up(&self, after: &After) -> Result<After, RequestError> {
+        let mut after = after.clone();
+        if after.job == After::LAST {
+            let last = self.state.jobs.last_key_value().ok_or(RequestError::NoJobs)?;
+            after.job = *last.0;
+        }
+        let Some(key) = &after.key else { return Ok(after) };
         let job = self.state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;
         let task = job.task_of_key(key.as_bytes());
         let task = task.ok_or_else(|| RequestError::NoKey(after.job, key.clone()))?;
-        Ok(After { tasks: Some(IdSet::single(task)), key: None, ..after.clone() })
+        Ok(After { tasks: Some(IdSet::single(task)), key: None, ..after })
     }
 }
 

@@ -39,7 +39,7 @@ struct Indexed {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Group {
-    // Whole indices, the next one last.
+    // Whole indices, from the largest to the smallest: the smallest is taken next.
     whole: Vec<u32>,
     // Indices of which a part is taken, with the free units.
     parts: BTreeMap<u32, u64>,
@@ -243,11 +243,10 @@ impl Indexed {
     }
 
     fn give_back(&mut self, given: &AllocatedResource) {
-        // The smallest index goes on top, to be taken next.
         for &(index, units) in given.indices.iter().rev() {
             let group = &mut self.groups[self.group_of[index as usize] as usize];
             if u64::from(units) == UNITS {
-                group.whole.push(index);
+                group.give_back_whole(index);
             } else {
                 group.give_back_part(index, u64::from(units));
             }
@@ -387,8 +386,17 @@ impl Group {
         *free += units;
         if *free == UNITS {
             self.parts.remove(&index);
-            self.whole.push(index);
+            self.give_back_whole(index);
         }
+    }
+
+    // What was taken last most often belongs on top.
+    fn give_back_whole(&mut self, index: u32) {
+        let at = match self.whole.last() {
+            Some(last) if *last < index => self.whole.partition_point(|other| *other > index),
+            _ => self.whole.len(),
+        };
+        self.whole.insert(at, index);
     }
 }
 
@@ -438,6 +446,30 @@ mod tests {
     fn indices_are_unique_and_run_out() {
         check("3", &["1", "2", "1"], &["0", "1 2", "no"]);
         check("2", &["3", "all", "1"], &["never", "0 1", "no"]);
+    }
+
+    #[test]
+    fn the_smallest_indices_are_taken_whatever_was_given_back_when() {
+        let pool = parse_pool("cpus", "4").expect("a pool");
+        let resources = WorkerResources::new(vec![pool], Vec::new()).expect("resources");
+        let mut pools = Pools::new(&resources);
+        let take = |pools: &mut Pools, text| {
+            let amount = parse_amount("cpus", text).expect("an amount");
+            let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
+            let mut allocation = Allocation::default();
+            let needs = pools.needs(&Request { resources, ..Request::default() }).expect("it could run");
+            assert!(pools.take(&needs, &mut allocation));
+            allocation
+        };
+        let given = ["1", "0.5", "2"].map(|text| take(&mut pools, text));
+        given.iter().for_each(|allocation| pools.free(allocation));
+        let indices = take(&mut pools, "4").resources.remove(0).indices;
+        assert!(indices.iter().map(|(index, _)| *index).eq(0..4));
+        assert_eq!(pools, {
+            let mut fresh = Pools::new(&resources);
+            take(&mut fresh, "4");
+            fresh
+        });
     }
 
     #[test]

@@ -186,6 +186,7 @@ pub struct Dependencies {
 /// Tasks of a job that others wait for.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct After {
+    /// 0: the one that was made last.
     #[prost(uint32, tag = "1")]
     pub job: u32,
     /// Not set: the whole job.

@@ -38,7 +38,7 @@ pub(crate) enum AllocCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueOptions {
     /// Workers of this queue at most, waiting ones included
-    #[arg(long, allow_negative_numbers = true, value_name = "COUNT", value_parser = at_least_one)]
+    #[arg(long, allow_negative_numbers = true, value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_worker_count: Option<u32>,
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
@@ -85,7 +85,7 @@ pub(crate) struct NewQueue {
         alias = "workers-per-alloc",
         value_name = "COUNT",
         default_value = "1",
-        value_parser = at_least_one
+        value_parser = values::at_least_one
     )]
     pub max_workers_per_alloc: u32,
     /// Name of the queue; part of the names of its batch jobs
@@ -99,13 +99,6 @@ pub(crate) struct NewQueue {
 fn backlog(text: &str) -> Result<u32, String> {
     match values::count(text)? {
         0 => Err("Backlog has to be at least 1".into()),
-        some => Ok(some),
-    }
-}
-
-fn at_least_one(text: &str) -> Result<u32, String> {
-    match values::count(text)? {
-        0 => Err("it has to be at least 1".into()),
         some => Ok(some),
     }
 }
@@ -204,7 +197,7 @@ pub(crate) struct EditArgs {
     #[arg(short = 'b', long, value_name = "COUNT", value_parser = backlog)]
     pub backlog: Option<u32>,
     /// Nodes of an allocation at most, each with one worker
-    #[arg(short = 'm', long, alias = "workers-per-alloc", value_name = "COUNT", value_parser = at_least_one)]
+    #[arg(short = 'm', long, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_workers_per_alloc: Option<u32>,
     /// What it shall ask for.
     #[command(flatten)]

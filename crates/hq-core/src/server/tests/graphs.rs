@@ -235,6 +235,18 @@ fn a_finished_job_that_is_forgotten_counts_as_done() {
     assert_eq!(world.sent(1), "3:0/0");
 }
 
+#[test]
+fn the_job_that_was_made_last_goes_before() {
+    let mut world = World::new();
+    assert_eq!(world.graph(1, vec![after("last")], Edges::default()), Err(RequestError::NoJobs));
+    world.submit(1, |_| {});
+    world.submit(2, |_| {});
+    world.graph(1, vec![after("last@1")], Edges::default()).expect("accepted");
+    world.graph(1, vec![after("last")], Edges::default()).expect("accepted");
+    let of = |job| world.server.state().jobs[&JobId(job)].submits[0].dependencies.after[0].to_string();
+    assert_eq!((of(3), of(4)), ("2@1".into(), "3".into()));
+}
+
 /// A server restored from this state, a step after its start.
 pub(super) fn restarted(state: &State) -> Server {
     let mut server = Server::new(ServerOptions::default());
