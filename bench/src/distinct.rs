@@ -52,10 +52,11 @@ fn case(
             submit(&mut session, "sleep", &["sleep", "0.2"], wanted(at), at, priority(at))?;
         }
         let ended = cluster.run(&["job", "wait", "all"]);
+        let elapsed = begun.elapsed();
         is_over.store(true, Ordering::Relaxed);
         let slowest = other.join().map_err(|_| "a client broke")??;
         ended?;
-        Ok((begun.elapsed(), slowest))
+        Ok((elapsed, slowest))
     })?;
     let seconds = elapsed.as_secs_f64();
     let name = format!("distinct: {tasks} tasks");
