@@ -117,6 +117,12 @@ impl Capacity {
         (cpus.promised.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
     }
 
+    /// Units of CPUs that are not promised.
+    pub fn free_cpus(&self) -> u64 {
+        let cpus = self.cpus.map(|cpus| &self.pools[cpus]);
+        cpus.map_or(0, |cpus| cpus.total.0.saturating_sub(cpus.promised))
+    }
+
     /// True when all CPUs are promised, or there are none.
     pub fn is_out_of_cpus(&self) -> bool {
         self.cpus.is_none_or(|cpus| self.pools[cpus].promised >= self.pools[cpus].total.0)

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
-use super::live::{Choice, choices};
+use super::live::{Choice, choices, is_short_among_others};
 use super::locality::Near;
 use super::machine::Server;
 use super::nodes::MultiNodeRound;
@@ -97,14 +97,15 @@ impl Server {
         batches: &mut Batches,
         effects: &mut Vec<Effect>,
     ) -> Option<i32> {
-        let mut open = [self.with_room(changed_workers), self.with_room(all)];
+        let mut open = [self.open(changed_workers), self.open(all)];
         let mut multi_node = MultiNodeRound::default();
         let mut last = None;
         let mut level: Option<Level> = None;
         let mut misses = 0;
         loop {
             let next = self.queue.next(last).filter(|next| self.is_due(next.1));
-            let next = next.filter(|_| misses < MISSES_MAX && open.iter().any(|workers| !workers.is_empty()));
+            let next =
+                next.filter(|_| misses < MISSES_MAX && open.iter().any(|open| !open.workers.is_empty()));
             let priority = next.map(|(_, class)| self.queue.key(class).priority);
             if let Some(ended) = level.take_if(|level| Some(level.priority) != priority) {
                 if say.asks_for(ended.priority) && self.is_contended(&ended) {
@@ -122,18 +123,21 @@ impl Server {
             let level = level.get_or_insert_with(|| Level::new(place.0.0));
             if let Some(plan) = say.plan_for(level) {
                 self.follow(now, plan, batches);
-                open = open.map(|workers| self.with_room(&workers));
+                open = open.map(|open| self.open(&open.workers));
             }
-            let workers = &open[usize::from(changed_classes.contains(&class))];
+            let Open { workers, most_cpus } = &open[usize::from(changed_classes.contains(&class))];
             let before = self.queue.count(class);
             // What was kept for it is not for others of its priority.
+            let may_fit = self.is_room_kept_for(class) || self.queue.cpus_least(class) <= *most_cpus;
             let own = if self.may_use_room(now, class) { &mut *batches } else { &mut level.batches };
             for rank in 0..self.queue.key(class).requests.len() {
-                self.fill(now, workers, class, Round::Room { rank }, own);
+                if may_fit {
+                    self.fill(now, workers, class, Round::Room { rank }, own);
+                }
             }
             if self.queue.count(class) < before {
                 level.placed.push(class);
-                open = open.map(|workers| self.with_room(&workers));
+                open = open.map(|open| self.open(&open.workers));
             } else {
                 misses += 1;
                 self.fits_nowhere(now, class);
@@ -159,7 +163,7 @@ impl Server {
             if !self.is_due(class) || shared.is_some_and(|shared| self.queue.key(class).priority <= shared) {
                 break;
             }
-            if self.shared_by(class).is_some() {
+            if self.shared_by(class).is_some() || self.is_left_to_whoever_has_room(class) {
                 continue;
             }
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
@@ -245,6 +249,21 @@ impl Server {
         workers.iter().filter(is_open).copied().collect()
     }
 
+    // Those of the workers that are not known to be full, and the most units of CPUs that one of them has free: a class
+    // that takes more is not tried on each.
+    fn open(&self, workers: &BTreeSet<WorkerId>) -> Open {
+        let workers = self.with_room(workers);
+        let free = workers.iter().filter_map(|worker| self.live.get(worker));
+        let most_cpus = free.map(|live| live.capacity.free_cpus()).max().unwrap_or(0);
+        Open { workers, most_cpus }
+    }
+
+    // No worker gets a backlog of it.
+    fn is_left_to_whoever_has_room(&self, class: ClassId) -> bool {
+        self.queue.is_mixed()
+            && self.head_time(class).is_some_and(|time| !is_short_among_others(time.us as f64))
+    }
+
     // Hands tasks of a class to workers: what fits, or up to their backlogs.
     fn fill(
         &mut self,
@@ -271,12 +290,13 @@ impl Server {
                 continue;
             }
             let left = live.life_left(now);
-            let Some(choice) = round.pick(live.choices(class, requests)) else { continue };
-            if left.is_some_and(|left| left.is_zero() || left < choice.time_request) {
+            let Some((room, time_request)) = live.room_for(class, requests, |choices| round.pick(choices))
+            else {
+                continue;
+            };
+            if left.is_some_and(|left| left.is_zero() || left < time_request) {
                 continue;
             }
-            let needs = choice.needs.clone();
-            let room = live.capacity.room(&needs);
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
                 // Where least is left first: larger ones may still need what is whole elsewhere.
@@ -576,6 +596,12 @@ impl Say {
         let is_new = !std::mem::replace(&mut level.is_begun, true);
         judged.plan.as_deref().filter(|_| is_new && judged.priority == level.priority)
     }
+}
+
+// Workers that tasks may be handed to.
+struct Open {
+    workers: BTreeSet<WorkerId>,
+    most_cpus: u64,
 }
 
 // The classes of one priority.

@@ -7,6 +7,8 @@ use std::time::Duration;
 use hq_model::worker::WorkerConfig;
 use hq_model::{IdSet, JobId, Request, TaskRef, Timestamp, WorkerResources};
 
+use rustc_hash::FxHashMap;
+
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
@@ -56,7 +58,8 @@ pub(super) struct LiveWorker {
     // it has run dry of them: that is when the next ones are wanted most.
     walls_us: BTreeMap<TemplateId, f64>,
     // Requests of classes resolved against this worker, the preferred one first; without those it can never run.
-    choices: BTreeMap<ClassId, Vec<Choice>>,
+    // Looked up, never iterated.
+    choices: FxHashMap<ClassId, Vec<Choice>>,
 }
 
 /// One way to run a task on a worker.
@@ -126,7 +129,7 @@ impl LiveWorker {
             gathers_since: None,
             running: 0,
             walls_us: BTreeMap::new(),
-            choices: BTreeMap::new(),
+            choices: FxHashMap::default(),
         };
         worker.heard(config.heartbeat, now);
         worker
@@ -169,6 +172,19 @@ impl LiveWorker {
         }
         let resources = &self.resources;
         self.choices.entry(class).or_insert_with(|| choices(resources, requests))
+    }
+
+    /// How many more tasks of a class fit in one of the ways to run them here, and how long this worker must live for
+    /// that; `None` when they never run that way.
+    pub(super) fn room_for(
+        &mut self,
+        class: ClassId,
+        requests: &[Request],
+        pick: impl Fn(&[Choice]) -> Option<&Choice>,
+    ) -> Option<(i64, Duration)> {
+        self.choices(class, requests);
+        let choice = pick(self.choices.get(&class)?)?;
+        Some((self.capacity.room(&choice.needs), choice.time_request))
     }
 
     /// True when nothing is promised and it does not start for little.
@@ -239,10 +255,10 @@ impl LiveWorker {
     ) -> u64 {
         let wall_us = self.walls_us.get(&template).copied().or(expected_us.map(|us| us as f64));
         let Some(wall_us) = wall_us else { return slots.min(BACKLOG_START) };
-        let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
-        if is_mixed && waves < MIXED_BACKLOG_WAVES {
+        if is_mixed && !is_short_among_others(wall_us) {
             return 0;
         }
+        let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
     }
 
@@ -261,6 +277,11 @@ impl LiveWorker {
         let mean = wall_us as f64 / f64::from(count.max(1));
         self.walls_us.entry(template).and_modify(|known| *known = (*known + mean) / 2.0).or_insert(mean);
     }
+}
+
+/// Where several classes wait, tasks that take so long on average are in a backlog only when they are short.
+pub(super) fn is_short_among_others(wall_us: f64) -> bool {
+    BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0) >= MIXED_BACKLOG_WAVES
 }
 
 // Larger weights are preferred, then what is named first.

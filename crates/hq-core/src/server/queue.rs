@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use hq_model::request::CPUS;
-use hq_model::{IdSet, JobId, Request, TaskId};
+use hq_model::{AmountRequest, IdSet, JobId, Request, TaskId};
 
 use super::paths::Step;
 use crate::worker_messages::TemplateId;
@@ -53,7 +53,8 @@ struct Class {
     key: ClassKey,
     // The largest of its variants.
     weight: u32,
-    needs_cpus: bool,
+    // Units of CPUs that a task takes at least, whatever its variant.
+    cpus_least: u64,
     is_multi_node: bool,
     // Submits that are known to be of this class.
     submits: u64,
@@ -77,10 +78,9 @@ impl Queue {
         let id = ClassId(self.last);
         self.ids.insert(key.clone(), id);
         let weight = requests.iter().map(|request| request.weight).max().unwrap_or_default();
-        let needs = |request: &Request| request.resources.iter().any(|resource| resource.name == CPUS);
         let class = Class {
             weight,
-            needs_cpus: requests.iter().all(needs),
+            cpus_least: requests.iter().map(cpus_least).min().unwrap_or(0),
             is_multi_node: requests.iter().any(|request| request.nodes > 0),
             submits: 1,
             ready: BTreeMap::new(),
@@ -123,6 +123,11 @@ impl Queue {
     /// Ready tasks of a class.
     pub fn count(&self, class: ClassId) -> u64 {
         self.classes.get(&class).map_or(0, |class| class.count)
+    }
+
+    /// Units of CPUs that a task of a class takes at least, whatever its variant.
+    pub fn cpus_least(&self, class: ClassId) -> u64 {
+        self.classes.get(&class).map_or(0, |class| class.cpus_least)
     }
 
     /// True when its tasks run on several nodes.
@@ -259,7 +264,7 @@ impl Queue {
         change(class);
         let after = place(class);
         if before != after {
-            if !class.needs_cpus && !class.is_multi_node {
+            if class.cpus_least == 0 && !class.is_multi_node {
                 self.without_cpus += usize::from(after.is_some());
                 self.without_cpus -= usize::from(before.is_some());
             }
@@ -272,6 +277,14 @@ impl Queue {
             }
         }
     }
+}
+
+fn cpus_least(request: &Request) -> u64 {
+    let cpus = request.resources.iter().find(|resource| resource.name == CPUS);
+    cpus.map_or(0, |cpus| match cpus.amount {
+        AmountRequest::All => 1,
+        AmountRequest::Some(amount, _) => amount.0.saturating_mul(request.ranks.max(1).into()),
+    })
 }
 
 impl Class {

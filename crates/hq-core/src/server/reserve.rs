@@ -51,11 +51,16 @@ impl Server {
 
     /// The turn of a class has come: what is kept for it is its own. True when others of its priority wait for it.
     pub(super) fn may_use_room(&mut self, now: Timestamp, class: ClassId) -> bool {
-        let is_own = self.reserve.first.is_some_and(|first| first.0 == class);
+        let is_own = self.is_room_kept_for(class);
         if is_own {
             self.let_room();
         }
         is_own && self.is_firm(now)
+    }
+
+    /// A worker is, or may be, kept for this class.
+    pub(super) fn is_room_kept_for(&self, class: ClassId) -> bool {
+        self.reserve.first.is_some_and(|first| first.0 == class)
     }
 
     /// A task of this priority on several nodes is looked at: it goes before what room is kept for at its priority or
