@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 13] = [
+const REGRESSIONS: [(u64, &str); 14] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -33,6 +33,7 @@ const REGRESSIONS: [(u64, &str); 13] = [
         2_112_478,
         "an allocation whose workers had just left, of a queue that was removed, passed for forgotten by an observer",
     ),
+    (880_012_827, "a worker that was kept as a whole counted as full also for the task that it was kept for"),
 ];
 
 #[test]

@@ -243,8 +243,13 @@ impl Server {
     // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.
     pub(super) fn with_room(&self, workers: &BTreeSet<WorkerId>) -> BTreeSet<WorkerId> {
         let all_need_cpus = self.queue.all_need_cpus();
+        // One that is kept for a task counts as full, but not for that one.
+        let kept = self.kept_worker();
         let is_open = |worker: &&WorkerId| {
-            self.live.get(worker).is_some_and(|live| !(all_need_cpus && live.capacity.is_out_of_cpus()))
+            let is_full = |worker| {
+                self.live.get(worker).is_none_or(|live| all_need_cpus && live.capacity.is_out_of_cpus())
+            };
+            kept == Some(**worker) || !is_full(*worker)
         };
         workers.iter().filter(is_open).copied().collect()
     }

@@ -63,6 +63,11 @@ impl Server {
         self.reserve.first.is_some_and(|first| first.0 == class)
     }
 
+    /// The worker on which room is counted as promised to the class it is kept for.
+    pub(super) fn kept_worker(&self) -> Option<WorkerId> {
+        self.reserve.promised.as_ref().map(|promised| promised.0)
+    }
+
     /// A task of this priority on several nodes is looked at: it goes before what room is kept for at its priority or
     /// below. Otherwise the two would wait for each other.
     pub(super) fn let_room_up_to(&mut self, priority: i32) {

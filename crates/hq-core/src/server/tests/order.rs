@@ -3,6 +3,7 @@
 use hq_model::dependency::{Dependencies, Edges};
 
 use super::*;
+use crate::limits::OVERTAKEN_MAX;
 
 fn expecting(seconds: u64) -> impl FnOnce(&mut TaskSpec) {
     move |spec| spec.expected = Some(Duration::from_secs(seconds))
@@ -161,6 +162,27 @@ fn room_is_kept_for_a_large_task_that_smaller_ones_of_lower_priority_overtook() 
     world.reports(1, done(small, 1, 60_000));
     assert_eq!(world.sent(1), "", "the CPU is kept");
     world.reports(1, done(small, 2, 60_000));
+    assert_eq!(world.sent(1), format!("{large}:0/0"));
+}
+
+#[test]
+fn a_task_gets_the_worker_that_is_kept_for_it_as_a_whole() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    world.worker(2, 1);
+    let small = world.submit(3, expecting(60));
+    let large = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.expected = Some(Duration::from_secs(60));
+    });
+    assert_eq!((world.sent(1), world.sent(2)), (format!("{small}:0-1/0"), format!("{small}:2/0")));
+    // Another one has room, and never enough: the first one is kept.
+    world.reports(2, done(small, 2, 60_000));
+    world.wait(OVERTAKEN_MAX);
+    world.reports(1, |report| {
+        done(small, 0, 60_000)(report);
+        done(small, 1, 60_000)(report);
+    });
     assert_eq!(world.sent(1), format!("{large}:0/0"));
 }
 
