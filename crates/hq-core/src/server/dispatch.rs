@@ -127,13 +127,12 @@ impl Server {
             }
             let Open { workers, most_cpus } = &open[usize::from(changed_classes.contains(&class))];
             let before = self.queue.count(class);
-            // What was kept for it is not for others of its priority.
             let may_fit = self.is_room_kept_for(class) || self.queue.cpus_least(class) <= *most_cpus;
+            // What was kept for it is not for others of its priority.
             let own = if self.may_use_room(now, class) { &mut *batches } else { &mut level.batches };
-            for rank in 0..self.queue.key(class).requests.len() {
-                if may_fit {
-                    self.fill(now, workers, class, Round::Room { rank }, own);
-                }
+            let variants = if may_fit { self.queue.key(class).requests.len() } else { 0 };
+            for rank in 0..variants {
+                self.fill(now, workers, class, Round::Room { rank }, own);
             }
             if self.queue.count(class) < before {
                 level.placed.push(class);
