@@ -125,7 +125,7 @@ impl Capacity {
 
     /// True when all CPUs are promised, or there are none.
     pub fn is_out_of_cpus(&self) -> bool {
-        self.cpus.is_none_or(|cpus| self.pools[cpus].promised >= self.pools[cpus].total.0)
+        self.free_cpus() == 0
     }
 
     /// True when more is promised than there is.

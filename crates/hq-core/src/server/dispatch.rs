@@ -245,10 +245,9 @@ impl Server {
         // One that is kept for a task counts as full, but not for that one.
         let kept = self.kept_worker();
         let is_open = |worker: &&WorkerId| {
-            let is_full = |worker| {
-                self.live.get(worker).is_none_or(|live| all_need_cpus && live.capacity.is_out_of_cpus())
-            };
-            kept == Some(**worker) || !is_full(*worker)
+            let live = self.live.get(worker);
+            let is_full = live.is_none_or(|live| all_need_cpus && live.capacity.is_out_of_cpus());
+            kept == Some(**worker) || !is_full
         };
         workers.iter().filter(is_open).copied().collect()
     }

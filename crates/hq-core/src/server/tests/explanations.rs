@@ -155,8 +155,7 @@ fn what_is_busy_is_free_when_it_was_expected_to_be() {
         spec.requests = vec![request(&[("cpus", 2)])];
         spec.expected = Some(Duration::from_secs(600));
     });
-    let start = Started { job: long, task: TaskId(0), instance: Instance(0), at: world.now };
-    world.reports(1, |report| report.started.push(start));
+    world.starts(1, long, 0);
     world.wait(Duration::from_secs(60));
     let other = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
     let said = explained(&mut world, other, 0).join(" ");
@@ -172,8 +171,7 @@ fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
         spec.time_limit = Some(Duration::from_secs(600));
     });
     assert_eq!(world.sent(1), "1:0/0");
-    let start = Started { job: long, task: TaskId(0), instance: Instance(0), at: world.now };
-    world.reports(1, |report| report.started.push(start));
+    world.starts(1, long, 0);
     world.wait(Duration::from_secs(60));
     let small = world.submit(200, |_| {});
     let busy = "cpus: 0 of 2 are free, the task needs 1; task 1@0 has run there for 1m, \

@@ -19,7 +19,16 @@ fn done(job: JobId, task: u32, wall_ms: u64) -> impl FnOnce(&mut Report) {
 }
 
 impl World {
-    fn starts(&mut self, connection: u64, job: JobId, task: u32) {
+    // Ten tasks of its kind have ended: it is known how long they take.
+    fn learns_320_ms(&mut self) {
+        let first = self.submit(10, |_| {});
+        for task in 0..10 {
+            self.starts(1, first, task);
+            self.reports(1, done(first, task, 320));
+        }
+    }
+
+    pub(super) fn starts(&mut self, connection: u64, job: JobId, task: u32) {
         let at = self.now;
         self.reports(connection, |report| {
             report.started.push(Started { job, task: TaskId(task), instance: Instance(0), at });
@@ -190,12 +199,7 @@ fn a_task_gets_the_worker_that_is_kept_for_it_as_a_whole() {
 fn a_worker_on_which_more_is_about_to_end_is_left_alone_for_a_moment() {
     let mut world = World::new();
     world.worker(1, 2);
-    // It is known how long they take.
-    let first = world.submit(10, |_| {});
-    for task in 0..10 {
-        world.starts(1, first, task);
-        world.reports(1, done(first, task, 320));
-    }
+    world.learns_320_ms();
     world.sent(1);
     let pair = world.submit(2, |_| {});
     world.starts(1, pair, 0);
@@ -217,11 +221,7 @@ fn a_worker_on_which_more_is_about_to_end_is_left_alone_for_a_moment() {
 fn a_worker_that_was_left_alone_is_filled_when_the_end_does_not_come() {
     let mut world = World::new();
     world.worker(1, 2);
-    let first = world.submit(10, |_| {});
-    for task in 0..10 {
-        world.starts(1, first, task);
-        world.reports(1, done(first, task, 320));
-    }
+    world.learns_320_ms();
     let pair = world.submit(2, |_| {});
     world.starts(1, pair, 0);
     world.starts(1, pair, 1);
@@ -261,11 +261,7 @@ fn many_distinct_requests_leave_nothing_behind() {
 fn a_worker_is_left_alone_each_time_that_more_is_about_to_end() {
     let mut world = World::new();
     world.worker(1, 2);
-    let first = world.submit(10, |_| {});
-    for task in 0..10 {
-        world.starts(1, first, task);
-        world.reports(1, done(first, task, 320));
-    }
+    world.learns_320_ms();
     let pair = world.submit(2, |_| {});
     let large = world.submit(1, |spec| {
         spec.requests = vec![cpus(2)];
