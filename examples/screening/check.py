@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+"""Checks a ranking against the list of molecules: check.py ranking.txt ligands.smi"""
+
+import re
+import statistics
+import sys
+
+MADE_FOR_IT = ("amprenavir", "darunavir", "indinavir", "nelfinavir")
+
+
+def heavy_atoms(formula):
+    return sum(int(count or 1) for element, count in re.findall(r"([A-Z][a-z]?)(\d*)", formula) if element != "H")
+
+
+with open(sys.argv[1]) as lines:
+    energy = {name: float(kcal) for kcal, name in map(str.split, lines)}
+with open(sys.argv[2]) as lines:
+    size = {name: heavy_atoms(formula) for _, name, formula in map(str.split, lines)}
+
+if sorted(energy) != sorted(size):
+    sys.exit("the ranking does not hold each molecule once")
+if list(energy.values()) != sorted(energy.values()):
+    sys.exit("the ranking is not in order")
+# Single energies of a search as short as this one differ from run to run; but whatever has more atoms finds more to bind
+# to, which shows in the mean of ten.
+by_size = sorted(energy, key=size.get)
+small, large = (statistics.mean(energy[name] for name in names) for names in (by_size[:10], by_size[-10:]))
+if large > small - 1:
+    sys.exit(f"the ten largest molecules bind with {large:.1f} kcal/mol on average, the ten smallest with {small:.1f}")
+ranks = ", ".join(f"{name} {list(energy).index(name) + 1}" for name in MADE_FOR_IT)
+print(f"places of those that were made for this protein: {ranks}")
+print(f"{len(energy)} molecules docked; the large ones bind with {large:.1f} kcal/mol, the small ones with {small:.1f}")
