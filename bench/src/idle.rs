@@ -82,6 +82,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, Trouble> {
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
+        follows: true,
     }));
     sender.send(&hq_proto::encode_from_worker(&hello)).await?;
     sender.flush().await?;

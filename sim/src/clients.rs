@@ -98,10 +98,13 @@ fn max_fails(rng: &mut Rng) -> Option<u64> {
 fn dependencies(rng: &mut Rng, jobs: &[JobId], target: &Target, count: u32) -> Arc<Dependencies> {
     let mut found = Dependencies::default();
     if rng.chance(150) {
-        // A task waits for some of those just before it.
+        // A task waits for some of those just before it, or for the one before it.
+        let is_chain = count.is_multiple_of(3);
         let list = |task: u32, rng: &mut Rng| -> Vec<TaskId> {
-            let count = rng.between(0, 2).min(u64::from(task));
-            (0..count).map(|_| TaskId(task - 1 - rng.between(0, u64::from(task - 1).min(9)) as u32)).collect()
+            let count = if is_chain { 1 } else { rng.between(0, 2) }.min(u64::from(task));
+            let before =
+                |rng: &mut Rng| if is_chain { 0 } else { rng.between(0, u64::from(task - 1).min(9)) };
+            (0..count).map(|_| TaskId(task - 1 - before(rng) as u32)).collect()
         };
         let lists: Vec<_> = (0..count).map(|task| list(task, rng)).collect();
         found.edges = Edges::new(lists).unwrap_or_default();

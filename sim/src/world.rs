@@ -459,6 +459,10 @@ impl World {
             return Ok(());
         }
         self.nodes[node].note(&message);
+        let message = match self.options.canary {
+            Some(canary) => canary.changes(message),
+            None => message,
+        };
         self.worker_step(node, WorkerInput::Server(message))
     }
 
@@ -489,14 +493,15 @@ impl World {
                     }
                     let handed = self.nodes[node].handed.get(&(start.task, start.instance));
                     let epoch = handed.copied().unwrap_or_default();
-                    self.observers.started(start.task, start.instance, epoch)?;
+                    let process = (node, life);
+                    self.observers.started(process, start.task, start.instance, epoch)?;
                     if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
-                        self.observers.started(start.task, start.instance, epoch)?;
+                        self.observers.started(process, start.task, start.instance, epoch)?;
                     }
                     self.start_process(node, &start);
                 }
                 WorkerEffect::Signal { task, signal } => self.signal(node, task, signal),
-                WorkerEffect::Send(message) => self.worker_sends(node, message),
+                WorkerEffect::Send(message) => self.worker_sends(node, message)?,
                 WorkerEffect::Exit(_) => {
                     // What was sent still arrives; then the connection ends.
                     if let Some(connection) = self.nodes[node].connection
@@ -527,10 +532,9 @@ impl World {
         Ok(())
     }
 
-    fn worker_sends(&mut self, node: usize, message: FromWorker) {
-        self.observers.order.reported(&message);
-        let Some(connection) = self.nodes[node].connection else { return };
-        let mut message = message;
+    fn worker_sends(&mut self, node: usize, mut message: FromWorker) -> Result<(), String> {
+        self.observers.order.reported((node, self.nodes[node].life), &message)?;
+        let Some(connection) = self.nodes[node].connection else { return Ok(()) };
         if let (Some(Canary::ReportsWrongInstance), FromWorker::Report(report)) =
             (self.options.canary, &mut message)
         {
@@ -545,6 +549,7 @@ impl World {
         if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
             self.at_time(at, Event::FromWorker { connection, message });
         }
+        Ok(())
     }
 
     fn start_process(&mut self, node: usize, start: &Start) {

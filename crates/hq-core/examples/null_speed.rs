@@ -39,6 +39,7 @@ fn main() {
         entries: Entries::default(),
         services: Vec::new(),
         nodes: Vec::new(),
+        after: None,
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
     let mut done = 0;

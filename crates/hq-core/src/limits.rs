@@ -17,6 +17,8 @@ pub const CANCEL_REASON_MAX: usize = 200;
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Most tasks sent to a worker beyond what fits on it now.
 pub const BACKLOG_MAX: u64 = 262_144;
+/// Most tasks sent to a worker that wait there one for the other, or one for each that runs.
+pub const FOLLOWERS_MAX: u64 = 128;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.

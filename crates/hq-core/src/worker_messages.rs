@@ -94,6 +94,10 @@ pub struct RunBatch {
     /// Of a task on several nodes, which comes alone: all of them for the first one, which runs the program; for the
     /// others that first one alone.
     pub nodes: Vec<TaskNode>,
+    /// Set for a follower, which comes alone and only to who [follows](WorkerHello::follows): the task of the same job
+    /// that must end well on this worker before, as this instance. If that does not happen there, the follower is given
+    /// back.
+    pub after: Option<(TaskId, Instance)>,
 }
 
 /// A node of a task on several nodes.
@@ -143,6 +147,8 @@ pub struct WorkerHello {
     pub holds: Vec<Held>,
     /// Number of the last unsaved report, all of which follow; 0 when there is none.
     pub last_report: u64,
+    /// It can be handed a task together with the one that this task waits for.
+    pub follows: bool,
 }
 
 /// Tasks that a reconnecting worker holds.

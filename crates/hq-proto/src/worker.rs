@@ -130,6 +130,8 @@ impl Wire for RunBatch {
             entries: entries_to_wire(&self.entries),
             services: self.services.iter().map(variable_to_wire).collect(),
             nodes: list_to_wire(&self.nodes),
+            after: self.after.map(|(task, _)| task.0),
+            after_instance: self.after.map_or(0, |(_, instance)| instance.0),
         }
     }
 
@@ -141,9 +143,13 @@ impl Wire for RunBatch {
             Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir })
         });
         rule("nodes of a task", batch.nodes.is_empty() || ids.len() == 1, "must be of one task")?;
+        let after = batch.after.map(|task| (TaskId(task), Instance(batch.after_instance)));
+        let is_alone = ids.len() == 1 && !ids.contains(TaskId(batch.after.unwrap_or(u32::MAX)));
+        rule("task to follow", after.is_none() || is_alone, "must be another one, of one task")?;
         Ok(RunBatch {
             template: id,
             nodes: list_from_wire(batch.nodes)?,
+            after,
             content: content.transpose()?,
             instance: Instance(batch.instance),
             entries: entries_from_wire(batch.entries, ids.len())?,
@@ -179,6 +185,7 @@ impl Wire for WorkerHello {
             known_as: self.known_as.map(|worker| worker.0),
             holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
             last_report: self.last_report,
+            follows: self.follows,
         }
     }
 
@@ -191,6 +198,7 @@ impl Wire for WorkerHello {
             known_as: hello.known_as.map(WorkerId),
             holds: holds.collect::<Result<_, _>>()?,
             last_report: hello.last_report,
+            follows: hello.follows,
         })
     }
 }

@@ -148,7 +148,14 @@ fn told(message: FromWorker) -> String {
 
 fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
     let started = Timestamp(1);
-    FromWorker::Hello(Box::new(WorkerHello { config, started, known_as: None, holds, last_report: 0 }))
+    FromWorker::Hello(Box::new(WorkerHello {
+        config,
+        started,
+        known_as: None,
+        holds,
+        last_report: 0,
+        follows: true,
+    }))
 }
 
 #[test]
@@ -255,6 +262,7 @@ fn impossible_orders() {
             services: Vec::new(),
             entries: Entries::new(entries.iter().copied()).expect("short"),
             nodes: Vec::new(),
+            after: None,
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),

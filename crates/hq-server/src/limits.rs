@@ -116,6 +116,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("notification text", format!("{} bytes", core::NOTIFY_TEXT_MAX)),
         ("tasks in a page", core::TASK_PAGE_MAX.to_string()),
         ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
+        ("tasks behind others on a worker", core::FOLLOWERS_MAX.to_string()),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
         ("submissions that may fail", core::SUBMIT_FAILURES_MAX.to_string()),
         ("allocations that may fail", core::ALLOCATION_FAILURES_MAX.to_string()),

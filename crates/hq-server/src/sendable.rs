@@ -76,6 +76,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             instance: batch.instance,
             services: batch.services.clone(),
             nodes: batch.nodes.clone(),
+            after: batch.after,
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -105,6 +106,7 @@ mod tests {
             services: Vec::new(),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
             nodes: Vec::new(),
+            after: None,
         }
     }
 

@@ -228,6 +228,7 @@ impl Connection {
             entries,
             nodes: Vec::new(),
             services: Vec::new(),
+            after: None,
         };
         self.say(&ToWorker::Run(vec![batch])).await;
     }

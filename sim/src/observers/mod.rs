@@ -59,8 +59,14 @@ impl Observers {
     ///
     /// # Errors
     /// When the attempt was started before, or too early.
-    pub fn started(&mut self, task: TaskRef, instance: Instance, epoch: Epoch) -> Result<(), String> {
+    pub fn started(
+        &mut self,
+        process: (usize, u64),
+        task: TaskRef,
+        instance: Instance,
+        epoch: Epoch,
+    ) -> Result<(), String> {
         self.attempts.started(task, instance, epoch)?;
-        self.order.started(task, instance)
+        self.order.started(process, task, instance)
     }
 }

@@ -1,7 +1,8 @@
 //! A task starts only after every task that it waits for has succeeded: told from what workers say of them,
-//! not from what the server believes.
+//! not from what the server believes. A worker that saw a task succeed may start the one that waits for it before it says
+//! so; then its next report has to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hq_core::record::Record;
@@ -17,6 +18,10 @@ pub struct Order {
     succeeded: BTreeMap<JobId, IdSet>,
     // What tasks wait for from an instance on.
     deferred: BTreeMap<TaskRef, (Instance, Vec<After>)>,
+    // By worker process: successes that it has to report, and what it started because of them.
+    owed: BTreeMap<(usize, u64), Vec<(TaskRef, TaskRef)>>,
+    // The last report of each.
+    numbers: BTreeMap<(usize, u64), u64>,
 }
 
 impl Order {
@@ -43,33 +48,60 @@ impl Order {
     }
 
     /// A worker says how tasks ended.
-    pub fn reported(&mut self, message: &FromWorker) {
-        let FromWorker::Report(report) = message else { return };
+    ///
+    /// # Errors
+    /// When it started a task after another one, and does not say that this one succeeded.
+    pub fn reported(&mut self, process: (usize, u64), message: &FromWorker) -> Result<(), String> {
+        let FromWorker::Report(report) = message else { return Ok(()) };
         for span in &report.finished {
             self.succeeded.entry(span.job).or_default().union_with(&span.ids);
         }
+        let number = self.numbers.entry(process).or_default();
+        if report.number <= *number {
+            return Ok(());
+        }
+        *number = report.number;
+        let owed = self.owed.remove(&process).unwrap_or_default();
+        owed.into_iter().try_for_each(|(task, target)| self.demand(task, target))
     }
 
     /// A process for a task was started.
     ///
     /// # Errors
     /// When a task that it waits for has not succeeded.
-    pub fn started(&self, task: TaskRef, instance: Instance) -> Result<(), String> {
+    pub fn started(
+        &mut self,
+        process: (usize, u64),
+        task: TaskRef,
+        instance: Instance,
+    ) -> Result<(), String> {
+        let missing = self.missing(task, instance);
+        // Not told yet, as it seems, by who starts this one.
+        if let (1, Some(&target)) = (missing.len(), missing.first())
+            && target.job == task.job
+        {
+            self.owed.entry(process).or_default().push((task, target));
+            return Ok(());
+        }
+        missing.into_iter().try_for_each(|target| self.demand(task, target))
+    }
+
+    // What it waits for that is not known to have succeeded.
+    fn missing(&self, task: TaskRef, instance: Instance) -> BTreeSet<TaskRef> {
+        let mut targets = BTreeSet::new();
         if let Some((from, after)) = self.deferred.get(&task)
             && instance >= *from
         {
             for after in after.iter().filter(|after| after.condition == Condition::Success) {
-                for target in after.tasks.iter().flat_map(IdSet::iter) {
-                    self.demand(task, TaskRef::new(after.job, target))?;
-                }
+                let tasks = after.tasks.iter().flat_map(IdSet::iter);
+                targets.extend(tasks.map(|target| TaskRef::new(after.job, target)));
             }
         }
         let submits = self.submits.get(&task.job).into_iter().flatten();
         for (ids, dependencies) in submits.filter(|submit| submit.0.contains(task.task)) {
             let place = ids.rank(task.task).unwrap_or(0);
-            for target in dependencies.edges.of(place as usize) {
-                self.demand(task, TaskRef::new(task.job, *target))?;
-            }
+            let edges = dependencies.edges.of(place as usize).iter();
+            targets.extend(edges.map(|target| TaskRef::new(task.job, *target)));
             for after in dependencies.after.iter().filter(|after| after.condition == Condition::Success) {
                 let Some(tasks) = &after.tasks else { continue };
                 let tasks = match after.mapping {
@@ -78,12 +110,11 @@ impl Order {
                         tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
                     }
                 };
-                for target in tasks.iter() {
-                    self.demand(task, TaskRef::new(after.job, target))?;
-                }
+                targets.extend(tasks.iter().map(|target| TaskRef::new(after.job, target)));
             }
         }
-        Ok(())
+        targets.retain(|target| self.demand(task, *target).is_err());
+        targets
     }
 
     fn demand(&self, task: TaskRef, target: TaskRef) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hq_model::dependency::{Condition, Mapping};
-use hq_model::{IdSet, TaskId};
+use hq_model::{IdSet, TaskId, TaskRef};
 
 use super::job::{Job, SubmitState};
 use super::machine::Server;
@@ -20,6 +20,7 @@ impl Server {
         self.ready_tasks_are_queued()?;
         self.blocked_tasks_wait_for_something()?;
         self.leases_are_held()?;
+        self.followers_are_leased_and_wait()?;
         self.nodes_are_in_order()?;
         self.shares_are_kept()?;
         self.promises_match_what_is_held()
@@ -93,6 +94,7 @@ impl Server {
                 }
             }
             if let Some(blocked) = self.waits.blocked(*id) {
+                let blocked = &blocked.intersection(&job.queued);
                 if ready.intersects(blocked) {
                     return Err(format!("job {id}: {ready:?} can be placed, {blocked:?} wait for others"));
                 }
@@ -191,6 +193,38 @@ impl Server {
                 }
                 if !held.contains_all(leased) {
                     return Err(format!("job {id}: worker {worker} holds {held:?}, leased are {leased:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn followers_are_leased_and_wait(&self) -> Result<(), String> {
+        let mut expected = BTreeMap::new();
+        for (id, job) in &self.state.jobs {
+            let Some(blocked) = self.waits.blocked(*id) else { continue };
+            for (worker, leased) in &job.leased {
+                let found = leased.intersection(blocked);
+                expected.extend(found.iter().map(|task| (TaskRef::new(*id, task), *worker)));
+            }
+        }
+        let followers: BTreeMap<TaskRef, _> = self.followers.all().collect();
+        if followers != expected {
+            return Err(format!("leased and waiting are {expected:?}, followers {followers:?}"));
+        }
+        for (worker, live) in &self.live {
+            for (template, held) in &live.held {
+                let is_apart = held.others.iter().all(|(_, others)| !others.intersects(&held.followers));
+                if !is_apart || !held.ids.contains_all(&held.followers) {
+                    return Err(format!("worker {worker}: followers {:?} among {held:?}", held.followers));
+                }
+                let known = self.followers.among(*worker, template.job, &held.followers);
+                let leased = self.state.jobs.get(&template.job).and_then(|job| job.leased.get(worker));
+                let leased = leased.map_or_else(IdSet::new, |leased| leased.intersection(&held.followers));
+                if known != leased {
+                    return Err(format!(
+                        "worker {worker}: {leased:?} are promised nothing, {known:?} follow"
+                    ));
                 }
             }
         }

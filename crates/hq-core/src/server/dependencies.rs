@@ -122,6 +122,7 @@ impl Server {
                 self.forget_if_over(job);
             }
             for (job, ids) in outcome.ready {
+                let ids = self.not_followers(job, ids);
                 self.make_ready(job, &ids);
             }
         }

@@ -76,6 +76,7 @@ impl Server {
         }
         self.end_reserve();
         self.send(now, batches, effects);
+        self.hand_out_followers(now, effects);
         self.changed_workers.extend(gathering);
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
@@ -427,6 +428,7 @@ impl Server {
             let mut run = Vec::new();
             for (template, ids) in templates {
                 self.lease(now, worker, template, &ids, &mut run, effects);
+                self.may_lead(worker, template.job, &ids);
             }
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
                 let message = ToWorker::Run(run);
@@ -435,7 +437,7 @@ impl Server {
         }
     }
 
-    fn lease(
+    pub(super) fn lease(
         &mut self,
         now: Timestamp,
         worker: WorkerId,
@@ -461,7 +463,16 @@ impl Server {
                 submit_dir: submit.submit_dir.clone(),
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            run.push(RunBatch { template, content, ids, instance, entries, nodes: Vec::new(), services });
+            run.push(RunBatch {
+                template,
+                content,
+                ids,
+                instance,
+                entries,
+                nodes: Vec::new(),
+                services,
+                after: None,
+            });
         }
     }
 
@@ -539,7 +550,7 @@ impl Server {
         let Some(connection) = live.connection else { return 0 };
         let Some(held) = live.held.get_mut(&template) else { return 0 };
         // The last ones are started last.
-        let mut candidates = held.ids.clone();
+        let mut candidates = held.ids.difference(&held.followers);
         for task in self.running.get(&job).into_iter().flatten().map(|run| *run.0) {
             candidates.remove(task);
         }

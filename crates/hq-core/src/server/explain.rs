@@ -35,6 +35,9 @@ impl Server {
         let template = TemplateId { job: id, submit };
         let mut workers = Vec::new();
         let reasons = match (state, run, leased) {
+            (TaskState::Waiting, _, Some(_)) if self.waits.blocked(id).is_some_and(|b| b.contains(task)) => {
+                self.dependency_reasons(id, task)
+            }
             (TaskState::Waiting, _, Some(worker)) => self.handed_out(now, worker, template, task),
             (TaskState::Waiting, _, None) => {
                 workers = self.matches(now, template);

@@ -13,7 +13,8 @@ use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
 use crate::limits::{
-    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, HEARTBEATS_MISSING_MAX, MIXED_BACKLOG_WAVES,
+    BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
+    MIXED_BACKLOG_WAVES,
 };
 use crate::worker_messages::TemplateId;
 
@@ -28,6 +29,8 @@ pub(super) struct LiveWorker {
     pub(super) ends_at: Option<Timestamp>,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
+    /// It can be handed tasks that wait there for another one.
+    pub(super) follows: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
     pub(super) min_utilization: u32,
     /// Tasks on several nodes run within one group.
@@ -84,13 +87,16 @@ pub(super) struct Held {
     pub(super) needs: Option<Needs>,
     /// Some of `ids` that were promised something else: another variant.
     pub(super) others: Vec<(Needs, IdSet)>,
+    /// Some of `ids` that were promised nothing: they wait there for another task.
+    pub(super) followers: IdSet,
 }
 
 impl Held {
     /// What is promised, and to how many tasks each.
     pub(super) fn promises(&self) -> impl Iterator<Item = (&Needs, u64)> {
         let others = self.others.iter().map(|(needs, ids)| (needs, ids.len()));
-        let rest = self.ids.len() - self.others.iter().map(|(_, ids)| ids.len()).sum::<u64>();
+        let apart = self.others.iter().map(|(_, ids)| ids.len()).sum::<u64>() + self.followers.len();
+        let rest = self.ids.len() - apart;
         others.chain(self.needs.as_ref().map(|needs| (needs, rest)))
     }
 }
@@ -115,6 +121,7 @@ impl LiveWorker {
             lost_at: now,
             ends_at,
             is_draining: false,
+            follows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),
             reserved: None,
@@ -206,7 +213,7 @@ impl LiveWorker {
     pub(super) fn hold(&mut self, template: TemplateId, needs: Option<&Needs>, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
         let new = ids.difference(&held.ids);
-        if held.ids.is_empty() {
+        if held.ids.len() == held.followers.len() {
             held.needs = needs.cloned();
         }
         held.ids.union_with(&new);
@@ -220,13 +227,28 @@ impl LiveWorker {
         }
     }
 
+    /// Hands tasks to it that wait there for another one.
+    pub(super) fn hold_follower(&mut self, template: TemplateId, ids: &IdSet) {
+        let held = self.held.entry(template).or_default();
+        held.followers.union_with(&ids.difference(&held.ids));
+        held.ids.union_with(ids);
+    }
+
+    /// Tasks do not wait there any more; they are about to be held as all others.
+    pub(super) fn forget_follower(&mut self, template: TemplateId, ids: &IdSet) {
+        let Some(held) = self.held.get_mut(&template) else { return };
+        held.ids.subtract(&held.followers.intersection(ids));
+        held.followers.subtract(ids);
+    }
+
     /// It does not have these any more.
     pub(super) fn drop_held(&mut self, template: TemplateId, ids: &IdSet) {
         let Some(held) = self.held.get_mut(&template) else { return };
         let had = held.ids.intersection(ids);
         held.ids.subtract(&had);
         held.retracting.subtract(&had);
-        let mut rest = had.len();
+        let mut rest = had.difference(&held.followers).len();
+        held.followers.subtract(&had);
         for (needs, others) in &mut held.others {
             let gone = others.intersection(&had);
             others.subtract(&gone);
@@ -260,6 +282,13 @@ impl LiveWorker {
         }
         let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
+    }
+
+    /// How many tasks may wait here one for the other behind one of a template, of which so many run at once.
+    pub(super) fn followers_target(&self, template: TemplateId, slots: u64) -> u64 {
+        let Some(wall_us) = self.walls_us.get(&template) else { return 1 };
+        let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
+        (waves as u64).min(FOLLOWERS_MAX / slots.max(1)).max(1)
     }
 
     /// True when tasks of this template have ended here, so that its backlog is as long as it should be.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::allocations::AllocLive;
+use super::followers::Followers;
 use super::live::LiveWorker;
 use super::locality::Locality;
 use super::paths::Paths;
@@ -107,6 +108,8 @@ pub struct Server {
     pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
     /// Files that are looked for.
     pub(super) watched_files: Vec<hq_model::ByteString>,
+    /// Tasks that are handed out before they are ready.
+    pub(super) followers: Followers,
 }
 
 /// A task that is reported as started.
@@ -158,6 +161,7 @@ impl Server {
             speculation: Speculation::default(),
             parting: BTreeSet::new(),
             watched_files: Vec::new(),
+            followers: Followers::default(),
         }
     }
 
@@ -213,6 +217,7 @@ impl Server {
             }
             self.make_ready(id, &ready);
         }
+        self.find_followers();
         self.find_ended();
         self.learn_speculation_again();
         // Workers of the time before may come back with what they hold.
@@ -237,6 +242,7 @@ impl Server {
                 self.watches.forget_client(connection);
                 self.worker_waits.retain(|wait| wait.0 != connection);
                 self.alloc.forget_client(connection);
+                self.followers.forget_client(connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
@@ -266,6 +272,7 @@ impl Server {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
         self.resolve_dependencies(now, effects);
+        self.put_back_without_followers(now, effects);
         self.planning.give_up(now);
         self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
@@ -302,6 +309,7 @@ impl Server {
     pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
         let together = self.together_before(&record);
         self.state.apply(at, &record);
+        self.followers_end(&record);
         match &record {
             Record::Finished { span, .. } => self.waits.note(span.job, &span.ids, TaskState::Finished),
             Record::Failed { job, failure } => {
@@ -358,7 +366,10 @@ impl Server {
             self.shared.entry(id).or_default();
         }
         let mut parts = Vec::new();
-        for (submit, ids) in job.by_submit(ids) {
+        // A follower that comes back still waits.
+        let blocked = self.waits.blocked(id).filter(|blocked| blocked.intersects(ids));
+        let unblocked = blocked.map(|blocked| ids.difference(blocked));
+        for (submit, ids) in job.by_submit(unblocked.as_ref().unwrap_or(ids)) {
             let template = TemplateId { job: id, submit };
             let task = &job.submits[submit as usize].task;
             let queue = &mut self.queue;
@@ -494,7 +505,7 @@ impl Server {
         });
     }
 
-    fn client_asks(
+    pub(super) fn client_asks(
         &mut self,
         now: Timestamp,
         connection: ConnectionId,
@@ -502,6 +513,7 @@ impl Server {
         body: ClientRequest,
         effects: &mut Vec<Effect>,
     ) {
+        let Some(body) = self.without_follower(connection, request, body, effects) else { return };
         match body {
             ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
                 Ok(jobs) => self.watches.add(connection, request, jobs, until_closed, notifications),

@@ -12,6 +12,7 @@ mod dispatch;
 mod explain;
 mod files;
 mod fleet;
+mod followers;
 mod gather;
 pub mod job;
 mod keys;

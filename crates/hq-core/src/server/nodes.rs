@@ -236,7 +236,16 @@ impl Server {
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
             let services = services.clone();
-            let batch = RunBatch { template, content, ids: ids.clone(), instance, entries, nodes, services };
+            let batch = RunBatch {
+                template,
+                content,
+                ids: ids.clone(),
+                instance,
+                entries,
+                nodes,
+                services,
+                after: None,
+            };
             if let Some(connection) = live.connection {
                 let message = ToWorker::Run(vec![batch]);
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });

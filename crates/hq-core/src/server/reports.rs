@@ -33,6 +33,10 @@ impl Server {
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);
             }
+            if self.followers.any() {
+                // What else is said may be of those that could start because of that.
+                self.resolve_dependencies(now, effects);
+            }
             for (job, failure) in report.failed {
                 self.task_failed(now, worker, job, failure, effects);
             }

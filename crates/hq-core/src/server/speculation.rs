@@ -209,7 +209,7 @@ impl Server {
         let entries = entries_of(&submit.ids, &submit.entries, &ids);
         if let Some(connection) = live.connection {
             let nodes = Vec::new();
-            let batch = RunBatch { template, content, ids, instance, entries, nodes, services };
+            let batch = RunBatch { template, content, ids, instance, entries, nodes, services, after: None };
             let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }

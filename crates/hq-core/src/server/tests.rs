@@ -5,6 +5,7 @@ mod allocations;
 mod defer;
 mod explanations;
 mod files;
+mod followers;
 mod graphs;
 mod history;
 mod keys;
@@ -32,7 +33,7 @@ use super::{ConnectionId, Effect, Input, Server, ServerOptions};
 use crate::client_messages::{ClientRequest, ClientResponse};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan};
-use crate::worker_messages::{FromWorker, Report, Started, ToWorker, WorkerEnd, WorkerHello};
+use crate::worker_messages::{FromWorker, Report, RunBatch, Started, ToWorker, WorkerEnd, WorkerHello};
 
 struct World {
     server: Server,
@@ -86,6 +87,20 @@ impl World {
     fn wait(&mut self, duration: Duration) {
         self.now = self.now.after(duration);
         self.step(Input::Tick);
+    }
+
+    // The server dies, and another one reads its journal.
+    fn restart(&mut self) {
+        let mut server = Server::new(ServerOptions::default());
+        let result = self.fold.snapshot::<()>(&mut |at, record| {
+            server.restore(at, &record);
+            Ok(())
+        });
+        assert_eq!(result, Ok(()));
+        self.server = server;
+        let mut effects = Vec::new();
+        self.server.start(self.now, "abc123".into(), &mut effects);
+        self.take(effects);
     }
 
     fn take(&mut self, effects: Vec<Effect>) -> Vec<ClientResponse> {
@@ -155,13 +170,19 @@ impl World {
     }
 
     fn worker(&mut self, connection: u64, cpus: u32) {
-        let hello = WorkerHello {
+        self.worker_saying(connection, cpus, |_| {});
+    }
+
+    fn worker_saying(&mut self, connection: u64, cpus: u32, change: impl FnOnce(&mut WorkerHello)) {
+        let mut hello = WorkerHello {
             config: config(cpus),
             started: self.now,
             known_as: None,
             holds: Vec::new(),
             last_report: 0,
+            follows: false,
         };
+        change(&mut hello);
         self.says(connection, FromWorker::Hello(Box::new(hello)));
     }
 
@@ -187,7 +208,9 @@ impl World {
             match message {
                 ToWorker::Run(batches) => {
                     for batch in batches {
-                        words.push(format!("{}:{}/{}", batch.template.job, batch.ids, batch.instance));
+                        let after = batch.after.map_or(String::new(), |(task, _)| format!(" after {task}"));
+                        let RunBatch { template, ids, instance, .. } = batch;
+                        words.push(format!("{}:{ids}/{instance}{after}", template.job));
                     }
                 }
                 ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
@@ -243,10 +266,14 @@ fn config(cpus: u32) -> WorkerConfig {
 }
 
 fn finished(job: JobId, first: u32, last: u32, instance: u32) -> FinishedSpan {
+    finished_within(1_000_000, job, first, last, instance)
+}
+
+fn finished_within(wall_us: u64, job: JobId, first: u32, last: u32, instance: u32) -> FinishedSpan {
     let mut measures = MeasuresWriter::new(false);
     let ids = IdSet::range(first, last);
     for _ in ids.iter() {
-        measures.push(Timestamp(5), &Usage { wall_us: 1_000_000, ..Usage::default() });
+        measures.push(Timestamp(5), &Usage { wall_us, ..Usage::default() });
     }
     FinishedSpan { job, instance: Instance(instance), ids, measures: measures.finish() }
 }
@@ -474,6 +501,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
         known_as: Some(hq_model::WorkerId(1)),
         holds: vec![held],
         last_report: 1,
+        follows: true,
     };
     world.says(4, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(4), "", "its report is still to come");

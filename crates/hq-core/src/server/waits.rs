@@ -92,7 +92,7 @@ impl Waits {
         let Some(submit) = job.submits.get(id.submit as usize).filter(|s| !s.dependencies.is_empty()) else {
             return;
         };
-        let waiting = submit.ids.intersection(&job.queued);
+        let waiting = submit.ids.intersection(&job.alive());
         let mut hopeless: BTreeMap<(JobId, TaskState), IdSet> = BTreeMap::new();
         let mut blocked = IdSet::new();
         if !submit.dependencies.edges.is_empty() {
@@ -216,6 +216,42 @@ impl Waits {
         let gates = self.on.get(&job).into_iter().flat_map(|watched| &watched.gates);
         let mut gates = gates.filter_map(|submit| self.gates.get(submit)).flatten();
         gates.any(|gate| gate.after.job == job && gate.after.tasks.is_none())
+    }
+
+    /// True when single tasks wait for single tasks of a job.
+    pub(super) fn has_edges_from(&self, job: JobId) -> bool {
+        self.on.get(&job).is_some_and(|watched| !watched.heads.is_empty())
+    }
+
+    /// Tasks that wait for a task alone or among others.
+    pub(super) fn successors(&self, task: TaskRef) -> impl Iterator<Item = TaskRef> {
+        let watched = self.on.get(&task.job);
+        let head = watched.and_then(|watched| watched.heads.get(&task.task)).copied();
+        let edge = move |index: u32| watched?.edges.get(index as usize);
+        let edges = std::iter::successors(head.and_then(edge), move |before| edge(before.next));
+        edges.map(|edge| edge.waiting)
+    }
+
+    /// Those of the tasks of a job that others wait for.
+    pub(super) fn leaders(&self, job: JobId, ids: &IdSet) -> Vec<TaskId> {
+        let Some(watched) = self.on.get(&job) else { return Vec::new() };
+        let bounds = |range: std::ops::RangeInclusive<u32>| TaskId(*range.start())..=TaskId(*range.end());
+        let heads = ids.ranges().flat_map(|range| watched.heads.range(bounds(range)));
+        heads.map(|head| *head.0).collect()
+    }
+
+    /// The task of the same job that alone waits for the success of a task, and for nothing else.
+    pub(super) fn follower(&self, leader: TaskRef) -> Option<TaskRef> {
+        let watched = self.on.get(&leader.job)?;
+        let Edge { waiting, condition, next } =
+            *watched.edges.get(*watched.heads.get(&leader.task)? as usize)?;
+        let is_only = next == NO_EDGE && self.missing.get(&waiting) == Some(&1);
+        // Of a job with gates or files a task may wait for those, too.
+        let of_job = super::requests::templates_of(leader.job);
+        let waits_for_more =
+            self.gates.range(of_job.clone()).next().is_some() || self.files.range(of_job).next().is_some();
+        let follows = is_only && condition == Condition::Success && waiting.job == leader.job;
+        (follows && !waits_for_more).then_some(waiting)
     }
 
     /// Those of a job's tasks that wait for others.

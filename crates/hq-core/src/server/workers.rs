@@ -59,6 +59,7 @@ impl Server {
         let mut live = LiveWorker::new(Some(connection), &hello.config, hello.started, now);
         // Until the reports of before are in, nothing is handed to it that they could be about.
         live.reconcile_at = Some(hello.last_report);
+        live.follows = hello.follows;
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
                 self.worker_connections.remove(&old);
@@ -124,6 +125,12 @@ impl Server {
             if valid.contains(task) && !self.is_part(worker, id, task) {
                 self.task_runs(worker, id, task, held.instance, *at);
             }
+        }
+        let followers = self.followers.among(worker, id, &all);
+        if let Some(live) = self.live.get_mut(&worker).filter(|_| !followers.is_empty()) {
+            live.hold_follower(held.template, &followers);
+            live.templates.insert(held.template);
+            all.subtract(&followers);
         }
         self.hold(worker, held.template, &all);
     }

@@ -1,5 +1,6 @@
 //! The worker machine: takes what it is handed, starts what fits, ends what must end, reports.
 
+mod followers;
 mod greeting;
 
 use std::cmp::Reverse;
@@ -35,6 +36,8 @@ pub struct Worker {
     // Larger priority first, then in order of arrival.
     pub(super) queue: BTreeMap<(Reverse<i32>, u64), Batch>,
     pub(super) arrivals: u64,
+    // By the task that each waits for.
+    pub(super) followers: BTreeMap<TaskRef, Batch>,
     // Looked up by task, never iterated.
     pub(super) running: FxHashMap<TaskRef, Running>,
     pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
@@ -76,6 +79,7 @@ pub(super) struct Known {
 pub(super) struct Batch {
     // When it came.
     pub(super) since: Timestamp,
+    pub(super) priority: i32,
     pub(super) template: TemplateId,
     pub(super) instance: Instance,
     // As it came, for the entries.
@@ -135,6 +139,7 @@ impl Worker {
             templates: BTreeMap::new(),
             queue: BTreeMap::new(),
             arrivals: 0,
+            followers: BTreeMap::new(),
             running: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
@@ -288,9 +293,9 @@ impl Worker {
         let mut ids = batch.ids.clone();
         self.drop_other_attempts(now, job, batch.instance, &mut ids, effects);
         if !ids.is_empty() {
-            self.arrivals += 1;
             let queued = Batch {
                 since: now,
+                priority,
                 template: batch.template,
                 instance: batch.instance,
                 all: batch.ids,
@@ -300,8 +305,27 @@ impl Worker {
                 is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
                 nodes: batch.nodes,
             };
-            self.queue.insert((Reverse(priority), self.arrivals), queued);
+            match batch.after {
+                Some((leader, instance)) => self.take_follower(TaskRef::new(job, leader), instance, queued),
+                None => self.enqueue(queued),
+            }
         }
+    }
+
+    fn enqueue(&mut self, batch: Batch) {
+        self.arrivals += 1;
+        self.queue.insert((Reverse(batch.priority), self.arrivals), batch);
+    }
+
+    // What has not started.
+    fn unstarted(&mut self, job: JobId) -> impl Iterator<Item = &mut Batch> {
+        let batches = self.queue.values_mut().chain(self.followers.values_mut());
+        batches.filter(move |batch| batch.template.job == job)
+    }
+
+    fn drop_empty_batches(&mut self) {
+        self.queue.retain(|_, batch| !batch.left.is_empty());
+        self.followers.retain(|_, batch| !batch.left.is_empty());
     }
 
     // A task that is here already as this instance stays as it is; one of a lower instance is ended.
@@ -313,14 +337,19 @@ impl Worker {
         ids: &mut IdSet,
         effects: &mut Vec<Effect>,
     ) {
-        for batch in self.queue.values_mut().filter(|batch| batch.template.job == job) {
+        let mut dropped = IdSet::new();
+        for batch in self.unstarted(job) {
             if batch.instance == instance {
                 ids.subtract(&batch.left);
             } else {
+                dropped.union_with(&batch.left.intersection(ids));
                 batch.left.subtract(ids);
             }
         }
-        self.queue.retain(|_, batch| !batch.left.is_empty());
+        if !dropped.is_empty() {
+            self.drop_empty_batches();
+            self.leaders_gone(job, &dropped);
+        }
         if self.running.is_empty() {
             return;
         }
@@ -347,11 +376,12 @@ impl Worker {
 
     fn unqueue(&mut self, job: JobId, ids: &IdSet) -> IdSet {
         let mut taken = IdSet::new();
-        for batch in self.queue.values_mut().filter(|batch| batch.template.job == job) {
+        for batch in self.unstarted(job) {
             taken.union_with(&batch.left.intersection(ids));
             batch.left.subtract(ids);
         }
-        self.queue.retain(|_, batch| !batch.left.is_empty());
+        self.drop_empty_batches();
+        self.leaders_gone(job, &taken);
         taken
     }
 
@@ -375,6 +405,8 @@ impl Worker {
                 self.deadlines.retain(|deadline| deadline.1 != task);
             }
         }
+        let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
+        self.leader_ended(task, is_success);
         let single = IdSet::single(task.task);
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
@@ -468,7 +500,8 @@ impl Worker {
             WorkerEnd::Interrupted if !drain => self.outside.interrupted(&mut self.reporting),
             _ => self.outside.release(None, &mut self.reporting),
         }
-        for (_, batch) in std::mem::take(&mut self.queue) {
+        let followers = std::mem::take(&mut self.followers).into_values();
+        for batch in std::mem::take(&mut self.queue).into_values().chain(followers) {
             self.reporting.returned(batch.template.job, &batch.left);
         }
         if !drain {
@@ -495,7 +528,7 @@ impl Worker {
     // never by themselves as running.
     fn report_due(&self) -> Timestamp {
         match self.reporting.has_ends() {
-            true if self.queue.is_empty() => Timestamp(0),
+            true if self.queue.is_empty() && self.followers.is_empty() => Timestamp(0),
             true => self.next_report,
             false => self.next_report.max(self.starts_due),
         }
@@ -569,8 +602,11 @@ impl Worker {
         if self.running.is_empty() && !self.pools.is_free() {
             return Err("nothing runs and something is taken".into());
         }
-        if self.queue.values().any(|batch| batch.left.is_empty()) {
+        if self.queue.values().chain(self.followers.values()).any(|batch| batch.left.is_empty()) {
             return Err("an empty batch is queued".into());
+        }
+        if let Some(leader) = self.followers.keys().find(|leader| self.instance_here(**leader).is_none()) {
+            return Err(format!("a task waits for {leader}, which is not here"));
         }
         Ok(())
     }

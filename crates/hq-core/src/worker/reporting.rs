@@ -76,6 +76,15 @@ impl Reporting {
             || !self.interrupted.is_empty()
     }
 
+    /// True when a task has finished here as this instance, and the server may not know it yet.
+    pub(super) fn has_news_of_success(&self, task: TaskRef, instance: Instance) -> bool {
+        let attempt = (task.job, instance);
+        let mut gathered = self.finished.get(&attempt).into_iter().flatten();
+        let spans = self.unsaved.iter().rev().flat_map(|report| &report.finished);
+        let mut spans = spans.filter(|span| (span.job, span.instance) == attempt);
+        gathered.any(|finished| finished.task == task.task) || spans.any(|span| span.ids.contains(task.task))
+    }
+
     /// True when so much has ended that a report should not wait any longer.
     pub(super) fn is_full(&self) -> bool {
         self.finished_count >= REPORT_TASKS_MAX || self.failed.len() >= REPORT_TASKS_MAX / 64

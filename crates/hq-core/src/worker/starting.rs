@@ -85,6 +85,10 @@ impl Worker {
                 self.reporting.finished(task, batch.instance, now, Usage::default());
             }
             *null_left -= count as u32;
+            if !self.followers.is_empty() {
+                let job = batch.template.job;
+                ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), true));
+            }
         } else {
             while let Some(id) = batch.left.first() {
                 // An attempt that is being ended still has the task, or the whole node.
@@ -159,7 +163,7 @@ impl Worker {
                 self.reporting.started(task);
             }
         }
-        if batch.left.is_empty() {
+        if self.queue.get(&key).is_some_and(|batch| batch.left.is_empty()) {
             self.queue.remove(&key);
         }
     }

@@ -1,5 +1,7 @@
 //! Scenarios of the worker machine alone, server and processes played by hand.
 
+mod followers;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +106,17 @@ impl World {
     }
 
     fn run(&mut self, job: u32, ids: &str, instance: u32, change: impl FnOnce(&mut TaskSpec)) {
+        self.run_after(job, ids, instance, None, change);
+    }
+
+    fn run_after(
+        &mut self,
+        job: u32,
+        ids: &str,
+        instance: u32,
+        after: Option<(TaskId, Instance)>,
+        change: impl FnOnce(&mut TaskSpec),
+    ) {
         let cpus = ResourceRequest {
             name: "cpus".into(),
             amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
@@ -126,6 +139,7 @@ impl World {
             entries: Entries::default(),
             services: Vec::new(),
             nodes: Vec::new(),
+            after,
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));
     }

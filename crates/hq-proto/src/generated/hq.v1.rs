@@ -2159,6 +2159,11 @@ pub struct RunBatch {
     /// Of a task on several nodes: all of them, for its first node; only the first one, for the others.
     #[prost(message, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<TaskNode>,
+    /// The task of this job that must end well on this worker before, as this instance.
+    #[prost(uint32, optional, tag = "91")]
+    pub after: ::core::option::Option<u32>,
+    #[prost(uint32, tag = "92")]
+    pub after_instance: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskNode {
@@ -2222,6 +2227,9 @@ pub struct WorkerHello {
     /// Number of the last unsaved report; 0 when there is none.
     #[prost(uint64, tag = "5")]
     pub last_report: u64,
+    /// Heeds `after` of what it is to run.
+    #[prost(bool, tag = "90")]
+    pub follows: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {

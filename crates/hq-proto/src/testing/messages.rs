@@ -246,15 +246,17 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
         hostname,
         address,
     });
-    (template_id(), content, instance(), ids_with_entries(), vec(node, 0..4)).prop_map(
-        |(template, content, instance, (ids, entries), mut nodes)| {
+    (template_id(), content, instance(), ids_with_entries(), vec(node, 0..4), of(instance())).prop_map(
+        |(template, content, instance, (ids, entries), mut nodes, leader)| {
             let content =
                 content.map(|(spec, submit_dir)| Template { id: template, spec: Arc::new(spec), submit_dir });
             if ids.len() != 1 {
                 nodes.clear();
             }
             let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
-            RunBatch { template, content, ids, instance, entries, nodes, services }
+            let other = ids.first().map(|task| TaskId(task.0 ^ 1)).filter(|_| ids.len() == 1);
+            let after = other.zip(leader);
+            RunBatch { template, content, ids, instance, entries, nodes, services, after }
         },
     )
 }
@@ -281,15 +283,15 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
 
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
-    let hello = (worker_config(), timestamp(), of(worker()), vec(held(), 0..3), any::<u64>()).prop_map(
-        |(config, started, known_as, holds, last_report)| WorkerHello {
+    let hello = (worker_config(), timestamp(), of(worker()), vec(held(), 0..3), any::<u64>(), any::<bool>())
+        .prop_map(|(config, started, known_as, holds, last_report, follows)| WorkerHello {
             config,
             started,
             known_as,
             holds,
             last_report,
-        },
-    );
+            follows,
+        });
     prop_oneof![
         hello.prop_map(|hello| FromWorker::Hello(Box::new(hello))),
         report().prop_map(FromWorker::Report),

@@ -163,6 +163,7 @@ impl Worker {
                 known_as: None,
                 holds: Vec::new(),
                 last_report: 0,
+                follows: false,
             })))
             .await;
         match worker.hear().await {

@@ -92,7 +92,8 @@ impl World {
         let allocation = Some((Manager::Slurm, format!("{}", 99 + number)));
         let config = WorkerConfig { allocation, origin: Some(first(number)), ..config(4) };
         let (started, known_as) = (self.now, None);
-        let hello = WorkerHello { config, started, known_as, holds: Vec::new(), last_report: 0 };
+        let hello =
+            WorkerHello { config, started, known_as, holds: Vec::new(), last_report: 0, follows: true };
         self.says(connection, FromWorker::Hello(Box::new(hello)));
     }
 
@@ -120,19 +121,6 @@ impl World {
             ClientResponse::Alloc(AllocResponse::Explained(explanation)) => *explanation,
             other => panic!("{other:?}"),
         }
-    }
-
-    fn restart(&mut self) {
-        let mut server = Server::new(ServerOptions::default());
-        let result = self.fold.snapshot::<()>(&mut |at, record| {
-            server.restore(at, &record);
-            Ok(())
-        });
-        assert_eq!(result, Ok(()));
-        self.server = server;
-        let mut effects = Vec::new();
-        self.server.start(self.now, "abc123".into(), &mut effects);
-        self.take(effects);
     }
 }
 

@@ -133,6 +133,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
+        follows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     for (cpus, hours, expected) in [

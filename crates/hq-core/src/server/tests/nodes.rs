@@ -13,7 +13,14 @@ fn ranks(nodes: u32, ranks: u32, cpus: u64, exclusive: bool) -> impl FnOnce(&mut
 
 fn worker_of(world: &mut World, connection: u64, cpus: u32, group: &str) {
     let config = WorkerConfig { group: group.into(), ..config(cpus) };
-    let hello = WorkerHello { config, started: world.now, known_as: None, holds: Vec::new(), last_report: 0 };
+    let hello = WorkerHello {
+        config,
+        started: world.now,
+        known_as: None,
+        holds: Vec::new(),
+        last_report: 0,
+        follows: true,
+    };
     world.says(connection, FromWorker::Hello(Box::new(hello)));
 }
 

@@ -17,7 +17,14 @@ pub(super) fn worker_with(world: &mut World, connection: u64, cpus: u32, others:
         let kind = PoolKind::Range { first: 0, last: count - 1 };
         config.resources.pools.push(ResourcePool { name: (*name).into(), kind });
     }
-    let hello = WorkerHello { config, started: world.now, known_as: None, holds: Vec::new(), last_report: 0 };
+    let hello = WorkerHello {
+        config,
+        started: world.now,
+        known_as: None,
+        holds: Vec::new(),
+        last_report: 0,
+        follows: true,
+    };
     world.says(connection, FromWorker::Hello(Box::new(hello)));
 }
 
@@ -117,6 +124,7 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
+        follows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     let job = world.submit(1, |_| {});
@@ -141,6 +149,7 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
+        follows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     world.worker(2, 2);

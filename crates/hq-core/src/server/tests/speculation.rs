@@ -146,6 +146,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
             started: vec![Timestamp(9)],
         }],
         last_report: 0,
+        follows: true,
     };
     world.says(9, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(9), "", "nothing is ended");
@@ -179,6 +180,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
                 running,
             }],
             last_report: 0,
+            follows: true,
         };
         world.says(connection, FromWorker::Hello(Box::new(hello)));
     }

@@ -23,6 +23,7 @@ impl Worker {
             known_as: self.id,
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
+            follows: true,
         };
         effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));
     }
@@ -36,7 +37,7 @@ impl Worker {
             running: IdSet::new(),
             started: Vec::new(),
         };
-        for batch in self.queue.values() {
+        for batch in self.queue.values().chain(self.followers.values()) {
             let key = (batch.template, batch.instance);
             holds.entry(key).or_insert_with(|| held(key.0, key.1)).queued.union_with(&batch.left);
         }

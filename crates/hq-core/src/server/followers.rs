@@ -1,0 +1,286 @@
+//! Followers: while nothing else waits for room, the only task that waits for another one, and for nothing else, is
+//! handed to the worker of that one before it is ready, and so is what follows that one. Each starts there as soon as the
+//! one before it has ended well, so that a chain of tasks does not wait for its server between two links.
+//!
+//! A follower is leased and blocked at once, which can be told from the durable state. Nothing of the worker is promised
+//! to it before it is ready.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::machine::Server;
+use super::{ConnectionId, Effect, Gate};
+use crate::client_messages::ClientRequest;
+use crate::record::Record;
+use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
+
+/// Tasks that are handed out before they are ready.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Followers {
+    // Where each one is.
+    on: BTreeMap<TaskRef, WorkerId>,
+    // What was handed out, or became ready where it was, and may be followed.
+    leaders: Vec<(WorkerId, JobId, IdSet)>,
+    // Tasks that want to be put back when their followers are here again.
+    deferrals: Vec<(ConnectionId, u64, ClientRequest)>,
+}
+
+impl Followers {
+    pub(super) fn among(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
+        let found = self.of_job(job).filter(|(task, on)| **on == worker && ids.contains(task.task));
+        found.map(|(task, _)| task.task).collect()
+    }
+
+    fn of_job(&self, job: JobId) -> impl Iterator<Item = (&TaskRef, &WorkerId)> {
+        self.on.range(TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX)))
+    }
+
+    pub(super) fn any(&self) -> bool {
+        !self.on.is_empty()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (TaskRef, WorkerId)> {
+        self.on.iter().map(|(task, worker)| (*task, *worker))
+    }
+
+    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
+        self.deferrals.retain(|deferral| deferral.0 != connection);
+    }
+}
+
+impl Server {
+    /// Finds those of before a restart.
+    pub(super) fn find_followers(&mut self) {
+        for (id, job) in &self.state.jobs {
+            let Some(blocked) = self.waits.blocked(*id) else { continue };
+            for (worker, leased) in &job.leased {
+                let found = leased.intersection(blocked);
+                self.followers.on.extend(found.iter().map(|task| (TaskRef::new(*id, task), *worker)));
+            }
+        }
+    }
+
+    /// Tasks were handed to a worker, or became ready there.
+    pub(super) fn may_lead(&mut self, worker: WorkerId, job: JobId, ids: &IdSet) {
+        if self.waits.has_edges_from(job) {
+            self.followers.leaders.push((worker, job, ids.clone()));
+        }
+    }
+
+    /// Hands out followers where nothing waits for room, and takes back those of before where something does.
+    pub(super) fn hand_out_followers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let leaders = std::mem::take(&mut self.followers.leaders);
+        if !self.queue.is_empty() {
+            let all: Vec<(TaskRef, WorkerId)> = self.followers.all().collect();
+            return self.ask_followers_back(all, effects);
+        }
+        for (worker, job, ids) in leaders {
+            let mut run = Vec::new();
+            for leader in self.waits.leaders(job, &ids) {
+                self.hand_out_chain(now, worker, TaskRef::new(job, leader), &mut run, effects);
+            }
+            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection)
+                && !run.is_empty()
+            {
+                let message = ToWorker::Run(run);
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            }
+        }
+    }
+
+    // What follows a task, and what follows that, as far as the worker gets in a short time.
+    fn hand_out_chain(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        first: TaskRef,
+        run: &mut Vec<RunBatch>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(template) = self.template_of(first) else { return };
+        let Some(class) = self.classes.get(&template) else { return };
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let choices = live.choices(*class, &self.queue.key(*class).requests);
+        let Some(needs) = choices.first().map(|choice| choice.needs.clone()) else { return };
+        let count = live.followers_target(template, live.capacity.slots(&needs));
+        let mut leader = first;
+        for _ in 0..count {
+            let Some(follower) = self.waits.follower(leader) else { return };
+            if !self.followers.on.contains_key(&follower) {
+                let Some((template, instance)) = self.may_follow(worker, leader, follower) else { return };
+                let ids = IdSet::single(follower.task);
+                if let Some(live) = self.live.get_mut(&worker) {
+                    live.hold_follower(template, &ids);
+                }
+                self.followers.on.insert(follower, worker);
+                let begin = run.len();
+                self.lease(now, worker, template, &ids, run, effects);
+                run[begin..].iter_mut().for_each(|batch| batch.after = Some((leader.task, instance)));
+            }
+            leader = follower;
+        }
+    }
+
+    fn template_of(&self, task: TaskRef) -> Option<TemplateId> {
+        let submit = self.state.jobs.get(&task.job)?.submit_of(task.task)?;
+        Some(TemplateId { job: task.job, submit })
+    }
+
+    // The follower's template and the leader's instance, if one may follow the other on the worker.
+    fn may_follow(
+        &self,
+        worker: WorkerId,
+        leader: TaskRef,
+        follower: TaskRef,
+    ) -> Option<(TemplateId, Instance)> {
+        let (job, live) = (self.state.jobs.get(&leader.job)?, self.live.get(&worker)?);
+        let templates = [self.template_of(leader)?, self.template_of(follower)?];
+        let [first, second] = templates.map(|template| &*job.submits[template.submit as usize].task);
+        let [request] = &second.requests[..] else { return None };
+        let is_alike = first.priority == second.priority && first.requests == second.requests;
+        let is_plain = request.nodes == 0
+            && request.ranks == 0
+            && second.locality.is_none()
+            && !first.service
+            && job.spec.share.is_none();
+        let lives = live.ends_at.is_none() || request.time_request.is_zero();
+        // One attempt alone, that may still end well.
+        let leads = job.leased.get(&worker).is_some_and(|leased| leased.contains(leader.task))
+            && !job.seconds.contains_key(&leader.task);
+        // What a task waits for that has put itself back is forgotten when it is handed out.
+        let is_late = job.delayed.contains_key(&follower.task) || job.deferred.contains_key(&follower.task);
+        let waits = job.queued.contains(follower.task) && !is_late;
+        let is_open = live.follows && live.takes(second.priority) && !live.has(follower);
+        let may = is_alike && is_plain && lives && leads && waits && is_open;
+        may.then(|| (templates[1], job.instance_of(leader.task)))
+    }
+
+    /// Those of the tasks, none of which waits for others any more, that are not with a worker already. What is there
+    /// gets its part of the worker.
+    pub(super) fn not_followers(&mut self, id: JobId, mut ids: IdSet) -> IdSet {
+        if self.followers.on.is_empty() {
+            return ids;
+        }
+        let found: Vec<(TaskRef, WorkerId)> = self
+            .followers
+            .of_job(id)
+            .filter(|(task, _)| ids.contains(task.task))
+            .map(|(task, worker)| (*task, *worker))
+            .collect();
+        for (task, worker) in found {
+            self.followers.on.remove(&task);
+            ids.remove(task.task);
+            let task = IdSet::single(task.task);
+            for (submit, task) in self.state.jobs[&id].by_submit(&task) {
+                let template = TemplateId { job: id, submit };
+                let is_held = |live: &super::live::LiveWorker| {
+                    live.held.get(&template).is_some_and(|held| held.followers.contains_all(&task))
+                };
+                if self.live.get(&worker).is_some_and(is_held) {
+                    if let Some(live) = self.live.get_mut(&worker) {
+                        live.forget_follower(template, &task);
+                    }
+                    self.hold(worker, template, &task);
+                    self.may_lead(worker, id, &task);
+                }
+            }
+        }
+        ids
+    }
+
+    /// The leases of tasks have ended.
+    pub(super) fn followers_end(&mut self, record: &Record) {
+        if self.followers.on.is_empty() {
+            return;
+        }
+        let single;
+        let (job, ids) = match record {
+            Record::Finished { span, .. } => (span.job, &span.ids),
+            Record::Failed { job, failure } => {
+                single = IdSet::single(failure.task);
+                (*job, &single)
+            }
+            Record::Returned { job, ids, .. }
+            | Record::Restarted { job, ids, .. }
+            | Record::Canceled { job, ids, .. }
+            | Record::Aborted { job, ids, .. } => (*job, ids),
+            _ => return,
+        };
+        let ended: Vec<TaskRef> = self
+            .followers
+            .of_job(job)
+            .map(|(task, _)| *task)
+            .filter(|task| ids.contains(task.task))
+            .collect();
+        for task in &ended {
+            self.followers.on.remove(task);
+        }
+        if matches!(record, Record::Finished { .. }) {
+            // In the report that says so of its leader, too, which has not been looked at yet.
+            let ended: IdSet = ended.into_iter().map(|task| task.task).collect();
+            self.waits.unblock(job, &ended);
+        }
+    }
+
+    fn ask_followers_back(
+        &mut self,
+        followers: impl IntoIterator<Item = (TaskRef, WorkerId)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut asked: BTreeMap<(WorkerId, JobId), IdSet> = BTreeMap::new();
+        for (task, worker) in followers {
+            let template = self.template_of(task);
+            let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection.is_some()) else {
+                continue;
+            };
+            let Some(held) = template.and_then(|template| live.held.get_mut(&template)) else { continue };
+            if held.followers.contains(task.task) && held.retracting.insert(task.task) {
+                asked.entry((worker, task.job)).or_default().insert(task.task);
+            }
+        }
+        for ((worker, job), ids) in asked {
+            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+                let message = ToWorker::Retract { job, ids };
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            }
+        }
+    }
+
+    fn followers_of(&self, task: TaskRef) -> BTreeSet<(TaskRef, WorkerId)> {
+        let successors = self.waits.successors(task);
+        successors.filter_map(|task| Some((task, *self.followers.on.get(&task)?))).collect()
+    }
+
+    /// A task wants to be put back and may have a follower, which must not start when the present attempt ends: it is
+    /// asked back first. Or it is one itself, of which the worker has not said yet that it has started. Returns what can
+    /// be decided now.
+    pub(super) fn without_follower(
+        &mut self,
+        connection: ConnectionId,
+        request: u64,
+        body: ClientRequest,
+        effects: &mut Vec<Effect>,
+    ) -> Option<ClientRequest> {
+        let ClientRequest::Defer { task, .. } = &body else { return Some(body) };
+        let followers = self.followers_of(*task);
+        if followers.is_empty() && !self.followers.on.contains_key(task) {
+            return Some(body);
+        }
+        self.ask_followers_back(followers, effects);
+        self.followers.deferrals.push((connection, request, body));
+        None
+    }
+
+    /// Looks again at tasks that want to be put back.
+    pub(super) fn put_back_without_followers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.followers.deferrals.is_empty() {
+            return;
+        }
+        for (connection, request, body) in std::mem::take(&mut self.followers.deferrals) {
+            self.client_asks(now, connection, request, body, effects);
+        }
+        self.resolve_dependencies(now, effects);
+    }
+}

@@ -1,0 +1,51 @@
+//! Followers: tasks that were handed over together with the one task that they wait for, which may be a follower, too.
+//! They start as soon as that one has ended well here, without a word from the server; in every other case they go back.
+
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef};
+
+use super::{Batch, Link, Worker};
+
+impl Worker {
+    /// Keeps a follower until `leader` ends. That may be over already, or somewhere else.
+    pub(super) fn take_follower(&mut self, leader: TaskRef, instance: Instance, follower: Batch) {
+        if self.instance_here(leader) == Some(instance) {
+            if let Some(other) = self.followers.insert(leader, follower) {
+                self.reporting.returned(leader.job, &other.left);
+            }
+        } else if self.reporting.has_news_of_success(leader, instance) {
+            self.enqueue(follower);
+        } else {
+            self.reporting.returned(leader.job, &follower.left);
+        }
+    }
+
+    /// A task has ended here: its follower starts after a success that the server will hear of at once.
+    pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, is_success: bool) {
+        let mut leader = leader;
+        while let Some(follower) = self.followers.remove(&leader) {
+            if is_success && self.link == Link::Up && self.leaving.is_none() {
+                return self.enqueue(follower);
+            }
+            self.reporting.returned(leader.job, &follower.left);
+            // What follows that one cannot start either.
+            leader.task = follower.left.first().unwrap_or(leader.task);
+        }
+    }
+
+    /// Tasks of a job will not run here.
+    pub(super) fn leaders_gone(&mut self, job: JobId, ids: &IdSet) {
+        let of_job = TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX));
+        let leaders = self.followers.range(of_job).filter(|entry| ids.contains(entry.0.task));
+        let leaders: Vec<TaskRef> = leaders.map(|entry| *entry.0).collect();
+        leaders.into_iter().for_each(|leader| self.leader_ended(leader, false));
+    }
+
+    /// As which instance a task waits or runs here.
+    pub(super) fn instance_here(&self, task: TaskRef) -> Option<Instance> {
+        // Most likely the last one that came.
+        let batches = self.queue.values().chain(self.followers.values().rev());
+        let mut batches = batches.filter(|batch| batch.template.job == task.job);
+        let queued = batches.find(|batch| batch.left.contains(task.task)).map(|batch| batch.instance);
+        queued.or_else(|| Some(self.running.get(&task)?.instance))
+    }
+}
