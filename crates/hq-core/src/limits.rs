@@ -171,6 +171,8 @@ pub const SUBMITS_MAX: usize = 1000;
 pub const DEPENDENCIES_MAX: usize = 1000;
 /// Waiting tasks that are looked through for one that waits for a task that puts itself back; behind more it cannot.
 pub const DEFER_SEARCH_MAX: usize = 100_000;
+/// Most tasks that want to be put back and wait until what follows them is not with a worker any more.
+pub const DEFERRALS_MAX: usize = 10_000;
 /// Files that are looked for at once; further ones when those are there.
 pub const FILES_WATCHED_MAX: usize = 10_000;
 /// Tasks named in an error or an explanation; the others are counted.

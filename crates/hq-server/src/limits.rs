@@ -126,6 +126,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
         ("submits in one request", core::SUBMITS_MAX.to_string()),
         ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
+        ("tasks about to be put back", core::DEFERRALS_MAX.to_string()),
         ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
         ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
         ("classes tried without success", core::MISSES_MAX.to_string()),

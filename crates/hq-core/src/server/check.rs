@@ -218,7 +218,7 @@ impl Server {
                 if !is_apart || !held.ids.contains_all(&held.followers) {
                     return Err(format!("worker {worker}: followers {:?} among {held:?}", held.followers));
                 }
-                let known = self.followers.among(*worker, template.job, &held.followers);
+                let known = self.followers.on_worker(*worker, template.job, &held.followers);
                 let leased = self.state.jobs.get(&template.job).and_then(|job| job.leased.get(worker));
                 let leased = leased.map_or_else(IdSet::new, |leased| leased.intersection(&held.followers));
                 if known != leased {

@@ -11,7 +11,8 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::machine::Server;
 use super::{ConnectionId, Effect, Gate};
-use crate::client_messages::ClientRequest;
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
+use crate::limits::DEFERRALS_MAX;
 use crate::record::Record;
 use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 
@@ -20,6 +21,8 @@ use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 pub(super) struct Followers {
     // Where each one is.
     on: BTreeMap<TaskRef, WorkerId>,
+    // Since the last one was handed out.
+    are_asked_back: bool,
     // What was handed out, or became ready where it was, and may be followed.
     leaders: Vec<(WorkerId, JobId, IdSet)>,
     // Tasks that want to be put back when their followers are here again.
@@ -27,13 +30,16 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn among(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
-        let found = self.of_job(job).filter(|(task, on)| **on == worker && ids.contains(task.task));
-        found.map(|(task, _)| task.task).collect()
+    /// Those of the tasks of a job that wait on a worker.
+    pub(super) fn on_worker(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
+        self.among(job, ids).filter(|(_, on)| *on == worker).map(|(task, _)| task.task).collect()
     }
 
-    fn of_job(&self, job: JobId) -> impl Iterator<Item = (&TaskRef, &WorkerId)> {
-        self.on.range(TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX)))
+    fn among(&self, job: JobId, ids: &IdSet) -> impl Iterator<Item = (TaskRef, WorkerId)> {
+        let task = move |id: &u32| TaskRef::new(job, TaskId(*id));
+        let found =
+            ids.ranges().flat_map(move |range| self.on.range(task(range.start())..=task(range.end())));
+        found.map(|(task, worker)| (*task, *worker))
     }
 
     pub(super) fn any(&self) -> bool {
@@ -51,6 +57,15 @@ impl Followers {
 }
 
 impl Server {
+    /// A worker that has come back has these, and nobody has asked it since.
+    pub(super) fn hold_followers(&mut self, worker: WorkerId, template: TemplateId, ids: &IdSet) {
+        if let Some(live) = self.live.get_mut(&worker).filter(|_| !ids.is_empty()) {
+            live.hold_follower(template, ids);
+            live.templates.insert(template);
+            self.followers.are_asked_back = false;
+        }
+    }
+
     /// Finds those of before a restart.
     pub(super) fn find_followers(&mut self) {
         for (id, job) in &self.state.jobs {
@@ -73,6 +88,9 @@ impl Server {
     pub(super) fn hand_out_followers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let leaders = std::mem::take(&mut self.followers.leaders);
         if !self.queue.is_empty() {
+            if std::mem::replace(&mut self.followers.are_asked_back, true) {
+                return;
+            }
             let all: Vec<(TaskRef, WorkerId)> = self.followers.all().collect();
             return self.ask_followers_back(all, effects);
         }
@@ -115,6 +133,7 @@ impl Server {
                     live.hold_follower(template, &ids);
                 }
                 self.followers.on.insert(follower, worker);
+                self.followers.are_asked_back = false;
                 let begin = run.len();
                 self.lease(now, worker, template, &ids, run, effects);
                 run[begin..].iter_mut().for_each(|batch| batch.after = Some((leader.task, instance)));
@@ -163,12 +182,7 @@ impl Server {
         if self.followers.on.is_empty() {
             return ids;
         }
-        let found: Vec<(TaskRef, WorkerId)> = self
-            .followers
-            .of_job(id)
-            .filter(|(task, _)| ids.contains(task.task))
-            .map(|(task, worker)| (*task, *worker))
-            .collect();
+        let found: Vec<(TaskRef, WorkerId)> = self.followers.among(id, &ids).collect();
         for (task, worker) in found {
             self.followers.on.remove(&task);
             ids.remove(task.task);
@@ -208,12 +222,7 @@ impl Server {
             | Record::Aborted { job, ids, .. } => (*job, ids),
             _ => return,
         };
-        let ended: Vec<TaskRef> = self
-            .followers
-            .of_job(job)
-            .map(|(task, _)| *task)
-            .filter(|task| ids.contains(task.task))
-            .collect();
+        let ended: Vec<TaskRef> = self.followers.among(job, ids).map(|(task, _)| task).collect();
         for task in &ended {
             self.followers.on.remove(task);
         }
@@ -267,6 +276,12 @@ impl Server {
         let followers = self.followers_of(*task);
         if followers.is_empty() && !self.followers.on.contains_key(task) {
             return Some(body);
+        }
+        if self.followers.deferrals.len() >= DEFERRALS_MAX {
+            let text = format!("{DEFERRALS_MAX} tasks put themselves back already; try again.");
+            let body = ClientResponse::Error(RequestError::Invalid(text));
+            effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
+            return None;
         }
         self.ask_followers_back(followers, effects);
         self.followers.deferrals.push((connection, request, body));

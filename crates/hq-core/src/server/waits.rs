@@ -92,7 +92,11 @@ impl Waits {
         let Some(submit) = job.submits.get(id.submit as usize).filter(|s| !s.dependencies.is_empty()) else {
             return;
         };
-        let waiting = submit.ids.intersection(&job.alive());
+        let mut waiting = submit.ids.intersection(&job.queued);
+        if waiting.len() < submit.ids.len() {
+            // After a restart some may wait on a worker already.
+            job.leased.values().for_each(|leased| waiting.union_with(&submit.ids.intersection(leased)));
+        }
         let mut hopeless: BTreeMap<(JobId, TaskState), IdSet> = BTreeMap::new();
         let mut blocked = IdSet::new();
         if !submit.dependencies.edges.is_empty() {

@@ -126,12 +126,9 @@ impl Server {
                 self.task_runs(worker, id, task, held.instance, *at);
             }
         }
-        let followers = self.followers.among(worker, id, &all);
-        if let Some(live) = self.live.get_mut(&worker).filter(|_| !followers.is_empty()) {
-            live.hold_follower(held.template, &followers);
-            live.templates.insert(held.template);
-            all.subtract(&followers);
-        }
+        let followers = self.followers.on_worker(worker, id, &all);
+        self.hold_followers(worker, held.template, &followers);
+        all.subtract(&followers);
         self.hold(worker, held.template, &all);
     }
 
