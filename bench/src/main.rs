@@ -38,6 +38,10 @@ use clap::Parser;
 use crate::cluster::Bench;
 use crate::row::{Row, Trouble};
 
+// What is measured within this process has the allocator of the released program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures speed and memory as ratios
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
