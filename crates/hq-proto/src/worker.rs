@@ -144,8 +144,8 @@ impl Wire for RunBatch {
         });
         rule("nodes of a task", batch.nodes.is_empty() || ids.len() == 1, "must be of one task")?;
         let after = batch.after.map(|task| (TaskId(task), Instance(batch.after_instance)));
-        let is_alone = ids.len() == 1 && !ids.contains(TaskId(batch.after.unwrap_or(u32::MAX)));
-        rule("task to follow", after.is_none() || is_alone, "must be another one, of one task")?;
+        let follows = after.is_none_or(|(leader, _)| ids.len() == 1 && !ids.contains(leader));
+        rule("task to follow", follows, "must be another one, of one task")?;
         Ok(RunBatch {
             template: id,
             nodes: list_from_wire(batch.nodes)?,

@@ -13,7 +13,7 @@ use hq_model::task::{CrashLimit, Output, Warning};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
     Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, Submit, TaskSpec, Timestamp, Usage, WorkerResources,
+    ResourceRequest, Submit, TaskId, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 use hq_proto::{
     decode_client_request, decode_from_worker, decode_to_worker, encode_client_request, encode_from_worker,
@@ -253,7 +253,7 @@ fn impossible_reports() {
 
 #[test]
 fn impossible_orders() {
-    let run = |ids: IdSet, entries: &[&[u8]]| {
+    let run_after = |ids: IdSet, entries: &[&[u8]], leader: Option<u32>| {
         let batch = RunBatch {
             template: TemplateId { job: JobId(1), submit: 0 },
             content: None,
@@ -262,19 +262,29 @@ fn impossible_orders() {
             services: Vec::new(),
             entries: Entries::new(entries.iter().copied()).expect("short"),
             nodes: Vec::new(),
-            after: None,
+            after: leader.map(|leader| (TaskId(leader), Instance(0))),
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         }
     };
-    let shown =
-        [run(IdSet::range(1, 2), &[b"a", b""]), run(IdSet::range(1, 2), &[b"a"]), run(IdSet::new(), &[])];
+    let run = |ids, entries| run_after(ids, entries, None);
+    let shown = [
+        run(IdSet::range(1, 2), &[b"a", b""]),
+        run(IdSet::range(1, 2), &[b"a"]),
+        run(IdSet::new(), &[]),
+        run_after(IdSet::range(1, 1), &[], Some(0)),
+        run_after(IdSet::range(1, 1), &[], Some(1)),
+        run_after(IdSet::range(1, 2), &[], Some(0)),
+    ];
     insta::assert_snapshot!(shown.join("\n"), @r"
         accepted
         entries holds 1 values where 2 belong
         ids of tasks to run is missing
+        accepted
+        task to follow must be another one, of one task
+        task to follow must be another one, of one task
         ");
 }
 

@@ -200,14 +200,7 @@ impl Server {
     }
 
     fn followers_are_leased_and_wait(&self) -> Result<(), String> {
-        let mut expected = BTreeMap::new();
-        for (id, job) in &self.state.jobs {
-            let Some(blocked) = self.waits.blocked(*id) else { continue };
-            for (worker, leased) in &job.leased {
-                let found = leased.intersection(blocked);
-                expected.extend(found.iter().map(|task| (TaskRef::new(*id, task), *worker)));
-            }
-        }
+        let expected = self.leased_and_blocked();
         let followers: BTreeMap<TaskRef, _> = self.followers.all().collect();
         if followers != expected {
             return Err(format!("leased and waiting are {expected:?}, followers {followers:?}"));

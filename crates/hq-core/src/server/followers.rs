@@ -68,13 +68,20 @@ impl Server {
 
     /// Finds those of before a restart.
     pub(super) fn find_followers(&mut self) {
+        self.followers.on = self.leased_and_blocked();
+    }
+
+    /// All followers with their workers, told from the state and from who waits.
+    pub(super) fn leased_and_blocked(&self) -> BTreeMap<TaskRef, WorkerId> {
+        let mut found = BTreeMap::new();
         for (id, job) in &self.state.jobs {
             let Some(blocked) = self.waits.blocked(*id) else { continue };
             for (worker, leased) in &job.leased {
-                let found = leased.intersection(blocked);
-                self.followers.on.extend(found.iter().map(|task| (TaskRef::new(*id, task), *worker)));
+                let followers = leased.intersection(blocked);
+                found.extend(followers.iter().map(|task| (TaskRef::new(*id, task), *worker)));
             }
         }
+        found
     }
 
     /// Tasks were handed to a worker, or became ready there.
@@ -186,19 +193,15 @@ impl Server {
         for (task, worker) in found {
             self.followers.on.remove(&task);
             ids.remove(task.task);
-            let task = IdSet::single(task.task);
-            for (submit, task) in self.state.jobs[&id].by_submit(&task) {
-                let template = TemplateId { job: id, submit };
-                let is_held = |live: &super::live::LiveWorker| {
-                    live.held.get(&template).is_some_and(|held| held.followers.contains_all(&task))
-                };
-                if self.live.get(&worker).is_some_and(is_held) {
-                    if let Some(live) = self.live.get_mut(&worker) {
-                        live.forget_follower(template, &task);
-                    }
-                    self.hold(worker, template, &task);
-                    self.may_lead(worker, id, &task);
-                }
+            let single = IdSet::single(task.task);
+            let template = self.template_of(task);
+            // What a worker that is away had is held again when it is back.
+            if let (Some(template), Some(live)) = (template, self.live.get_mut(&worker))
+                && live.held.get(&template).is_some_and(|held| held.followers.contains(task.task))
+            {
+                live.forget_follower(template, &single);
+                self.hold(worker, template, &single);
+                self.may_lead(worker, id, &single);
             }
         }
         ids

@@ -13,15 +13,7 @@ fn ranks(nodes: u32, ranks: u32, cpus: u64, exclusive: bool) -> impl FnOnce(&mut
 
 fn worker_of(world: &mut World, connection: u64, cpus: u32, group: &str) {
     let config = WorkerConfig { group: group.into(), ..config(cpus) };
-    let hello = WorkerHello {
-        config,
-        started: world.now,
-        known_as: None,
-        holds: Vec::new(),
-        last_report: 0,
-        follows: true,
-    };
-    world.says(connection, FromWorker::Hello(Box::new(hello)));
+    world.worker_saying(connection, cpus, |hello| hello.config = config);
 }
 
 fn sent(world: &mut World, connections: std::ops::RangeInclusive<u64>) -> Vec<String> {

@@ -17,15 +17,7 @@ pub(super) fn worker_with(world: &mut World, connection: u64, cpus: u32, others:
         let kind = PoolKind::Range { first: 0, last: count - 1 };
         config.resources.pools.push(ResourcePool { name: (*name).into(), kind });
     }
-    let hello = WorkerHello {
-        config,
-        started: world.now,
-        known_as: None,
-        holds: Vec::new(),
-        last_report: 0,
-        follows: true,
-    };
-    world.says(connection, FromWorker::Hello(Box::new(hello)));
+    world.worker_saying(connection, cpus, |hello| hello.config = config);
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Worker {
         }
     }
 
-    /// A task has ended here: its follower starts after a success that the server will hear of at once.
+    /// A task has ended here: its follower starts after a success of which the next report speaks.
     pub(in crate::worker) fn leader_ended(&mut self, leader: TaskRef, is_success: bool) {
         let mut leader = leader;
         while let Some(follower) = self.followers.remove(&leader) {
