@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::row::Trouble;
@@ -104,15 +105,15 @@ impl Cluster {
         let begun = Instant::now();
         let mut child = self.command(arguments).spawn()?;
         // A watchdog costs a thread, which is nothing against a process.
-        let pid = child.id() as i32;
+        let pid = Pid::from_child(&child);
         let (done, is_done) = std::sync::mpsc::channel::<()>();
         let watchdog = thread::spawn(move || {
             if is_done
                 .recv_timeout(COMMAND_LIMIT)
                 .is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                // SAFETY: sends a signal to a child that nobody has waited for.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
+                // Nobody has waited for this child.
+                let _ = kill_process(pid, Signal::KILL);
             }
         });
         let status = child.wait();

@@ -33,8 +33,7 @@ pub(crate) fn cpu_s(pid: u32) -> f64 {
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks: f64 =
         fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    // SAFETY: asks for a number.
-    ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64
+    ticks / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// CPUs this process may use.

@@ -1,5 +1,7 @@
 //! Real processes: against the machine's own limit, a loop that does nothing but spawn and wait.
 
+#![expect(unsafe_code, reason = "starts processes as the C library does, to compare with")]
+
 use std::ffi::CString;
 use std::fs;
 use std::io;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hq_client::Session;
 use hq_client::session::access_path;
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_core::worker::{Effect, Input, Worker};
 use hq_model::Timestamp;
 use hq_model::selector::Selector;
@@ -87,8 +87,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool, Trouble>) -> Res
 
 fn running(cluster: &Cluster) -> Result<u64, Trouble> {
     let mut session = Session::connect(&cluster.server_dir())?;
-    match session.request(ClientRequest::JobInfo { jobs: Selector::Last })? {
-        ClientResponse::JobDetails(jobs) => Ok(jobs.first().map_or(0, |job| job.summary.counters.running)),
+    match session.request(ClientRequest::JobInfo { jobs: Selector::Last, page: Some(JobPage::default()) })? {
+        ClientResponse::JobDetails { jobs, .. } => {
+            Ok(jobs.first().map_or(0, |job| job.summary.counters.running))
+        }
         other => Err(format!("the server answered {other:?}").into()),
     }
 }
@@ -143,6 +145,7 @@ async fn talk(
                         return is_up;
                     }
                 }
+                Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
                 Effect::Exit(_) => return is_up,
             }
         }

@@ -202,7 +202,8 @@ impl VirtualCluster {
                 worker::Effect::Send(message) => {
                     self.push(self.now.after(LATENCY), Event::ToServer(Box::new(message), at));
                 }
-                worker::Effect::Signal { .. } | worker::Effect::Exit(_) => {}
+                worker::Effect::Signal { .. } | worker::Effect::KillLauncher | worker::Effect::Exit(_) => {}
+                worker::Effect::Arm { .. } | worker::Effect::Recall { .. } => {}
             }
         }
         if let Some(wake) = self.workers[at].next_wakeup() {

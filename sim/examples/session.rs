@@ -79,7 +79,8 @@ impl Session {
                     let usage = Usage { wall_us: 5000, user_us: 4000, ..Usage::default() };
                     self.worker(WorkerInput::Ended { task: start.task, outcome, usage });
                 }
-                WorkerEffect::Signal { .. } | WorkerEffect::Exit(_) => {}
+                WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
+                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
             }
         }
     }
@@ -126,7 +127,7 @@ fn main() -> std::io::Result<()> {
     for _ in 0..20 {
         session.worker(WorkerInput::Tick);
     }
-    session.client(2, ClientRequest::JobInfo { jobs: Selector::All });
+    session.client(2, ClientRequest::JobInfo { jobs: Selector::All, page: None });
     session.client(3, ClientRequest::StopWorkers { workers: Selector::All, drain: true });
     std::fs::write(path, &session.frames)
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use hq_core::alloc::messages::AllocRequest;
 use hq_core::client_messages::ClientRequest;
-use hq_model::allocation::{NodeTime, QueueParams, TIME_RESERVE};
+use hq_model::allocation::{NodeTime, QueueParams};
 use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::resources::parse_pool;
 use hq_model::task::CrashLimit;
+use hq_model::worker::TIME_RESERVE;
 use hq_model::{
     Dependencies, JobId, JobSpec, QueueId, Request, ResourcePool, ResourceRequest, Submit, TaskRef, TaskSpec,
     Timestamp,

@@ -19,11 +19,23 @@ pub enum Canary {
     ReportsWrongInstance,
     /// A worker does not heed that a task is to start after another one.
     LosesOrder,
+    /// Of a block of submits the journal gets the first one only.
+    TearsBlocks,
+    /// Now and then a worker is not told what it is to run.
+    LosesRuns,
+    /// A worker names another variant than the one as which a task runs.
+    MisnamesVariants,
+    /// A launcher starts what it has given back.
+    StartsRecalled,
+    /// Now and then a server is not told to act on what it has heard.
+    LeavesServerUnsettled,
+    /// The same of a worker.
+    LeavesWorkerUnsettled,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 7] = [
+    pub const ALL: [Canary; 13] = [
         Canary::AnswersBeforeSync,
         Canary::RunsBeforeWrite,
         Canary::LosesRecords,
@@ -31,7 +43,30 @@ impl Canary {
         Canary::LosesEnds,
         Canary::ReportsWrongInstance,
         Canary::LosesOrder,
+        Canary::TearsBlocks,
+        Canary::LosesRuns,
+        Canary::MisnamesVariants,
+        Canary::StartsRecalled,
+        Canary::LeavesServerUnsettled,
+        Canary::LeavesWorkerUnsettled,
     ];
+
+    /// Words of the observer that is to find it; any of them when there are none.
+    pub fn found_by(self) -> &'static str {
+        match self {
+            // A part of a block that is lost is a broken promise of its own.
+            Canary::TearsBlocks => "submits of block",
+            Canary::LeavesServerUnsettled => "does not get them",
+            Canary::LeavesWorkerUnsettled => "wait and fit",
+            _ => "",
+        }
+    }
+
+    /// Only observers find it that are strict.
+    pub fn needs_strict(self) -> bool {
+        use Canary::{LeavesServerUnsettled, LeavesWorkerUnsettled, LosesRuns, MisnamesVariants};
+        matches!(self, LosesRuns | MisnamesVariants | LeavesServerUnsettled | LeavesWorkerUnsettled)
+    }
 
     /// What a worker hears instead.
     pub fn changes(self, mut message: ToWorker) -> ToWorker {

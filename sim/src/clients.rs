@@ -10,12 +10,13 @@ use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
 use hq_model::{
-    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Request, ResourceRequest, Submit, TaskId,
-    TaskRef, TaskSpec,
+    AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Policy, Request, ResourceRequest,
+    Submit, TaskId, TaskRef, TaskSpec,
 };
 
 use crate::faults::Faults;
 use crate::rng::Rng;
+use crate::variety;
 
 /// One client.
 #[derive(Debug, Default)]
@@ -42,7 +43,12 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         0..=9 => {
             let max_fails = max_fails(rng);
             let share = share(rng);
-            submit(rng, jobs, Target::New(JobSpec { name: "sim".into(), max_fails, share }), faults)
+            submit(
+                rng,
+                jobs,
+                Target::New(JobSpec { name: "sim".into(), max_fails, share, is_draft: false }),
+                faults,
+            )
         }
         10 => ClientRequest::OpenJob {
             key: u128::from(rng.draw()),
@@ -64,6 +70,7 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
             states: Vec::new(),
             after: None,
             limit: 100,
+            grouped: false,
         },
         17 => ClientRequest::ForgetJobs { jobs: any(rng), states: Vec::new() },
         18 => ClientRequest::StopWorkers { workers: Selector::Last, drain: rng.chance(500) },
@@ -196,8 +203,17 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     if key.is_multiple_of(7) {
         Arc::make_mut(&mut dependencies).files.push(format!("/sim/{}", key % 5).into_bytes());
     }
+    if faults.has_groups {
+        ask_for_groups(&mut spec.requests[0], key >> 16);
+    }
+    if faults.has_variety {
+        variety::ask(key, &mut spec);
+    }
     if faults.has_multi_node && key % 4 == 1 {
         spec.requests = vec![multi_node(key / 4)];
+    }
+    if let (Target::Open(_), 1..4) = (&target, key % 11) {
+        return block(key, &target, &spec);
     }
     ClientRequest::Submit {
         key: u128::from(key),
@@ -207,4 +223,39 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
             ..Submit::new(target, ids, spec)
         }),
     }
+}
+
+fn ask_for_groups(request: &mut Request, choice: u64) {
+    let policies =
+        [Policy::Compact, Policy::CompactStrict, Policy::Tight, Policy::TightStrict, Policy::Scatter];
+    for resource in &mut request.resources {
+        if let AmountRequest::Some(_, policy) = &mut resource.amount {
+            *policy = policies[(choice % 7).min(4) as usize];
+        }
+    }
+    let amounts =
+        ["1 compact!", "2 compact!", "2 tight!", "3", "1.5 tight", "5", "5 compact!", "4.5 compact"];
+    let seconds = [0, 0, 0, 5, 20, 90, 280][(choice / 70 % 7) as usize];
+    request.time_request = Duration::from_secs(seconds);
+    if let Some(Ok(amount)) = amounts.get((choice / 7 % 10) as usize).map(|text| parse_amount("foo", text)) {
+        request.resources.push(ResourceRequest { name: "foo".into(), amount });
+        request.resources.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+}
+
+// Several submits in one request; some have no key, and of some the last one is refused.
+fn block(key: u64, target: &Target, spec: &TaskSpec) -> ClientRequest {
+    let submit = |number: u64| {
+        let count = 1 + ((key >> 8) + number) % 4;
+        Submit {
+            submit_dir: format!("/block/{key}").into_bytes(),
+            ..Submit::new(target.clone(), TaskIds::Next(count as u32), spec.clone())
+        }
+    };
+    let mut submits: Vec<Submit> = (0..2 + key % 3).map(submit).collect();
+    if let (true, Target::Open(job), Some(last)) = (key % 11 == 3, target, submits.last_mut()) {
+        let never = After { tasks: Some(IdSet::range(1_000_000, 1_000_000)), ..After::of(*job) };
+        last.dependencies = Arc::new(Dependencies { after: vec![never], ..Dependencies::default() });
+    }
+    ClientRequest::SubmitAll { key: if key % 11 == 2 { 0 } else { u128::from(key) }, submits }
 }

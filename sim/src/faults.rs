@@ -43,6 +43,12 @@ pub struct Faults {
     pub speculates: bool,
     /// Tasks on several nodes are submitted: in two fifths of the seeds.
     pub has_multi_node: bool,
+    /// Tasks ask for resources in groups, and for time: in three of eleven seeds.
+    pub has_groups: bool,
+    /// Tasks and workers have more resources than CPUs and memory: in a third of the seeds.
+    pub has_variety: bool,
+    /// Starts that the node refuses.
+    pub not_started_per_mille: u64,
 }
 
 impl Faults {
@@ -80,6 +86,9 @@ impl Faults {
             runs_us: None,
             speculates: false,
             has_multi_node: false,
+            has_variety: false,
+            has_groups: false,
+            not_started_per_mille: 0,
         }
     }
 }

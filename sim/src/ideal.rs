@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use hq_model::allocation::TIME_RESERVE;
+use hq_model::worker::TIME_RESERVE;
 use hq_model::{JobId, QueueId, TaskId, TaskRef};
 
 use crate::campaign::Campaign;

@@ -1,6 +1,6 @@
 //! The journal as the server shell sees it: what is written survives the process, what is synced the machine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
 use hq_core::record::Record;
@@ -35,6 +35,7 @@ pub struct Journal {
     records: Vec<(Timestamp, Record)>,
     written: usize,
     synced: usize,
+    is_failing: bool,
     // An effect, its gate, and how many records come before it.
     waiting: VecDeque<(Effect, Gate, usize)>,
 }
@@ -67,6 +68,15 @@ impl Journal {
         }
     }
 
+    /// Keeps only the first record of each block that is not written yet, as a bug would.
+    pub fn tear_blocks(&mut self) {
+        for (_, record) in &mut self.records[self.written..] {
+            if let Record::Together { records } = record {
+                records.truncate(1);
+            }
+        }
+    }
+
     /// Everything appended so far is written.
     pub fn write(&mut self) {
         self.written = self.records.len();
@@ -77,15 +87,34 @@ impl Journal {
         self.synced = self.written;
     }
 
-    /// Takes the next effect that may leave; effects keep their order.
+    /// Takes the next effect that may leave; those for one peer keep their order.
     pub fn release(&mut self, ignore_written: bool, ignore_synced: bool) -> Option<Effect> {
-        let (_, gate, records) = self.waiting.front()?;
-        let passed = match gate {
-            Gate::Open => true,
-            Gate::Written => ignore_written || *records <= self.written,
-            Gate::Synced => ignore_synced || *records <= self.synced,
-        };
-        if passed { self.waiting.pop_front().map(|waiting| waiting.0) } else { None }
+        let mut held = BTreeSet::new();
+        let next = self.waiting.iter().position(|(effect, gate, records)| {
+            let passed = match gate {
+                Gate::Open => true,
+                Gate::Written => ignore_written || *records <= self.written,
+                Gate::Synced => ignore_synced || *records <= self.synced,
+                Gate::Shown => ignore_synced || self.is_failing || *records <= self.synced,
+            };
+            let peer = match effect {
+                Effect::Answer { connection, .. }
+                | Effect::ToWorker { connection, .. }
+                | Effect::Close { connection } => Some(*connection),
+                _ => None,
+            };
+            let is_free = passed && !held.contains(&peer);
+            if !is_free {
+                held.insert(peer);
+            }
+            is_free
+        });
+        self.waiting.remove(next?).map(|waiting| waiting.0)
+    }
+
+    /// The disk is full, or has room again.
+    pub fn set_failing(&mut self, is_failing: bool) {
+        self.is_failing = is_failing;
     }
 
     /// True when something is to be written or synced.
@@ -93,9 +122,11 @@ impl Journal {
         self.synced < self.records.len()
     }
 
-    /// The server's process dies, or with `machine` its node: what was not kept is gone.
-    pub fn crash(&mut self, machine: bool) {
-        let kept = if machine { self.synced } else { self.written };
+    /// The server's process dies, or with `machine` its node: what was not kept is gone. Of that, a beginning may have
+    /// been written, which `torn` chooses.
+    pub fn crash(&mut self, machine: bool, torn: u64) {
+        let safe = if machine { self.synced } else { self.written };
+        let kept = safe + (torn % (self.records.len() - safe + 1) as u64) as usize;
         self.records.truncate(kept);
         self.written = kept;
         self.synced = self.synced.min(kept);

@@ -17,9 +17,11 @@ pub mod journal;
 pub mod network;
 pub mod nodes;
 pub mod observers;
+mod processes;
 pub mod rng;
 mod trouble;
-pub mod world;
+pub mod variety;
+mod world;
 
 pub use canary::Canary;
 pub use world::{Failure, Options, Outcome, run};

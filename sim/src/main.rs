@@ -21,6 +21,9 @@ struct Arguments {
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: u64,
+    /// Look for room that is left beside tasks that fit, and for servers and workers that count differently, too.
+    #[arg(long)]
+    strict: bool,
 }
 
 fn main() -> std::process::ExitCode {
@@ -37,13 +40,14 @@ fn main() -> std::process::ExitCode {
                 while Instant::now() < until && seeds * threads + thread < most {
                     let seed = first.wrapping_add(seeds * threads + thread);
                     let playing = Playing(seed);
-                    let result = run(Options { seed, is_hasty: true, canary: None });
+                    let options = Options { seed, is_strict: arguments.strict, ..Options::default() };
+                    let result = run(Options { is_hasty: true, ..options });
                     drop(playing);
                     match result {
                         Ok(outcome) => steps += outcome.steps,
                         Err(found) => {
                             // Once more, for the story.
-                            let failure = run(Options { seed, ..Options::default() }).err();
+                            let failure = run(options).err();
                             return (seeds, steps, Some(failure.unwrap_or(found)));
                         }
                     }

@@ -55,6 +55,14 @@ impl Network {
         self.connections.remove(&id)
     }
 
+    /// True when nothing is on its way on a connection, and nothing is lost there.
+    pub fn is_quiet(&self, id: u64, now: Timestamp) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            let is_heard = connection.last_down < now && connection.last_up < now;
+            is_heard && !connection.mute_down && !connection.mute_up
+        })
+    }
+
     /// Ids of all connections.
     pub fn ids(&self) -> Vec<u64> {
         self.connections.keys().copied().collect()

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hq_core::worker::{Effect, Worker};
+use hq_core::worker::{Effect, Input, Start, Worker};
 use hq_core::worker_messages::ToWorker;
+use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::campaign;
 use crate::rng::Rng;
+use crate::variety;
 
 /// A node with a worker process, or without one for the moment.
 #[derive(Debug)]
@@ -18,12 +20,20 @@ pub struct Node {
     pub worker: Option<Worker>,
     /// Counts the worker processes on this node; events for an earlier one are dropped.
     pub life: u64,
+    /// When that process was started.
+    pub started: Timestamp,
     /// Its connection.
     pub connection: Option<u64>,
     /// It is stopped until then.
     pub frozen_until: Timestamp,
     /// Processes of tasks, by task: a number that tells the process from an earlier one.
     pub processes: BTreeMap<TaskRef, Process>,
+    /// What its launcher starts by itself at the end of a task.
+    pub armed: BTreeMap<TaskRef, Start>,
+    /// What the launcher says comes in order: not before this.
+    pub says_from: Timestamp,
+    /// Counts its launchers: of an earlier one nothing is heard.
+    pub launcher: u64,
     /// Epoch of the server that took its worker in.
     pub epoch: Epoch,
     /// Epochs of the servers that handed it tasks: with them, attempts have names of their own even when a machine
@@ -33,12 +43,20 @@ pub struct Node {
     pub wakeup: Option<Timestamp>,
     /// Every worker here has so many CPUs and stays; else it is drawn.
     pub cpus: Option<u32>,
+    /// Its workers offer something in groups, too.
+    pub has_groups: bool,
     /// What its workers offer in a campaign.
     pub pools: Option<Vec<ResourcePool>>,
     /// The allocation it belongs to, with its id in the batch system and its wall time.
     pub origin: Option<(AllocationRef, String, Duration)>,
     /// Its worker left in order.
     pub has_left: bool,
+    /// Its workers offer more than the usual, as this says.
+    pub variety: Option<Rng>,
+    /// Its launcher starts tasks at the end of others by itself.
+    pub arms: bool,
+    /// Its workers offer all that tasks may ask for.
+    pub has_all: bool,
 }
 
 /// A task's process.
@@ -46,6 +64,8 @@ pub struct Node {
 pub struct Process {
     /// Tells it from others.
     pub number: u64,
+    /// The attempt.
+    pub instance: Instance,
     /// It does not react to SIGTERM.
     pub stubborn: bool,
     /// Nothing else may run here meanwhile.
@@ -60,16 +80,24 @@ impl Node {
         Node {
             worker: None,
             life: 0,
+            started: Timestamp(0),
             connection: None,
             frozen_until: Timestamp(0),
             processes: BTreeMap::new(),
+            armed: BTreeMap::new(),
+            says_from: Timestamp(0),
+            launcher: 0,
             epoch: Epoch::default(),
             handed: BTreeMap::new(),
             wakeup: None,
             cpus: None,
+            has_groups: false,
             pools: None,
             origin: None,
             has_left: false,
+            variety: None,
+            arms: true,
+            has_all: false,
         }
     }
 
@@ -81,11 +109,21 @@ impl Node {
     /// Starts a worker process.
     pub fn start(&mut self, now: Timestamp, rng: &mut Rng) {
         self.life += 1;
+        self.started = now;
         self.connection = None;
-        self.processes.clear();
+        self.launcher_dies();
         self.handed.clear();
         self.wakeup = None;
         let mut config = config(rng);
+        if self.has_groups {
+            config.resources = with_groups(config.resources);
+        }
+        if let Some(variety) = &mut self.variety {
+            variety::offer(variety, &mut config);
+        }
+        if self.has_all {
+            variety::offer_all(&mut config);
+        }
         if let Some((allocation, id, limit)) = &self.origin {
             config.origin = Some(*allocation);
             config.group.clone_from(id);
@@ -103,9 +141,10 @@ impl Node {
             config.resources = WorkerResources::new(pools.clone(), Vec::new()).unwrap_or_default();
             (config.idle_timeout, config.heartbeat) = (Some(campaign::IDLE), campaign::HEARTBEAT);
             (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
-            config.time_reserve = hq_model::allocation::TIME_RESERVE;
+            config.time_reserve = hq_model::worker::TIME_RESERVE;
         }
-        self.worker = Some(Worker::new(config, now));
+        let worker = Worker::new(config, now);
+        self.worker = Some(if self.arms { worker.with_arming() } else { worker });
     }
 
     /// The worker process is gone, and its tasks with it.
@@ -113,7 +152,14 @@ impl Node {
         self.life += 1;
         self.worker = None;
         self.connection = None;
+        self.launcher_dies();
+    }
+
+    /// What executes tasks is gone, and these with it.
+    pub fn launcher_dies(&mut self) {
+        self.launcher += 1;
         self.processes.clear();
+        self.armed.clear();
     }
 
     /// Remembers who hands it what.
@@ -134,12 +180,19 @@ impl Node {
         }
     }
 
-    /// Lets the machine act, and returns what it wants.
-    pub fn step(&mut self, now: Timestamp, input: hq_core::worker::Input) -> Result<Vec<Effect>, String> {
+    /// Lets the machine act, unless that `is_forgotten`, and returns what it wants.
+    pub fn step(
+        &mut self,
+        now: Timestamp,
+        inputs: Vec<Input>,
+        is_forgotten: bool,
+    ) -> Result<Vec<Effect>, String> {
         let mut effects = Vec::new();
         if let Some(worker) = &mut self.worker {
-            worker.handle(now, input, &mut effects);
-            worker.settle(now, &mut effects);
+            inputs.into_iter().for_each(|input| worker.handle(now, input, &mut effects));
+            if !is_forgotten {
+                worker.settle(now, &mut effects);
+            }
             worker.check()?;
         }
         Ok(effects)
@@ -150,6 +203,16 @@ impl Default for Node {
     fn default() -> Self {
         Node::new()
     }
+}
+
+// With things that lie beside the CPUs where these are in groups, too.
+fn with_groups(resources: WorkerResources) -> WorkerResources {
+    let mut pools = resources.pools;
+    pools.extend(hq_model::resources::parse_pool("foo", "[[a,b,c],[d,e,f,g]]"));
+    let is_coupled = pools.iter().any(|pool| pool.name == CPUS && pool.kind.labels().len() == 2);
+    let coupling = hq_model::resources::parse_coupling("cpus[0]:foo[0],cpus[1]:foo[1]");
+    let coupling = coupling.ok().filter(|_| is_coupled).unwrap_or_default();
+    WorkerResources::new(pools, coupling).unwrap_or_default()
 }
 
 fn config(rng: &mut Rng) -> WorkerConfig {

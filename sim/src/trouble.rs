@@ -8,15 +8,16 @@ use hq_model::selector::Selector;
 use hq_model::{JobId, Timestamp};
 
 use crate::nodes::Node;
+use crate::observers::fold_equals_state;
 use crate::world::{Event, Fault, World};
 
 impl World {
-    // A plan takes a while; some never come.
+    // A plan takes a while; some come when nobody waits for them any more.
     pub(crate) fn plan(&mut self, number: u64, snapshot: &hq_sched::Snapshot) {
-        if self.rng.chance(10) {
-            return;
-        }
         let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
+        if self.rng.chance(10) {
+            return self.at(30_000_000, Event::Planned { life: self.server_life, number, plan });
+        }
         let longest = [100, 20_000, 2_000_000][self.rng.between(0, 2) as usize];
         let after = self.rng.between(10, longest);
         self.at(after, Event::Planned { life: self.server_life, number, plan });
@@ -65,12 +66,20 @@ impl World {
             Fault::ServerKill => self.kill_server(),
             Fault::WorkerKill => {
                 let node = self.any_node();
-                self.kill_worker(node);
+                if self.nodes[node].worker.is_some() && self.rng.chance(250) {
+                    // Only what executes its tasks, and these with it.
+                    self.nodes[node].launcher_dies();
+                    self.worker_step(node, WorkerInput::LauncherLost)?;
+                } else {
+                    self.kill_worker(node);
+                }
             }
             Fault::Freeze => {
                 let node = self.any_node();
                 let until = self.now.0 + self.rng.between(1_000_000, 60_000_000);
-                self.nodes[node].frozen_until = Timestamp(until);
+                // What was held back until it goes on waits for that.
+                let known = &mut self.nodes[node];
+                known.frozen_until = known.frozen_until.max(Timestamp(until));
             }
             Fault::Cut => {
                 let ids = self.network.ids();
@@ -132,11 +141,13 @@ impl World {
     pub(crate) fn disk_is_full(&mut self, life: u64) -> Result<bool, String> {
         if self.disk_full_until > self.now {
             let error = "no space left on device".into();
+            self.journal.set_failing(true);
             self.server_step(ServerInput::JournalFails { error })?;
             let after = self.rng.between(1_000, 1_000_000);
             self.at(after, Event::Write { life });
             return Ok(true);
         }
+        self.journal.set_failing(false);
         if self.server.as_ref().is_some_and(Server::is_read_only) {
             self.server_step(ServerInput::JournalWorks)?;
         }
@@ -181,7 +192,9 @@ impl World {
         }
         self.server_life += 1;
         let machine = self.rng.chance(self.faults.machine_per_mille);
-        self.journal.crash(machine);
+        // Takes nothing from the chances: runs of before stay what they were.
+        let torn = (self.steps ^ self.options.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.journal.crash(machine, torn);
         self.observers.attempts.machine_lost |= machine;
         for id in self.network.ids() {
             let Some(connection) = self.network.close(id) else { continue };
@@ -202,8 +215,10 @@ impl World {
 
     // From now on nothing bad happens, and there is a node that can run everything.
     pub(crate) fn heal(&mut self) -> Result<(), String> {
+        self.faults.not_started_per_mille = 0;
         self.healed = true;
         self.disk_full_until = Timestamp(0);
+        self.journal.set_failing(false);
         self.start_server()?;
         if self.server.as_ref().is_some_and(Server::is_read_only) {
             self.server_step(ServerInput::JournalWorks)?;
@@ -217,7 +232,8 @@ impl World {
         self.network.close(id);
         for _ in 0..1 + u32::from(self.faults.has_multi_node) {
             let life = self.nodes.len();
-            let mut node = Node::new();
+            let mut node =
+                Node { has_groups: self.faults.has_groups, has_all: self.faults.has_variety, ..Node::new() };
             // Drawn until it is big enough and stays.
             loop {
                 node.start(self.now, &mut self.rng);
@@ -231,5 +247,16 @@ impl World {
             self.at(1_000, Event::Connect { node: life, life: number });
         }
         Ok(())
+    }
+
+    /// When all is over.
+    pub(crate) fn last_look(&self) -> Result<(), String> {
+        let Some(server) = &self.server else { return Ok(()) };
+        self.observers.acknowledged.check(server.state())?;
+        self.observers.blocks.check(server.state())?;
+        if let Some(batch) = &self.batch {
+            self.observers.allocations.check(batch, server.state(), &self.nodes)?;
+        }
+        fold_equals_state(self.journal.records(), server.state())
     }
 }

@@ -89,7 +89,7 @@ fn serve(frames: &Frames) -> String {
         }
     }
     let job = answers.iter().find_map(|answer| match answer {
-        ClientResponse::JobDetails(jobs) => jobs.first(),
+        ClientResponse::JobDetails { jobs, .. } => jobs.first(),
         _ => None,
     });
     job.map_or_else(String::new, |job| format!("{}: {:?}", job.summary.state(), job.summary.counters))
@@ -126,7 +126,8 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                     }
                     assert_eq!(decode_from_worker(&encode_from_worker(&message)), Ok(message));
                 }
-                WorkerEffect::Signal { .. } | WorkerEffect::Exit(_) => {}
+                WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
+                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
             }
         }
         if !inputs.is_empty() {

@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 14] = [
+const REGRESSIONS: [(u64, &str); 24] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -34,6 +34,31 @@ const REGRESSIONS: [(u64, &str); 14] = [
         "an allocation whose workers had just left, of a queue that was removed, passed for forgotten by an observer",
     ),
     (880_012_827, "a worker that was kept as a whole counted as full also for the task that it was kept for"),
+    (105, "a process that a node could not make passed for a start of a task that must never run twice"),
+    (191, "a journal that ended after the end of a worker left that worker its tasks"),
+    (
+        375,
+        "a task on two nodes ran again because its part never arrived, when its first worker had started it",
+    ),
+    (
+        5_000_249,
+        "the room of a worker that was kept for a task was offered to nobody once another one was kept",
+    ),
+    (
+        31_000_006,
+        "the room of a worker that was not kept any more while a plan was awaited was offered to nobody",
+    ),
+    (880_000_213, "a node that was frozen twice went on before it heard what had been held back"),
+    (
+        881_000_380,
+        "an amount with a part of an index that had to be close to CPUs had the part elsewhere, and waited beside room",
+    ),
+    (10_718_594_550_179_220_762, "as 881_000_380"),
+    (
+        881_001_241,
+        "an idle worker that starts only for enough of it was not offered what it had had to leave before",
+    ),
+    (881_001_686, "a second attempt counted as running in room that something else had been quicker to take"),
 ];
 
 #[test]
@@ -60,10 +85,33 @@ fn second_attempts_are_played() {
 }
 
 #[test]
+fn groups_of_resources_are_played() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (2..222).step_by(11).filter_map(|seed| played(seed).ok()).collect();
+    assert!(outcomes.iter().map(|outcome| outcome.spread).sum::<u64>() > 10);
+    assert!(outcomes.iter().map(|outcome| outcome.coupled).sum::<u64>() > 10);
+}
+
+#[test]
+fn launchers_that_start_what_follows_are_played() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (1..80).step_by(8).filter_map(|seed| played(seed).ok()).collect();
+    let begun: u64 = outcomes.iter().map(|outcome| outcome.begun).sum();
+    let late: u64 = outcomes.iter().map(|outcome| outcome.begun_late).sum();
+    assert!(begun > 100 && late > 0, "{begun} began, {late} when called back");
+}
+
+#[test]
 fn planted_bugs_are_found() {
     for canary in Canary::ALL {
-        let found =
-            (0..600).any(|seed| run(Options { seed, canary: Some(canary), ..Options::default() }).is_err());
-        assert!(found, "{canary:?} lives");
+        let is_strict = canary.needs_strict();
+        let options = |seed| Options { seed, is_strict, ..Options::default() };
+        let is_planted = |seed| run(options(seed)).is_ok();
+        let mut failures =
+            (0..600).filter_map(|seed| run(Options { canary: Some(canary), ..options(seed) }).err());
+        assert!(
+            failures.any(|found| found.what.contains(canary.found_by()) && is_planted(found.seed)),
+            "{canary:?} lives"
+        );
     }
 }

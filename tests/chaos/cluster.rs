@@ -6,7 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -17,6 +18,8 @@ use crate::relay::Relay;
 /// Options of the workers: they come back fast, and are given up soon.
 const WORKER: &str = "worker start --cpus 4 --heartbeat 500ms";
 const SERVER: &str = "server start --host localhost";
+/// Longest wait for a command that is not to take long, or for all jobs to end.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// Everything that runs. It ends with the value.
 pub(crate) struct Cluster {
@@ -42,6 +45,33 @@ impl Drop for Disk {
     }
 }
 
+/// What fills a disk.
+pub(crate) struct Filler {
+    path: PathBuf,
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).expect("it is there");
+    }
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// `None` when it was killed, for it took too long.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) time: Duration,
+}
+
+impl Answer {
+    pub(crate) fn is_success(&self) -> bool {
+        self.code == Some(0)
+    }
+}
+
 /// Where a cluster runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
@@ -52,6 +82,18 @@ pub(crate) enum Where {
     SmallDisk,
     /// With a relay between workers and server.
     Relayed,
+    /// With both: such a journal, and such a relay.
+    RelayedSmallDisk,
+}
+
+impl Where {
+    fn has_small_disk(self) -> bool {
+        matches!(self, Where::SmallDisk | Where::RelayedSmallDisk)
+    }
+
+    fn is_relayed(self) -> bool {
+        matches!(self, Where::Relayed | Where::RelayedSmallDisk)
+    }
 }
 
 /// How much later the relay passes on what it hears.
@@ -115,7 +157,7 @@ impl Cluster {
         if net.is_some() {
             server_line = server_line.replace("localhost", SERVER_ADDRESS);
         }
-        let disk = if place == Where::SmallDisk { Some(small_disk(&root)?) } else { None };
+        let disk = if place.has_small_disk() { Some(small_disk(&root)?) } else { None };
         if disk.is_some() {
             server_line.push_str(" --journal disk/journal");
         }
@@ -124,7 +166,7 @@ impl Cluster {
         let lines = [server_line, worker_line.to_owned()];
         let mut cluster = Cluster { workers: Vec::new(), server, root, lines, net, disk, relay: None };
         cluster.ok(&["server", "wait", "--timeout", "60s"]);
-        if place == Where::Relayed {
+        if place.is_relayed() {
             cluster.relay = Some(cluster.start_relay());
         }
         for index in 0..2 {
@@ -205,17 +247,74 @@ impl Cluster {
         Running { child: command.spawn().expect("hq can be run"), words }
     }
 
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.command().args(args).output().expect("hq can be run");
-        assert!(output.status.success(), "hq {args:?}: {output:?}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+    /// Runs a command that must succeed, and gives what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let answer = self.ask(args);
+        assert!(answer.is_success(), "hq {args:?}: {answer:?}");
+        answer.stdout
+    }
+
+    /// Runs a command to its end; one that hangs is killed.
+    pub(crate) fn ask(&self, args: &[&str]) -> Answer {
+        let mut command = self.command();
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let begun = Instant::now();
+        let child = command.spawn().expect("hq can be run");
+        let pid = child.id().to_string();
+        let (ended, end) = mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                Command::new("kill").args(["-KILL", &pid]).status().expect("kill can be run");
+            }
+        });
+        let output = child.wait_with_output().expect("a child");
+        drop(ended);
+        watch.join().expect("the watch ends");
+        Answer {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            time: begun.elapsed(),
+        }
+    }
+
+    /// The directory that everything is in.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The server's directory.
+    pub(crate) fn server_dir(&self) -> PathBuf {
+        self.root.path().join("server")
+    }
+
+    /// The processes that a worker has started itself: its launcher.
+    pub(crate) fn launcher_pid(&self, index: usize) -> u32 {
+        *children(&self.workers[index]).first().expect("a launcher")
+    }
+
+    /// Whether a worker's process has ended.
+    pub(crate) fn worker_has_ended(&mut self, index: usize) -> bool {
+        self.workers[index].try_wait().expect("a child").is_some()
+    }
+
+    /// Kills the server, and starts it again with these variables in its environment.
+    pub(crate) fn restart_server_with(&mut self, variables: &[(String, String)]) {
+        end(&mut self.server);
+        let mut command = self.command();
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        self.server = spawn(command, &self.lines[0], log(&self.root, "server.log"));
+        self.ok(&["server", "wait", "--timeout", "60s"]);
+    }
+
+    /// Kills the server.
+    pub(crate) fn end_server(&mut self) {
+        end(&mut self.server);
     }
 
     /// Kills the server and starts it again.
     pub(crate) fn kill_server(&mut self) {
-        end(&mut self.server);
-        self.server = spawn(self.command(), &self.lines[0], log(&self.root, "server.log"));
-        self.ok(&["server", "wait", "--timeout", "60s"]);
+        self.restart_server_with(&[]);
     }
 
     /// Kills a worker and starts another one.
@@ -232,12 +331,18 @@ impl Cluster {
 
     /// Leaves no room on the journal's disk for a while.
     pub(crate) fn fill_disk(&self, time: Duration) {
+        let filler = self.full_disk();
+        std::thread::sleep(time);
+        drop(filler);
+    }
+
+    /// Leaves no room on the journal's disk as long as the value lives.
+    pub(crate) fn full_disk(&self) -> Filler {
         let disk = self.disk.as_ref().expect("a disk");
         let path = disk.path.join("filler");
         let mut filler = File::create(&path).expect("a file");
         while std::io::Write::write_all(&mut filler, &[1; 4096]).is_ok() {}
-        std::thread::sleep(time);
-        fs::remove_file(path).expect("it is there");
+        Filler { path }
     }
 
     /// Cuts the connections of the workers.

@@ -8,6 +8,7 @@
 // A chaos says what it did.
 #![allow(clippy::print_stderr)]
 
+mod attack;
 mod cluster;
 mod net;
 #[path = "../patience.rs"]

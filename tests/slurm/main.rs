@@ -11,6 +11,7 @@ mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use allocations::{allocations, one_finishes, reaches, statuses};
@@ -22,7 +23,10 @@ use place::Cluster;
 static SHARED: LazyLock<Option<Slurm>> = LazyLock::new(|| Slurm::start(&[]));
 
 fn server(slurm: &Slurm) -> Cluster {
-    Cluster::server_in(vec![("SLURM_CONF", slurm.conf())])
+    let conf = slurm.conf();
+    // Slurm makes this directory when a job starts, also when its test is over.
+    let tmp = Path::new(&conf).parent().expect("a directory").display().to_string();
+    Cluster::server_in(vec![("SLURM_CONF", conf), ("TMPDIR", tmp)])
 }
 
 /// The batch jobs of a name that Slurm knows, living or ended, as `id state`.

@@ -9,7 +9,13 @@ use crate::tidy::Findings;
 /// The page, below the workspace.
 const PAGE: &str = "docs/reference/error-codes.md";
 /// Where errors that users see get their codes.
-const SOURCES: [&str; 3] = ["crates/hq/src", "crates/hq-client/src", "crates/hq-core/src"];
+const SOURCES: [&str; 5] = [
+    "crates/hq/src",
+    "crates/hq-client/src",
+    "crates/hq-core/src",
+    "crates/hq-server/src",
+    "crates/hq-worker/src",
+];
 /// What stands before a code, and how far behind it the code may be.
 const BEFORE: [(&str, usize); 2] = [("HqError::failed(", 40), ("code: \"", 0)];
 

@@ -56,8 +56,8 @@ pub(crate) fn execute(place: &Place, path: &Path) -> io::Result<PageResult> {
     let ended = exec::run(&mut shell, PAGE_LIMIT, &log, &place.mark)?;
     let printed = ended.text.replace(&*home.to_string_lossy(), SHOWN_HOME);
     let mut result = compare(path, &text, &commands, &printed, &place.mark);
-    if ended.status.is_none() {
-        result.errors.push(format!("{}: not done within {} s", path.display(), PAGE_LIMIT.as_secs()));
+    if let Err(why) = ended.status {
+        result.errors.push(format!("{}: its shell {why}", path.display()));
     }
     for left in leftovers::end_processes(&place.mark) {
         result.errors.push(format!("{}: {left}", path.display()));

@@ -21,8 +21,10 @@ pub(crate) struct Options {
 
 /// What was found.
 pub(crate) struct Findings {
-    /// Commands and links that were as shown.
-    pub passed: u32,
+    /// Commands that were as shown.
+    pub commands: u32,
+    /// Links that lead somewhere.
+    pub links: u32,
     /// What was wrong.
     pub errors: Vec<String>,
 }
@@ -37,7 +39,8 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
     for error in &findings.errors {
         println!("{error}\n");
     }
-    println!("{} passed, {} failed", findings.passed, findings.errors.len());
+    println!("{} commands executed, {} links followed", findings.commands, findings.links);
+    println!("{} passed, {} failed", findings.commands, findings.errors.len());
     if findings.errors.is_empty() { Ok(()) } else { Err(String::new()) }
 }
 
@@ -51,15 +54,15 @@ pub(crate) fn check_all(place: &Place) -> io::Result<Findings> {
 
 fn check(place: &Place, options: &Options) -> io::Result<Findings> {
     let pages = pages(place)?;
-    let (passed, errors) = links::check(place, &pages)?;
-    let mut findings = Findings { passed, errors };
+    let (links, errors) = links::check(place, &pages)?;
+    let mut findings = Findings { commands: 0, links, errors };
     for page in pages {
         let name = page.to_string_lossy();
         if !options.pages.is_empty() && !options.pages.iter().any(|wanted| name.contains(wanted)) {
             continue;
         }
         let result = console::execute(place, &page)?;
-        findings.passed += result.passed;
+        findings.commands += result.passed;
         findings.errors.extend(result.errors);
         if options.bless {
             fs::write(place.root.join(&page), result.blessed)?;

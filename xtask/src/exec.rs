@@ -14,10 +14,25 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Lines of a failed program's output that are shown.
 const TAIL_LINES: usize = 120;
 
+/// How long a program may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// In all.
+    pub total: Duration,
+    /// Without printing anything.
+    pub silence: Option<Duration>,
+}
+
+impl From<Duration> for Limits {
+    fn from(total: Duration) -> Limits {
+        Limits { total, silence: None }
+    }
+}
+
 /// How a program ended, and what it printed (both channels together).
 pub(crate) struct Ended {
-    /// Its status; `None` when it was killed at its time limit.
-    pub status: Option<ExitStatus>,
+    /// Its status, or why it was killed.
+    pub status: Result<ExitStatus, String>,
     /// What it printed.
     pub text: String,
 }
@@ -25,13 +40,19 @@ pub(crate) struct Ended {
 impl Ended {
     /// Whether it ended by itself and successfully.
     pub(crate) fn is_ok(&self) -> bool {
-        self.status.is_some_and(|status| status.success())
+        self.status.as_ref().is_ok_and(ExitStatus::success)
     }
 }
 
-/// Runs `command` to its end without any input; its output goes to the file `log`. At `limit` it is
+/// Runs `command` to its end without any input; its output goes to the file `log`. At a limit it is
 /// killed, with every process that carries the mark `mark`.
-pub(crate) fn run(command: &mut Command, limit: Duration, log: &Path, mark: &str) -> io::Result<Ended> {
+pub(crate) fn run(
+    command: &mut Command,
+    limits: impl Into<Limits>,
+    log: &Path,
+    mark: &str,
+) -> io::Result<Ended> {
+    let limits = limits.into();
     if let Some(parent) = log.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -41,17 +62,34 @@ pub(crate) fn run(command: &mut Command, limit: Duration, log: &Path, mark: &str
             io::Error::new(error.kind(), format!("{}: {error}", command.get_program().to_string_lossy()))
         })?;
     let begun = Instant::now();
+    let (mut printed, mut printed_at) = (0, begun);
     let status = loop {
         if let Some(status) = child.try_wait()? {
-            break Some(status);
+            break Ok(status);
         }
-        if begun.elapsed() > limit || interrupt::happened() {
+        let bytes = fs::metadata(log)?.len();
+        if bytes != printed {
+            (printed, printed_at) = (bytes, Instant::now());
+        }
+        let why = match limits.silence {
+            _ if interrupt::happened() => Some("was interrupted".to_owned()),
+            _ if begun.elapsed() > limits.total => {
+                Some(format!("did not end within {} s", limits.total.as_secs()))
+            }
+            Some(silence) if printed_at.elapsed() > silence => Some(format!(
+                "printed nothing for {} s, after {} s in all",
+                silence.as_secs(),
+                begun.elapsed().as_secs()
+            )),
+            _ => None,
+        };
+        if let Some(why) = why {
             child.kill()?;
             child.wait()?;
             for process in leftovers::processes(mark) {
                 process.kill();
             }
-            break None;
+            break Err(why);
         }
         thread::sleep(LOOK_EVERY);
     };
@@ -73,11 +111,7 @@ pub(crate) fn demand(
     if ended.is_ok() {
         return Ok(ended);
     }
-    let how = match ended.status {
-        Some(status) => format!("ended with {status}"),
-        None if interrupt::happened() => "was interrupted".to_owned(),
-        None => format!("did not end within {} s", limit.as_secs()),
-    };
+    let how = ended.status.map_or_else(|why| why, |status| format!("ended with {status}"));
     Err(format!("{}\n{} {how}; its output is in {}", tail(&ended.text), show(command), log.display()))
 }
 
@@ -107,4 +141,22 @@ pub(crate) fn tail(text: &str) -> String {
     let from = lines.len().saturating_sub(TAIL_LINES);
     let cut = if from > 0 { format!("[{from} lines before]\n") } else { String::new() };
     cut + &lines[from..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_says_for_how_long_it_was_silent() {
+        let log = std::env::temp_dir().join(format!("hq-exec-{}.log", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo begun; exec sleep 600"]);
+        let silence = Some(Duration::from_millis(200));
+        let limits = Limits { total: Duration::from_secs(600), silence };
+        let ended = run(&mut command, limits, &log, "no process has this mark").expect("a shell");
+        fs::remove_file(&log).expect("its log");
+        assert_eq!(ended.text, "begun\n");
+        assert!(ended.status.expect_err("it hangs").starts_with("printed nothing for 0 s, after "));
+    }
 }

@@ -61,5 +61,5 @@ pub(crate) fn build(place: &Place) -> Result<(), String> {
     let mut command = place.cargo("build");
     command.args(["--quiet", "--locked", "--package", "hq"]);
     let log = place.target.join("xtask-logs/build.log");
-    crate::exec::demand(&mut command, Duration::from_secs(1800), &log, &place.mark).map(drop)
+    crate::exec::demand(&mut command, Duration::from_secs(1200), &log, &place.mark).map(drop)
 }

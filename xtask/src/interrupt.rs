@@ -1,5 +1,7 @@
 //! Ctrl-C ends the step that runs; what was begun is then cleaned up as after any failure.
 
+#![expect(unsafe_code, reason = "handles signals")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::place::{MARK, Place};
 
 /// How long processes that were told to end may take.
@@ -21,8 +23,9 @@ pub(crate) struct Process {
 impl Process {
     /// Ends it at once.
     pub(crate) fn kill(&self) {
-        // SAFETY: sends a signal; no memory is involved.
-        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|soak|bench|gen|tidy|docs`.
+//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|attack|soak|matrix|bench|gen|tidy|docs`.
 //!
 //! Everything a person or a machine does to this repository beyond `cargo build` is here, so that it
 //! runs the same way everywhere and needs no further tool.
@@ -21,6 +21,7 @@ mod interrupt;
 mod leftovers;
 mod licences;
 mod links;
+mod matrix;
 mod packages;
 mod page;
 mod place;
@@ -65,6 +66,11 @@ enum Chore {
         #[arg(long)]
         seed: Option<String>,
     },
+    /// Attack real servers and workers: strangers, lazy clients, vanished directories, wrong clocks
+    Attack {
+        /// Only those whose names contain one of these
+        names: Vec<String>,
+    },
     /// Run two million null tasks with faults, and watch the server's memory
     Soak {
         /// For so long
@@ -73,6 +79,12 @@ enum Chore {
         /// What chance is made of: any text; by default the commit
         #[arg(long)]
         seed: Option<String>,
+    },
+    /// Ask everything about jobs of a task up to a million, in every state and output mode
+    Matrix {
+        /// Tasks of the jobs
+        #[arg(long, value_delimiter = ',', default_value = "1,2000,100000,1000000")]
+        sizes: Vec<u32>,
     },
     /// Measure speed and memory against peers and the limits of this machine
     Bench {
@@ -108,7 +120,9 @@ fn main() -> ExitCode {
         Chore::Sim { arguments } => sim::run(&place, &arguments),
         Chore::Bench { arguments } => bench::run(&place, &arguments),
         Chore::Chaos { rounds, seed } => chaos::run(&place, rounds, seed),
+        Chore::Attack { names } => chaos::attack(&place, &names),
         Chore::Soak { minutes, seed } => chaos::soak(&place, minutes, seed),
+        Chore::Matrix { sizes } => matrix::run(&place, &sizes),
         Chore::Gen { check } => generated::run(&place, check),
         Chore::Tidy => tidy::run(&place),
         Chore::Docs(options) => docs::run(&place, &options),

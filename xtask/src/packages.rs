@@ -28,10 +28,11 @@ pub(crate) const OPENBABEL_PYTHON: &str = "/usr/lib/python3/dist-packages/openba
 /// The structure of HIV-1 protease in PyMOL's tutorial.
 pub(crate) const PROTEASE: &str = "/usr/share/pymol/data/tut/1hpv.pdb";
 
-const NEEDS: [Need; 15] = [
+const NEEDS: [Need; 16] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
     Need { package: "iproute2", brings: "ip", left_out: "the chaos between network namespaces" },
     Need { package: "iptables", brings: "iptables", left_out: "the chaos with lost packets" },
+    Need { package: "faketime", brings: "faketime", left_out: "the test with a wrong clock" },
     Need {
         package: "python3",
         brings: "python3",
@@ -64,8 +65,7 @@ pub(crate) fn install(place: &Place, log: &Path) -> Result<Outcome, String> {
         return Ok(Outcome::Passed(0, String::new()));
     }
     let names: Vec<_> = missing.iter().map(|need| need.package).collect();
-    // SAFETY: asks for a number.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    let is_root = rustix::process::geteuid().is_root();
     if !is_root || !is_there("apt-get") {
         let lost: Vec<_> =
             missing.iter().map(|need| format!("{} (for {})", need.package, need.left_out)).collect();

@@ -8,14 +8,14 @@ use crate::{interrupt, leftovers, place::Place};
 
 /// How a step ended.
 pub(crate) enum Outcome {
-    /// So many checks passed; with a remark.
+    /// So many tests passed; with a remark, for instance on what was looked at.
     Passed(u32, String),
     /// It could not be done here, for this reason.
     LeftOut(String),
 }
 
 impl Outcome {
-    /// One check passed, and there is nothing to add.
+    /// It is one test, which passed, and there is nothing to add.
     pub(crate) fn passed() -> Outcome {
         Outcome::Passed(1, String::new())
     }
@@ -23,9 +23,9 @@ impl Outcome {
 
 /// Why a step failed.
 pub(crate) struct Failure {
-    /// Checks that passed all the same.
+    /// Tests that passed all the same.
     pub passed: u32,
-    /// Checks that failed; at least one.
+    /// Tests that failed; at least one.
     pub failed: u32,
     /// What the reader must know.
     pub text: String,

@@ -10,8 +10,12 @@ use crate::place::Place;
 use crate::steps::{Failure, Outcome, StepResult, Steps};
 use crate::{docs, examples, exec, generated, leftovers, packages, sim, tidy};
 
-/// How long building or testing everything may take.
-const CARGO_LIMIT: Duration = Duration::from_secs(1800);
+/// How long building everything may take.
+const CARGO_LIMIT: Duration = Duration::from_secs(1200);
+/// How long the tests may take, building included, and how long they may print nothing: the longest test takes about
+/// a minute, the longest build of one crate less than three.
+const TESTS_LIMITS: exec::Limits =
+    exec::Limits { total: Duration::from_secs(2400), silence: Some(Duration::from_secs(600)) };
 /// cargo-deny is built only if the run is younger than this: it takes up to four minutes.
 const INSTALL_DENY_BEFORE: Duration = Duration::from_secs(12 * 60);
 /// The release of cargo-deny that is built.
@@ -76,17 +80,20 @@ fn cargo(place: &Place, log: &Path, subcommand: &str, arguments: &[&str]) -> Ste
 
 fn tidy_step(place: &Place, _: &Path, _: &Steps) -> StepResult {
     let findings = tidy::check(place)?;
-    sum_up(findings.passed, findings.errors, &format!("{} warnings", findings.warnings.len()))
+    let remark = format!("{} looks at files, {} warnings", findings.passed, findings.warnings.len());
+    sum_up(1, findings.errors, remark)
 }
 
 fn documentation(place: &Place, _: &Path, _: &Steps) -> StepResult {
     let findings = docs::check_all(place)?;
-    sum_up(findings.passed, findings.errors, "")
+    let remark = format!("{} commands executed, {} links followed", findings.commands, findings.links);
+    sum_up(findings.commands, findings.errors, remark)
 }
 
-fn sum_up(passed: u32, errors: Vec<String>, remark: &str) -> StepResult {
+// What passed are tests; what was merely looked at is a remark.
+fn sum_up(passed: u32, errors: Vec<String>, remark: String) -> StepResult {
     if errors.is_empty() {
-        return Ok(Outcome::Passed(passed, remark.to_owned()));
+        return Ok(Outcome::Passed(passed, remark));
     }
     let failed = u32::try_from(errors.len()).unwrap_or(u32::MAX);
     Err(Failure { passed, failed, text: errors.join("\n") })
@@ -99,12 +106,15 @@ fn tests(place: &Place, log: &Path, _: &Steps) -> StepResult {
     // Random inputs are the same for the same commit.
     let seed = u64::from_str_radix(&sim::commit(place)[..12], 16).unwrap_or_default();
     command.env("PROPTEST_RNG_SEED", seed.to_string());
-    let ended = exec::run(&mut command, CARGO_LIMIT, log, &place.mark)?;
+    let ended = exec::run(&mut command, TESTS_LIMITS, log, &place.mark)?;
     let (passed, failed) = counts(&ended.text);
     if ended.is_ok() {
         return Ok(Outcome::Passed(passed, format!("seed {seed}")));
     }
-    let tail = exec::tail(&failures(&ended.text));
+    let mut tail = exec::tail(&failures(&ended.text));
+    if let Err(why) = ended.status {
+        tail += &format!("\nThe tests hang: `cargo test` {why}. {}", what_hangs(&ended.text));
+    }
     Err(Failure {
         passed,
         failed: failed.max(1),
@@ -112,19 +122,60 @@ fn tests(place: &Place, log: &Path, _: &Steps) -> StepResult {
     })
 }
 
-// Sums the lines `test result: ok. 3 passed; 0 failed; …`. Tests with a `main` of their own print the
-// same line.
+// Sums the lines `test result: ok. 3 passed; 0 failed; …`. Of programs with a `main` of their own that print no such
+// line, those of their tests.
 fn counts(text: &str) -> (u32, u32) {
     let mut sums = (0, 0);
-    for line in text.lines().filter_map(|line| line.strip_prefix("test result: ")) {
-        let number = |what: &str| {
-            let part = line.split([';', '.']).find(|part| part.trim_end().ends_with(what));
-            part.and_then(|part| part.split_whitespace().next()?.parse::<u32>().ok()).unwrap_or(0)
-        };
-        sums.0 += number(" passed");
-        sums.1 += number(" failed");
+    let mut passed_alone = 0;
+    for line in text.lines() {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let number = |what: &str| {
+                let part = result.split([';', '.']).find(|part| part.trim_end().ends_with(what));
+                part.and_then(|part| part.split_whitespace().next()?.parse::<u32>().ok()).unwrap_or(0)
+            };
+            sums.0 += number(" passed");
+            sums.1 += number(" failed");
+            passed_alone = 0;
+        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
+            passed_alone += 1;
+        } else if line.trim_start().starts_with("Running ") {
+            sums.0 += passed_alone;
+            passed_alone = 0;
+        }
     }
-    sums
+    (sums.0 + passed_alone, sums.1)
+}
+
+// Which test program was running at the end of the output, and which of its tests.
+fn what_hangs(text: &str) -> String {
+    let begins = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("Running ") || line.starts_with("Doc-tests ")
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(begin) = lines.iter().rposition(begins) else {
+        return format!(
+            "No test has begun; the last line: {}",
+            lines.last().copied().unwrap_or_default().trim()
+        );
+    };
+    let tests = || lines[begin..].iter().filter_map(|line| line.strip_prefix("test "));
+    let has_ended = |name: &str| {
+        tests().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ... ")))
+    };
+    let long: Vec<&str> = tests()
+        .filter_map(|line| Some(line.split_once(" has been running for over ")?.0))
+        .filter(|name| !has_ended(name))
+        .collect();
+    let what = lines[begin].trim();
+    if !long.is_empty() {
+        return format!("{what}: {}", long.join(", "));
+    }
+    let last = tests().filter_map(|line| Some(line.split_once(" ... ")?.0)).next_back();
+    format!(
+        "{what}, after {}",
+        last.map_or_else(|| "no test".to_owned(), |name| format!("`{name}` had ended"))
+    )
 }
 
 // What cargo says of failures, without the tests that passed.
@@ -224,5 +275,25 @@ mod tests {
         let text = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\nx\n\
                     test result: FAILED. 3 passed; 2 failed; 0 ignored; finished in 1.2s\n";
         assert_eq!(counts(text), (15, 2));
+        let alone = "     Running a\ntest one ... ok\ntest two ... ok\n     Running b\n";
+        assert_eq!(counts(&format!("{alone}test three ... ok\n{text}")), (17, 2));
+    }
+
+    #[test]
+    fn what_hangs_is_named() {
+        let begun = "   Compiling hq v0.1.0\n     Running tests/e2e/main.rs (target/debug/deps/e2e-1)\n\nrunning 3 tests\n\
+                     test jobs::quick ... ok\n";
+        let slow = "test jobs::slow has been running for over 60 seconds\n\
+                    test jobs::stuck has been running for over 60 seconds\n\
+                    test jobs::slow ... ok\n";
+        let program = "Running tests/e2e/main.rs (target/debug/deps/e2e-1)";
+        for (text, expected) in [
+            (format!("{begun}{slow}"), format!("{program}: jobs::stuck")),
+            (begun.to_owned(), format!("{program}, after `jobs::quick` had ended")),
+            (format!("{begun}{slow}   Doc-tests hq\n"), "Doc-tests hq, after no test".to_owned()),
+            ("   Compiling hq".to_owned(), "No test has begun; the last line: Compiling hq".to_owned()),
+        ] {
+            assert_eq!(what_hangs(&text), expected);
+        }
     }
 }

@@ -33,7 +33,6 @@ pub fn blocks(job: hq_model::JobId, submits: Vec<Submit>) -> Result<Vec<ClientRe
 }
 
 fn request(submits: Vec<Submit>) -> Result<ClientRequest, ClientError> {
-    // The submits behind the first have the keys that follow.
     Ok(ClientRequest::SubmitAll { key: request_key()?, submits })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much of a script is searched for `#HQ` lines; what comes later is not looked at.
+/// Where in a script `#HQ` lines must have ended; one that reaches beyond it is refused.
 pub const DIRECTIVES_BYTES_MAX: usize = 32 * 1024;
 /// Longest single argument or variable that Linux passes to a program, with its end mark
 /// (`MAX_ARG_STRLEN`: 32 pages of 4 KiB); a longer one is refused at submit.
@@ -18,6 +18,8 @@ pub const STDIN_BYTES_MAX: u64 = 32 * 1024 * 1024;
 pub const ENTRIES_BYTES_MAX: u64 = 90 * 1024 * 1024;
 /// Largest job file; more is refused. Read, it takes some ten times as much memory.
 pub const JOB_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Tables of a job file that are read at once.
+pub const TABLES_PER_PART: usize = 1000;
 /// More output files than this are worth a warning.
 pub const OUTPUT_FILES_QUIET: u64 = 999;
 /// How long a client tries to reach a server again that it lost within a request.
@@ -40,5 +42,6 @@ pub const EARLY_RESPONSES_MAX: usize = 100_000;
 pub const BLOCK_BYTES: usize = 1 << 20;
 /// Requests on their way at once when many are asked.
 pub const REQUESTS_AHEAD: usize = 64;
-/// Tasks asked for in one page of a list.
-pub const TASK_PAGE: u32 = 5_000;
+/// Tasks that one page of a list tells one by one, unless the server tells them together: so many short ones are decoded
+/// whatever memory they need.
+pub const TASK_PAGE: u32 = 1000;

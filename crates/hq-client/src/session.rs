@@ -22,8 +22,7 @@ use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::limits;
 
-/// Name of the link to the present server's directory.
-pub const CURRENT: &str = "hq-current";
+pub use hq_net::access::CURRENT;
 /// Name of the access file in it.
 pub const ACCESS: &str = "access.json";
 
@@ -177,38 +176,33 @@ impl Session {
         let Session { runtime, access, connection, .. } = self;
         let early = runtime.block_on(async {
             let number = connection.send(&[&submit, &of(guess)]).await.ok()?;
-            let submitted = answer(access, connection, number - 1).await.ok()?;
-            if matches!(submitted, ClientResponse::Error(_)) {
-                return Some((submitted, None));
-            }
-            let first = connection.answer(number).await.ok();
-            Some((submitted, first.map(|first| (number, first))))
+            Some((answer(access, connection, number - 1).await.ok()?, number))
         });
-        let (response, first) = match early {
+        let (response, number) = match early {
             Some((ClientResponse::Error(error), _)) => return Err(error.into()),
-            Some(early) => early,
+            Some((response, number)) => (response, Some(number)),
             // Lost: the key makes a repeated submit harmless.
             None => (self.request(submit)?, None),
         };
         let ClientResponse::Submitted { job, .. } = response else {
             return Err(ClientError::Unexpected);
         };
-        let is_it = |first: &ClientResponse| matches!(first, ClientResponse::Progress(jobs) if matches!(jobs.as_slice(), [one] if one.job == job));
+        // From here on nothing may fail before the caller knows the job.
         let mut watch = Watch::new(self, of(only(job)));
-        match first {
-            Some((number, first)) if is_it(&first) => {
-                watch.number = Some(number);
-                watch.first = Some(first);
-            }
-            _ => watch.renew()?,
-        }
+        watch.number = number;
+        watch.guessed = number.map(|_| job);
         Ok((response, watch))
     }
 
-    /// Runs a future on this session's runtime: to make signal streams that [`Watch::next_or`] waits for.
+    /// Makes something that belongs to this session's runtime, as signal streams that [`Watch::next_or`] waits for.
     pub fn enter<T>(&self, make: impl FnOnce() -> T) -> T {
         let _guard = self.runtime.enter();
         make()
+    }
+
+    /// Waits for something else on this session's runtime.
+    pub fn wait_for<F: Future>(&mut self, other: F) -> F::Output {
+        self.runtime.block_on(other)
     }
 }
 
@@ -355,8 +349,8 @@ pub struct Watch<'a> {
     request: ClientRequest,
     // None when the connection it was sent over is gone.
     number: Option<u64>,
-    // An answer that was read before.
-    first: Option<ClientResponse>,
+    // The job that the first answer must be about: the request was sent before its id was known.
+    guessed: Option<JobId>,
     // Counts losses since the last answer.
     repeats_left: u32,
 }
@@ -371,15 +365,12 @@ pub enum Next<T> {
 
 impl Watch<'_> {
     fn new(session: &mut Session, request: ClientRequest) -> Watch<'_> {
-        Watch { session, request, number: None, first: None, repeats_left: limits::REPEATS_MAX }
+        Watch { session, request, number: None, guessed: None, repeats_left: limits::REPEATS_MAX }
     }
 
-    // Begins over a new connection, where nobody answers older requests.
-    fn renew(&mut self) -> Result<(), ClientError> {
-        let Session { runtime, source, access, connection, patience } = &mut *self.session;
-        *connection =
-            runtime.block_on(reconnect(source, access, *patience, "the connection broke".into()))?;
-        self.begin()
+    /// As [`Session::enter`].
+    pub fn enter<T>(&self, make: impl FnOnce() -> T) -> T {
+        self.session.enter(make)
     }
 
     fn begin(&mut self) -> Result<(), ClientError> {
@@ -410,12 +401,9 @@ impl Watch<'_> {
     /// # Errors
     /// When the server refuses or is lost.
     pub fn next_or<F: Future>(&mut self, mut other: Pin<&mut F>) -> Result<Next<F::Output>, ClientError> {
-        if let Some(first) = self.first.take() {
-            return Ok(Next::Response(first));
-        }
-        let Watch { session, request, number, repeats_left, .. } = self;
+        let Watch { session, request, number, guessed, repeats_left } = self;
         let Session { runtime, source, access, connection, patience } = &mut **session;
-        runtime.block_on(async {
+        let answered = async {
             loop {
                 let current = match *number {
                     Some(current) => current,
@@ -425,23 +413,31 @@ impl Watch<'_> {
                         again
                     }
                 };
-                tokio::select! {
-                    biased;
-                    output = other.as_mut() => return Ok(Next::Other(output)),
-                    answer = connection.answer(current) => match answer {
-                        Ok(ClientResponse::Error(error)) => return Err(error.into()),
-                        Ok(response) => {
-                            *repeats_left = limits::REPEATS_MAX;
-                            return Ok(Next::Response(response));
-                        }
-                        Err(lost) if *repeats_left == 0 => return Err(ClientError::Lost(lost)),
-                        Err(lost) => {
-                            *repeats_left -= 1;
-                            *number = None;
-                            *connection = reconnect(source, access, *patience, lost).await?;
-                        }
-                    },
-                }
+                let lost = match connection.answer(current).await {
+                    Ok(response) if guessed.is_some_and(|job| !is_about(&response, job)) => {
+                        "the job is followed over a connection of its own".to_owned()
+                    }
+                    Ok(ClientResponse::Error(error)) => return Err(error.into()),
+                    Ok(response) => {
+                        *guessed = None;
+                        *repeats_left = limits::REPEATS_MAX;
+                        return Ok(Next::Response(response));
+                    }
+                    Err(lost) if *repeats_left == 0 => return Err(ClientError::Lost(lost)),
+                    Err(lost) => {
+                        *repeats_left -= 1;
+                        lost
+                    }
+                };
+                (*number, *guessed) = (None, None);
+                *connection = reconnect(source, access, *patience, lost).await?;
+            }
+        };
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                output = other.as_mut() => Ok(Next::Other(output)),
+                answer = answered => answer,
             }
         })
     }
@@ -458,6 +454,10 @@ impl Watch<'_> {
             Err(lost) => Err(ClientError::Lost(lost)),
         }
     }
+}
+
+fn is_about(response: &ClientResponse, job: JobId) -> bool {
+    matches!(response, ClientResponse::Progress(jobs) if matches!(jobs.as_slice(), [one] if one.job == job))
 }
 
 async fn begin(

@@ -29,7 +29,8 @@ fn main() {
         ..TaskSpec::default()
     };
     let template = TemplateId { job: JobId(1), submit: 0 };
-    let content = Template { id: template, spec: Arc::new(spec), submit_dir: Vec::new() };
+    let content =
+        Template { id: template, spec: Arc::new(spec), submit_dir: Vec::new(), submitted: Timestamp(0) };
     const TASKS: u32 = 10_000_000;
     let batch = RunBatch {
         template,
@@ -40,6 +41,7 @@ fn main() {
         services: Vec::new(),
         nodes: Vec::new(),
         after: None,
+        variant: None,
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
     let mut done = 0;

@@ -13,7 +13,9 @@ use hq_model::{
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
+use crate::clock_gap::ClockGap;
 use crate::explanation::{JobExplanation, TaskExplanation};
+use crate::measures::Measures;
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
 
@@ -31,10 +33,9 @@ pub enum ClientRequest {
         /// The tasks.
         submit: Box<Submit>,
     },
-    /// Several submits, done one after the other into the job of the first. Answered by one `Submitted`; when one is
-    /// refused, the others before it stay. At most [`SUBMITS_MAX`](crate::limits::SUBMITS_MAX).
+    /// Several submits into one open job, all or none of them. Answered by one `Submitted`. At most [`SUBMITS_MAX`](crate::limits::SUBMITS_MAX).
     SubmitAll {
-        /// Names the request; those after the first have the keys that follow.
+        /// Names the request.
         key: RequestKey,
         /// The tasks.
         submits: Vec<Submit>,
@@ -80,6 +81,8 @@ pub enum ClientRequest {
     JobInfo {
         /// Which.
         jobs: Selector,
+        /// Only this page; without it all at once, as clients of earlier releases want it.
+        page: Option<JobPage>,
     },
     /// Cancel jobs or some of their tasks. Answered by `Canceled`.
     Cancel {
@@ -107,8 +110,11 @@ pub enum ClientRequest {
         states: Vec<TaskState>,
         /// Begin after this task: the `next` of the page before.
         after: Option<TaskRef>,
-        /// At most so many, and never more than `TASK_PAGE_MAX`.
+        /// At most so many one by one, and never more than `TASK_PAGE_MAX`.
         limit: u32,
+        /// Tasks that differ in little may be told together, and then as many as the server likes; what they wait for
+        /// is left out.
+        grouped: bool,
     },
     /// Answered by `TaskIds`.
     TaskIds {
@@ -174,6 +180,33 @@ pub enum ClientRequest {
     },
 }
 
+/// A page of what is known of jobs. It holds as many submits as fit, and leaves out what their tasks read from standard
+/// input.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobPage {
+    /// Only the submits of these tasks, as far as there are such tasks, and of their tasks only these: without any, jobs
+    /// are told without submits. Tasks that no worker could run are not counted then.
+    pub tasks: Option<IdSet>,
+    /// Begin here: the `next` of the page before.
+    pub from: Option<PageStart>,
+}
+
+/// Where a page of what is known of jobs begins. Only the server knows what the number means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageStart {
+    /// A job.
+    pub job: JobId,
+    /// A place in it.
+    pub place: u32,
+}
+
+impl PageStart {
+    /// All about a job, from its beginning.
+    pub fn of(job: JobId) -> PageStart {
+        PageStart { job, place: 0 }
+    }
+}
+
 /// Which workers a list shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerFilter {
@@ -213,13 +246,20 @@ pub enum ClientResponse {
     /// Number of jobs in each state, in the order of [`JobState::ALL`].
     JobCounts(Vec<(JobState, u64)>),
     /// Answer to `JobInfo`.
-    JobDetails(Vec<JobDetail>),
+    JobDetails {
+        /// The jobs, ascending, those with submits on several pages on each of them.
+        jobs: Vec<JobDetail>,
+        /// Where the next page begins.
+        next: Option<PageStart>,
+    },
     /// Per job: the tasks canceled now, and how many had ended before.
     Canceled(Vec<(JobId, IdSet, u64)>),
-    /// A page of tasks, ascending.
+    /// A page of tasks.
     Tasks {
-        /// The tasks with their jobs.
+        /// Tasks told one by one with their jobs, ascending.
         tasks: Vec<(JobId, TaskInfo)>,
+        /// Others told together, in any order.
+        groups: Vec<AlikeTasks>,
         /// Where the next page begins.
         next: Option<TaskRef>,
     },
@@ -244,8 +284,15 @@ pub enum ClientResponse {
     WatchEnded,
     /// Answer to `ListWorkers`, ascending.
     Workers(Vec<WorkerInfo>),
-    /// Those asked to stop.
-    WorkersStopped(Vec<WorkerId>),
+    /// Those that are stopped.
+    WorkersStopped {
+        /// All of them, ascending.
+        workers: Vec<WorkerId>,
+        /// Those that had no connection: they have ended, and are told when they come back.
+        away: Vec<WorkerId>,
+        /// Those that were to finish what runs, and were stopping already: nothing has changed for them.
+        stopping: Vec<WorkerId>,
+    },
     /// About queues and allocations.
     Alloc(AllocResponse),
     /// Records of the journal, in order.
@@ -279,6 +326,19 @@ pub enum RequestError {
     /// The job takes no submits.
     #[error("Job {0} is not opened.")]
     JobNotOpen(JobId),
+    /// More of an open job's tasks failed than it allows: it is over, but for being closed.
+    #[error(
+        "Job {job} takes no more tasks: {failed} of its tasks failed, more than the {limit} that its --max-fails allows. \
+         Submit to another job, with a larger --max-fails if so many may fail."
+    )]
+    TooManyFailed {
+        /// The job.
+        job: JobId,
+        /// How many of its tasks failed.
+        failed: u64,
+        /// How many may.
+        limit: u64,
+    },
     /// A task id is in use.
     #[error("Task {1} already exists in job {0}.")]
     TaskExists(JobId, TaskId),
@@ -344,6 +404,29 @@ pub enum RequestError {
     /// Tasks wait for each other.
     #[error("Tasks of job {0} wait for each other: {1}.")]
     Cycle(JobId, String),
+    /// The server holds as much as it may.
+    #[error(
+        "The submit takes {} MiB beside the {} MiB that the submits of all jobs take already; the limit is {} MiB. \
+         Forget ended jobs (`hq job forget`), or wait until some have ended.",
+        .wanted.div_ceil(1 << 20), .held.div_ceil(1 << 20), crate::limits::SUBMITS_BYTES_MAX >> 20
+    )]
+    Full {
+        /// Bytes that are taken.
+        held: u64,
+        /// Bytes that the submit takes.
+        wanted: u64,
+    },
+    /// The worker has lost its connection, and cannot be told to finish what runs.
+    #[error(
+        "Worker {worker} has no connection to the server now, so it cannot be told to finish what runs. Try again when it \
+         is back, which it must be by {until}; or stop it without --drain."
+    )]
+    WorkerAway {
+        /// The worker.
+        worker: WorkerId,
+        /// Until then it may come back.
+        until: Timestamp,
+    },
     /// A value that cannot be.
     #[error("{0}")]
     Invalid(String),
@@ -353,7 +436,7 @@ pub enum RequestError {
     /// The journal cannot be written.
     #[error(
         "Nothing was changed: the server cannot keep changes now, its journal cannot be written ({0}). \
-         Running tasks go on; free space there, and it recovers by itself."
+         Running tasks go on; make room or put back what is gone, and it recovers by itself."
     )]
     ReadOnly(String),
     /// The server was started without a journal.
@@ -385,6 +468,7 @@ impl RequestError {
         match self {
             RequestError::NoJob(_) | RequestError::NoJobs => "no-job",
             RequestError::JobNotOpen(_) => "job-not-open",
+            RequestError::TooManyFailed { .. } => "too-many-failed",
             RequestError::TaskExists(..) => "task-exists",
             RequestError::NoTask(..) | RequestError::NoKey(..) => "no-task",
             RequestError::KeyTaken { .. } => "key-taken",
@@ -393,8 +477,10 @@ impl RequestError {
             RequestError::JobAlive(_) => "job-alive",
             RequestError::NoWorker(_) | RequestError::NoWorkers => "no-worker",
             RequestError::WorkerEnded(_) => "worker-ended",
+            RequestError::WorkerAway { .. } => "worker-away",
             RequestError::Hopeless { .. } => "hopeless",
             RequestError::Cycle(..) => "cycle",
+            RequestError::Full { .. } => "full",
             RequestError::Invalid(_) => "invalid",
             RequestError::Stopping => "stopping",
             RequestError::ReadOnly(_) => "read-only",
@@ -435,6 +521,8 @@ pub struct ServerInfo {
     pub journal: Option<ByteString>,
     /// Since when and why the journal cannot be written, so that nothing can be changed.
     pub journal_trouble: Option<(Timestamp, String)>,
+    /// How the clock of its machine and the journal differed when it started, where that is worth a word.
+    pub clock_gap: Option<ClockGap>,
     /// Limits by name.
     pub limits: Vec<(String, String)>,
 }
@@ -476,7 +564,7 @@ pub struct JobDetail {
     pub submitted: Timestamp,
     /// When its last task ended, if all have and it is closed.
     pub ended: Option<Timestamp>,
-    /// Its submits in order.
+    /// Its submits in order; of a page, those on it.
     pub submits: Vec<SubmitInfo>,
     /// Sum over ended attempts.
     pub usage: Usage,
@@ -487,10 +575,14 @@ pub struct JobDetail {
 /// One submit of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmitInfo {
+    /// Its place among the submits of the job.
+    pub index: u32,
     /// Its tasks.
     pub ids: IdSet,
-    /// What they execute.
+    /// What they execute. On a page, what they read is left out.
     pub spec: Arc<TaskSpec>,
+    /// How much they read from standard input, in bytes.
+    pub stdin_bytes: u64,
     /// Directory of the submitting process.
     pub submit_dir: ByteString,
     /// When.
@@ -528,6 +620,38 @@ pub struct TaskInfo {
     pub nodes: Vec<WorkerId>,
 }
 
+/// Tasks that differ in their ids, and in when they started and what they used, only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlikeTasks {
+    /// Their job.
+    pub job: JobId,
+    /// Which they are.
+    pub ids: IdSet,
+    /// What they have in common; the id and the times stand for nobody where there are `measures`.
+    pub common: TaskInfo,
+    /// When each started, and unless it runs, for how long and what it used.
+    pub measures: Option<Measures>,
+}
+
+impl AlikeTasks {
+    /// The tasks one by one, ascending.
+    pub fn into_tasks(self) -> impl Iterator<Item = TaskInfo> {
+        let AlikeTasks { ids, common, measures, .. } = self;
+        let mut measures = measures.map(Measures::into_measured);
+        ids.into_ids().map(move |task| {
+            let mut info = TaskInfo { task, ..common.clone() };
+            if let Some((started, usage)) = measures.as_mut().and_then(Iterator::next) {
+                info.started = Some(started);
+                if info.state != TaskState::Running {
+                    info.ended = Some(Timestamp(started.0.saturating_add(usage.wall_us)));
+                    info.usage = Some(usage);
+                }
+            }
+            info
+        })
+    }
+}
+
 /// All about a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerInfo {
@@ -547,6 +671,12 @@ pub struct WorkerInfo {
     pub last_task: Option<(TaskRef, Timestamp)>,
     /// It takes no more tasks.
     pub is_draining: bool,
+    /// It ends what runs there.
+    pub is_stopping: bool,
+    /// Its connection is lost: until then it may come back, and then its tasks run elsewhere.
+    pub away_until: Option<Timestamp>,
+    /// Why it cannot start tasks now.
+    pub trouble: Option<String>,
     /// The server's default or its own idle timeout.
     pub idle_timeout: Option<Duration>,
     /// A task on several nodes that it is one of, and the first of these.

@@ -1,10 +1,7 @@
 //! Why tasks do not run: what the server answers to `hq task explain` and `hq job explain`.
 
-use std::time::Duration;
-
-use hq_model::{
-    Amount, AmountRequest, IdSet, JobId, JobState, QueueId, TaskRef, TaskState, Timestamp, WorkerId,
-};
+pub use hq_model::fit::Lack;
+use hq_model::{IdSet, JobId, JobState, QueueId, TaskRef, TaskState, Timestamp, WorkerId};
 
 /// What kind of reason it is, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,34 +132,6 @@ impl Reason {
     pub fn until(self, until: Option<Timestamp>) -> Reason {
         Reason { until, ..self }
     }
-}
-
-/// What a worker can never give to a variant of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// Too little of a resource, perhaps nothing.
-    Resource {
-        /// Its name.
-        name: String,
-        /// What is asked for.
-        request: AmountRequest,
-        /// All that the worker has.
-        has: Amount,
-    },
-    /// Too little time.
-    Time {
-        /// What is asked for.
-        request: Duration,
-        /// What is left of the worker's.
-        left: Duration,
-    },
-    /// Too few workers in its group.
-    Group {
-        /// Nodes that are asked for.
-        nodes: u32,
-        /// Workers of the group.
-        size: u32,
-    },
 }
 
 /// How a worker matches a request: per variant, in the order given, what it lacks; nothing where it could run it.

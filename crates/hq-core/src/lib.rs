@@ -6,9 +6,12 @@
 
 pub mod alloc;
 pub mod client_messages;
+pub mod clock_gap;
 pub mod explanation;
+pub mod keeping;
 pub mod limits;
 pub mod measures;
+pub mod never;
 pub mod node_messages;
 pub mod record;
 pub mod server;

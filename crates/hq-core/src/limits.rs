@@ -5,8 +5,9 @@ use std::time::Duration;
 /// Bytes of details (times, use, worker) of ended tasks that the server keeps; the oldest leave
 /// first, their tasks then show a state and no times. About ten bytes a task.
 pub const DETAIL_BYTES_MAX: usize = 16 << 20;
-/// Details of failed tasks that the server keeps over all jobs; the oldest leave first.
-pub const FAILURE_DETAILS_MAX: usize = 100_000;
+/// Bytes of details of failed tasks (error text, times, worker) that the server keeps over all jobs; the oldest leave
+/// first, their tasks then show a state and no error.
+pub const FAILURE_DETAILS_BYTES_MAX: usize = 32 << 20;
 /// Longest error text kept for a failed task, in bytes; longer ones are cut.
 pub const ERROR_TEXT_MAX: usize = 4096;
 /// Longest text of a notification, in bytes; longer ones are refused.
@@ -21,15 +22,23 @@ pub const BACKLOG_MAX: u64 = 262_144;
 pub const FOLLOWERS_MAX: u64 = 128;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
+/// What follows a task on a worker is said to what executes it beforehand where tasks of its kind take less than that, and
+/// taken back when it takes longer.
+pub const ARMED_TIME: Duration = Duration::from_millis(50);
 /// Request classes whose requests a worker remembers as resolved; over it, it forgets and resolves them again.
 pub const CHOICES_KNOWN_MAX: usize = 4096;
 /// Request classes that get a backlog in one round; the others get what fits at once.
 pub const BACKLOG_CLASSES_MAX: usize = 256;
+/// More tasks than that at once on a worker are counted by their amounts alone, also where some of them may not fit
+/// together.
+pub const TRIED_AT_ONCE_MAX: u64 = 512;
 /// A task that does not fit on its worker yet may be overtaken by later ones of equal priority for so long; then
 /// they wait for it.
 pub const OVERTAKEN_MAX: Duration = Duration::from_secs(10);
 /// A task that fits nowhere may be overtaken by tasks of lower priority for so long; then a worker is kept for it.
 pub const OVERTAKEN_BY_LOWER_MAX: Duration = Duration::from_secs(1);
+/// Room that is kept for a task is kept for so long at a time; then others may overtake it again for a while.
+pub const KEPT_MAX: Duration = Duration::from_secs(600);
 /// Classes that can run nowhere are passed over in the search for one to keep a worker for, up to so many in a round.
 pub const UNFIT_CLASSES_MAX: usize = 16;
 /// Where several classes wait, a worker gets a backlog only of tasks of which it is expected to finish so many one after
@@ -67,6 +76,10 @@ pub const KEYS_LOOKED_AT_MAX: usize = 256;
 pub const KEYED_TASKS_MAX: u64 = 1_000_000;
 /// Longest locality key, in bytes, before its placeholders are replaced.
 pub const LOCALITY_KEY_MAX: usize = 4096;
+/// Classes of which an idle worker that starts only for enough of them is looked for a set of tasks.
+pub const PICKY_CLASSES_MAX: usize = 64;
+/// Steps of the search for such a set.
+pub const PICKY_STEPS_MAX: usize = 4096;
 /// Request classes that are planned together when they compete; the next in order wait for the next plan.
 pub const PLANNED_CLASSES_MAX: usize = 1024;
 /// How long placement waits for a plan; then it goes on without.
@@ -82,13 +95,31 @@ pub const EXPLAINED_BUSY_MAX: usize = 16;
 /// Request classes that go before a task and are looked at one by one when it is explained; all others count as
 /// going before it.
 pub const AHEAD_LOOKED_AT_MAX: usize = 256;
-/// Request classes that are named as going before a task; the tasks of others are counted.
+/// Reasons that are named for which tasks go before one; the tasks of others are counted.
 pub const AHEAD_NAMED_MAX: usize = 4;
+/// Submits whose jobs are named or counted as going before a task; beyond it they are many.
+pub const AHEAD_SUBMITS_MAX: usize = 4096;
+/// Stretches of ids in a list of jobs or workers within a sentence; longer lists are counted.
+pub const NAMED_RANGES_MAX: usize = 4;
 /// Steps (shapes of workers, per distinct request) to find the tasks that nobody could ever run, in one list of jobs;
 /// beyond it, tasks pass for runnable.
 pub const UNRUNNABLE_STEPS_MAX: usize = 1_000_000;
-/// Most tasks in one page of a task list.
-pub const TASK_PAGE_MAX: u32 = 10_000;
+/// Most tasks that a page of a task list tells one by one where its reader knows no groups. So many short ones stay below
+/// what readers of earlier releases decode unchecked.
+pub const TASK_PAGE_MAX: u32 = 1000;
+/// Intervals of one state that one page of a task list looks at.
+pub const TASK_PAGE_RANGES: usize = 8192;
+/// Tasks of one state in one page of a task list of which each has times of its own.
+pub const TASK_PAGE_MEASURED: usize = 32_768;
+/// Tasks of one state in one page of a task list that have nothing in common with others.
+pub const TASK_PAGE_SINGLE: usize = 4096;
+/// About how many bytes a page of a task list may have; the next one tells the rest.
+pub const TASK_PAGE_BYTES: usize = 1 << 20;
+/// About how many bytes of submits a page of what is known of jobs may have; the next one tells the rest.
+pub const JOB_PAGE_BYTES: usize = 1 << 20;
+/// How long the client that makes a draft may be away before the draft is dropped: longer than clients look for a server
+/// that they lost.
+pub const DRAFT_GRACE: Duration = Duration::from_secs(15);
 /// Longest wait before a retry; the doubling delay stops here.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
 /// A report of a worker is sent at most this long after what it reports, when the worker is busy.
@@ -98,12 +129,39 @@ pub const STARTS_INTERVAL: Duration = Duration::from_millis(25);
 /// In an allocation, the failure of a task that was terminated from outside is held back for this time: its worker may
 /// be about to hear that the allocation is ended.
 pub const OUTSIDE_END_TIME: Duration = Duration::from_millis(300);
+/// A task that has not ended so long after SIGKILL holds up the end of its worker no longer: its launcher is killed.
+pub const UNKILLABLE_TIME: Duration = Duration::from_secs(10);
+/// How long a worker that could not start a task asks for none; doubled while that goes on.
+pub const TROUBLE_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest such time.
+pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
 pub const UNSAVED_REPORTS_MAX: usize = 4096;
 /// Heartbeats that may be missing before a worker counts as lost.
 pub const HEARTBEATS_MISSING_MAX: u32 = 2;
 /// Answers to submits kept to answer a repeated request; the oldest leave first.
 pub const REQUEST_KEYS_MAX: usize = 10_000;
+/// Bytes of these answers; the oldest leave first.
+pub const REQUEST_KEYS_BYTES_MAX: usize = 8 << 20;
+/// Bytes that the submits of all jobs may take, ended ones that are kept included: templates, entries, keys,
+/// dependencies. A submit that does not fit is refused.
+pub const SUBMITS_BYTES_MAX: usize = 1 << 30;
+/// Bytes that the submits of ended jobs may take; the ones that ended first are forgotten before the others.
+pub const JOBS_KEPT_BYTES: usize = 256 << 20;
+/// A server that was away for longer counts as away for so long when it is decided for how long ended jobs are kept: a
+/// clock that jumped looks the same.
+pub const TIME_AWAY_MAX: Duration = Duration::from_secs(24 * 3600);
+/// A clock that is behind the journal by less is passed over in silence.
+pub const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(10);
+/// Such times that are remembered one by one; the oldest two become one.
+pub const TIME_GAPS_MAX: usize = 100;
+/// Templates that a worker keeps although it has no task of theirs; over it, it forgets them, and gets them again with
+/// the next task.
+pub const TEMPLATES_KEPT_MAX: usize = 1024;
+/// Bytes of templates that a worker keeps although it has no task of theirs; over it, it forgets them likewise.
+pub const TEMPLATES_KEPT_BYTES: usize = 16 << 20;
+/// Longest name of a program of which it is remembered how long it takes, in bytes.
+pub const PROGRAM_KNOWN_BYTES: usize = 4096;
 /// The least backlog of a worker for tasks whose speed is not known yet, over all that fits; the
 /// number of tasks that fit on it if that is less.
 pub const BACKLOG_START: u64 = 64;
@@ -119,8 +177,10 @@ pub const WORKERS_KEPT: usize = 10_000;
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.
 pub const REPORT_TASKS_MAX: usize = 32_768;
-/// Queued batches in a row that do not fit before a worker stops looking for one that does.
+/// Queued batches that a worker tries in vain before it stops looking for one that fits.
 pub const SCAN_BLOCKED_MAX: usize = 64;
+/// Queued batches that a worker, or the server for it, looks at in search of what fits.
+pub const SCAN_QUEUED_MAX: usize = 4096;
 /// Tasks of the null executor passed in one go before the worker looks for messages again.
 pub const NULL_TASKS_AT_ONCE: u32 = 8192;
 /// Submissions of a queue in a row that may be refused; then it pauses.
@@ -173,6 +233,8 @@ pub const DEPENDENCIES_MAX: usize = 1000;
 pub const DEFER_SEARCH_MAX: usize = 100_000;
 /// Most tasks that want to be put back and wait until what follows them is not with a worker any more.
 pub const DEFERRALS_MAX: usize = 10_000;
+/// Characters of the ids of tasks whose end is the reason of another; above it, the first is named and the others are counted.
+pub const ENDED_IDS_CHARS_MAX: usize = 40;
 /// Files that are looked for at once; further ones when those are there.
 pub const FILES_WATCHED_MAX: usize = 10_000;
 /// Tasks named in an error or an explanation; the others are counted.
@@ -187,3 +249,5 @@ pub const SPECULATE_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 pub const MULTI_NODE_CLASSES_MAX: usize = 32;
 /// Tasks on several nodes for which workers are kept free at once.
 pub const RESERVATIONS_MAX: usize = 4;
+/// Things that can never happen and did, of which the log of a process tells; the others are counted.
+pub const NEVER_TOLD_MAX: u64 = 100;

@@ -111,6 +111,20 @@ impl Measures {
         })
     }
 
+    /// As [`Measures::iter`], and the bytes go along.
+    pub fn into_measured(self) -> impl Iterator<Item = (Timestamp, Usage)> {
+        let Measures { count, has_usage, base, bytes, .. } = self;
+        let (mut place, mut last_rss, mut start) = (0, 0, base.0);
+        (0..count).map_while(move |_| {
+            let mut reader = Reader { bytes: &bytes[place..], last_rss };
+            let (delta, usage) = reader.task(has_usage)?;
+            place = bytes.len() - reader.bytes.len();
+            last_rss = reader.last_rss;
+            start = start.wrapping_add(delta as u64);
+            Some((Timestamp(start), usage))
+        })
+    }
+
     /// Number of tasks.
     pub fn count(&self) -> u32 {
         self.count
@@ -250,6 +264,8 @@ mod tests {
         let parsed = Measures::parse(6, true, packed.base(), packed.bytes().to_vec()).expect("own bytes");
         assert_eq!(parsed, packed);
         let out: Vec<_> = parsed.iter().map(|(start, usage)| (start.0, usage)).collect();
+        assert_eq!(out, tasks);
+        let out: Vec<_> = parsed.into_measured().map(|(start, usage)| (start.0, usage)).collect();
         assert_eq!(out, tasks);
     }
 

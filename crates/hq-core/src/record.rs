@@ -184,6 +184,13 @@ pub enum Record {
         /// Because of what.
         reason: String,
     },
+    /// Attempts that ran when their tasks were canceled or given up, which the record before says.
+    EndedEarly {
+        /// The job.
+        job: JobId,
+        /// The attempts, with the time until then.
+        attempts: Vec<Failure>,
+    },
     /// A worker joined.
     WorkerJoined {
         /// Its id.
@@ -223,6 +230,8 @@ pub enum Record {
         worker: WorkerId,
         /// Which and how.
         span: FinishedSpan,
+        /// Of those of them that were on several nodes, the workers; the first one led.
+        nodes: Vec<(TaskId, Vec<WorkerId>)>,
     },
     /// In a compacted journal: a failure that its job counts already, at the time of its end.
     FailureKept {
@@ -231,9 +240,21 @@ pub enum Record {
         /// The task.
         failure: Failure,
     },
+    /// Changes that count all together or not at all: the submits of one request.
+    Together {
+        /// In order; none of them is such a record itself.
+        records: Vec<Record>,
+    },
+    /// In a compacted journal: times that passed while no server ran, or that a clock only claims, as far as they do not
+    /// count for how long ended jobs are kept. Ascending.
+    TimeSkipped {
+        /// When a server started, and how much did not count, µs.
+        gaps: Vec<(Timestamp, u64)>,
+    },
     /// Something of queues and allocations.
     Alloc(Box<crate::alloc::AllocRecord>),
-    /// In a compacted journal: what a recent request was answered. They come oldest first.
+    /// What a request of several submits was answered; in a compacted journal, what any recent one was. They come oldest
+    /// first.
     Answered {
         /// The request.
         key: RequestKey,
@@ -242,6 +263,52 @@ pub enum Record {
         /// The tasks it submitted.
         ids: IdSet,
     },
+}
+
+impl Record {
+    /// The changes in it: itself, unless it holds several.
+    pub fn parts(&self) -> &[Record] {
+        match self {
+            Record::Together { records } => records,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// The job it is about, if it is about one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Record::JobOpened { job, .. }
+            | Record::Submitted { job, .. }
+            | Record::JobClosed { job }
+            | Record::JobForgotten { job }
+            | Record::Leased { job, .. }
+            | Record::LeasedNodes { job, .. }
+            | Record::Returned { job, .. }
+            | Record::Restarted { job, .. }
+            | Record::Deferred { job, .. }
+            | Record::ServiceReady { job, .. }
+            | Record::FilesFound { job, .. }
+            | Record::Speculated { job, .. }
+            | Record::AttemptDropped { job, .. }
+            | Record::Failed { job, .. }
+            | Record::Canceled { job, .. }
+            | Record::Aborted { job, .. }
+            | Record::EndedEarly { job, .. }
+            | Record::JobKept { job, .. }
+            | Record::FailureKept { job, .. } => Some(*job),
+            Record::Finished { span, .. } | Record::DetailKept { span, .. } => Some(span.job),
+            // The submits of one request go to one job.
+            Record::Together { records } => records.iter().find_map(Record::job),
+            Record::ServerStarted { .. }
+            | Record::WorkerJoined { .. }
+            | Record::WorkerEnded { .. }
+            | Record::WorkerForgotten { .. }
+            | Record::IdsGiven { .. }
+            | Record::TimeSkipped { .. }
+            | Record::Alloc(_)
+            | Record::Answered { .. } => None,
+        }
+    }
 }
 
 /// How far a job is: all that is kept of its tasks, but for what their submits say. Those in none of the
@@ -266,7 +333,7 @@ pub struct JobProgress {
     pub aborted: Vec<(IdSet, String)>,
     /// Instances above 0, ascending.
     pub instances: Vec<(Instance, IdSet)>,
-    /// Losses with a worker, of tasks that were lost, ascending.
+    /// Crashes, of tasks that had some, ascending.
     pub crashes: Vec<(TaskId, u32)>,
     /// Retries, of tasks that were retried, ascending.
     pub retries: Vec<(TaskId, u32)>,
@@ -324,7 +391,7 @@ pub struct FinishedSpan {
     pub measures: Measures,
 }
 
-/// A task that ended without success.
+/// An attempt that ended its task without success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The task.
@@ -341,6 +408,15 @@ pub struct Failure {
     pub started: Option<Timestamp>,
     /// What it used.
     pub usage: Usage,
+    /// Of a task on several nodes, its workers; the first one led.
+    pub nodes: Vec<WorkerId>,
+}
+
+impl Failure {
+    /// About what it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        256 + self.error.len() + self.nodes.len() * 4
+    }
 }
 
 /// The kinds of failure that retry rules tell apart.
@@ -356,6 +432,10 @@ pub enum FailureKind {
     Start,
     /// Lost with its worker too often.
     Crashes,
+    /// Lost with a worker that was stopped or left, or before anybody knew that it had started; it must never run twice.
+    Lost,
     /// Exited with 0, and something that it was to leave behind is missing.
     Output,
+    /// Did not fail: it ran when its task was canceled or given up.
+    EndedEarly,
 }

@@ -19,6 +19,13 @@ pub struct TemplateId {
     pub submit: u32,
 }
 
+impl TemplateId {
+    /// All of a job.
+    pub fn of_job(job: JobId) -> std::ops::RangeInclusive<TemplateId> {
+        TemplateId { job, submit: 0 }..=TemplateId { job, submit: u32::MAX }
+    }
+}
+
 /// What the tasks of a submit share, sent to a worker once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -28,6 +35,8 @@ pub struct Template {
     pub spec: Arc<TaskSpec>,
     /// Directory of the submitting process.
     pub submit_dir: ByteString,
+    /// When it was submitted, by the server's clock.
+    pub submitted: Timestamp,
 }
 
 /// From the server to a worker.
@@ -98,6 +107,9 @@ pub struct RunBatch {
     /// that must end well on this worker before, as this instance. If that does not happen there, the follower is given
     /// back.
     pub after: Option<(TaskId, Instance)>,
+    /// The variant of its requests as which each of the tasks was placed into free room: it starts as that, whatever waits
+    /// before it. Without it the tasks wait for room, and the worker takes the preferred one of those that fit.
+    pub variant: Option<u32>,
 }
 
 /// A node of a task on several nodes.
@@ -158,6 +170,8 @@ pub struct Held {
     pub template: TemplateId,
     /// The instance.
     pub instance: Instance,
+    /// The variant as which `running` run, when there are several.
+    pub variant: Option<u32>,
     /// Not started.
     pub queued: IdSet,
     /// Running, with start times in order of ids.
@@ -186,6 +200,8 @@ pub struct Report {
     pub interrupted: Vec<(JobId, IdSet)>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
+    /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.
+    pub trouble: Option<String>,
 }
 
 /// A task that has started.
@@ -199,6 +215,8 @@ pub struct Started {
     pub instance: Instance,
     /// When.
     pub at: Timestamp,
+    /// As which variant, when there are several.
+    pub variant: Option<u32>,
 }
 
 /// Why a worker is gone.
@@ -216,11 +234,13 @@ pub enum WorkerEnd {
     TimeLimit,
     /// Its process was asked to end (SIGTERM, SIGINT).
     Interrupted,
+    /// The process beside it that executes tasks was killed, and its tasks with it.
+    LauncherLost,
 }
 
 impl WorkerEnd {
     /// True when tasks that ran there count as crashed.
     pub fn is_crash(self) -> bool {
-        matches!(self, WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost)
+        matches!(self, WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost | WorkerEnd::LauncherLost)
     }
 }

@@ -1,13 +1,17 @@
 //! Says what is in a journal and where it is damaged, without changing it.
 
 use std::convert::Infallible;
+use std::io;
+
+use crc32c::crc32c;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{JournalError, OpenError};
-use crate::format::{FileKind, FileName, JournalId, Position, records};
+use crate::format::{CRC_BYTES, FileKind, FileName, HEADER_BYTES, JournalId, Position, records, u32_at};
 use crate::layout::{Layout, Opened, counted_bytes, disk_error};
-use crate::reader::{GroupReader, Next, look_beyond};
-use crate::replay::{Replay, TornTail, read_segment, read_snapshot};
+use crate::note::Note;
+use crate::reader::{GroupReader, Next, look_beyond, read_full};
+use crate::replay::{Extent, Replay, TornTail, read_segment, read_snapshot};
 
 /// What is in a journal.
 #[derive(Debug)]
@@ -26,6 +30,9 @@ pub struct Report {
     pub problem: Option<JournalError>,
     /// Whole records that were found behind it. There may have been more.
     pub records_behind: u64,
+    /// Whether the note says how far the last file was safely on disk. Without it, damage to the last records cannot be
+    /// told from a write that was not finished.
+    pub has_note: bool,
     /// Files that do not count: what an interrupted compaction left.
     pub leftovers: Vec<String>,
     /// The file that is wrong, an index of `files`, or the number of files.
@@ -46,6 +53,11 @@ pub struct FileReport {
     pub first_seq: Option<u64>,
     /// How many of its records can be read in order.
     pub records: u64,
+    /// How many whole records at its end do not count, because the next segment begins with them again.
+    pub records_repeated: u64,
+    /// How many bytes behind those do not count either, since the next segment begins before them: a write that was not
+    /// finished, or what somebody else has appended.
+    pub bytes_ignored: u64,
     /// How many of its whole records are behind damage.
     pub records_behind: u64,
 }
@@ -63,13 +75,15 @@ impl Report {
 /// When there is no journal, when a newer release wrote it, or when the file system refuses. Damage is no error
 /// but a finding.
 pub fn check<D: Disk>(disk: &D, expect: Option<JournalId>) -> Result<Report, JournalError> {
-    check_layout(disk, Layout::read(disk)?, expect)
+    let note = Note::read(disk)?;
+    check_layout(disk, Layout::read(disk)?, note, expect)
 }
 
 /// Reads the files of a layout.
 pub(crate) fn check_layout<D: Disk>(
     disk: &D,
     layout: Layout,
+    note: Option<Note>,
     expect: Option<JournalId>,
 ) -> Result<Report, JournalError> {
     if layout.files.is_empty() {
@@ -101,15 +115,24 @@ pub(crate) fn check_layout<D: Disk>(
         torn: None,
         problem: None,
         records_behind: 0,
+        has_note: false,
         leftovers: Vec::new(),
         problem_index: layout.files.len(),
     };
-    read_in_order(disk, &layout, &mut opened, bad_header, expect.or(id), &mut report)?;
-    for (file, found) in opened.iter_mut().zip(&mut report.files).skip(report.problem_index) {
-        if let Some(file) = file {
-            found.records_behind = count_whole(disk, file)?.saturating_sub(found.records);
-            report.records_behind += found.records_behind;
-        }
+    let note = note.filter(|note| Some(note.id) == id);
+    report.has_note = note.is_some();
+    read_in_order(disk, &layout, &mut opened, bad_header, (expect.or(id), note), &mut report)?;
+    for (index, found) in report.files.iter_mut().enumerate().skip(report.problem_index) {
+        let whole = match &mut opened[index] {
+            Some(file) => count_whole(disk, file)?,
+            None => {
+                let (bytes, whole) = count_without_header(disk, layout.files[index])?;
+                found.bytes = bytes;
+                whole
+            }
+        };
+        found.records_behind = whole.saturating_sub(found.records);
+        report.records_behind += found.records_behind;
     }
     report.leftovers = layout.leftovers;
     Ok(report)
@@ -121,7 +144,7 @@ fn read_in_order<D: Disk>(
     layout: &Layout,
     opened: &mut [Option<Opened<D::File>>],
     mut bad_header: Option<(usize, JournalError)>,
-    expected: Option<JournalId>,
+    (expected, note): (Option<JournalId>, Option<Note>),
     report: &mut Report,
 ) -> Result<(), JournalError> {
     let mut replay = Replay::new(JournalId([0; 16]), false);
@@ -137,7 +160,10 @@ fn read_in_order<D: Disk>(
         let before = replay.records + replay.snapshot_records;
         let problem = match &mut opened[index] {
             _ if !layout.is_due(index) => Some(missing(index, replay.next_seq)),
-            Some(file) => read_file(disk, file, expected, counted, &mut replay)?,
+            Some(file) => {
+                let proven = Note::proven_bytes(note, file.header.id, file.name);
+                read_file(disk, file, expected, Extent { counted, proven }, &mut replay)?
+            }
             None => bad_header.take_if(|(bad, _)| *bad == index).map(|(_, error)| error),
         };
         report.files[index].records = replay.records + replay.snapshot_records - before;
@@ -146,10 +172,25 @@ fn read_in_order<D: Disk>(
             report.problem_index = index;
             break;
         }
+        if let Some(file) =
+            opened[index].as_mut().filter(|file| counted.is_some_and(|bytes| bytes < file.size))
+        {
+            let found = &mut report.files[index];
+            let (whole, ignored) = look_at_end(disk, file)?;
+            found.records_repeated = whole.saturating_sub(found.records);
+            found.bytes_ignored = ignored;
+        }
     }
     let ends_with_segment = layout.files.last().is_some_and(|file| file.kind == FileKind::Segment);
     if report.problem.is_none() && !ends_with_segment {
         report.problem = Some(missing(layout.files.len(), replay.next_seq));
+    }
+    if report.problem.is_none()
+        && let Some(id) = report.id
+        && let Some(file) = Note::missing(note, id, layout)
+    {
+        let file = disk.path(&file.to_string());
+        report.problem = Some(JournalError::MissingFile { file, seq: replay.next_seq });
     }
     report.records = replay.records + replay.snapshot_records;
     report.next_seq = replay.next_seq;
@@ -162,7 +203,7 @@ fn read_file<D: Disk>(
     disk: &D,
     file: &mut Opened<D::File>,
     expected: Option<JournalId>,
-    counted: Option<u64>,
+    extent: Extent,
     replay: &mut Replay,
 ) -> Result<Option<JournalError>, JournalError> {
     let found = file.header.id;
@@ -173,7 +214,7 @@ fn read_file<D: Disk>(
     let mut ignore = |_: u64, _: &[u8]| Ok::<(), Infallible>(());
     let outcome = match file.name.kind {
         FileKind::Snapshot => read_snapshot(disk, file, replay, &mut ignore),
-        FileKind::Segment => read_segment(disk, file, counted, replay, &mut ignore).map(|_| ()),
+        FileKind::Segment => read_segment(disk, file, extent, replay, &mut ignore).map(|_| ()),
     };
     match outcome {
         Ok(()) => Ok(None),
@@ -195,21 +236,56 @@ fn is_finding(error: &JournalError) -> bool {
     )
 }
 
+/// How many records are in whole groups from the beginning of a file, and how many bytes are behind these.
+fn look_at_end<D: Disk>(disk: &D, opened: &mut Opened<D::File>) -> Result<(u64, u64), JournalError> {
+    let name = opened.name.to_string();
+    let file = opened.take(disk)?;
+    let mut reader = GroupReader::new(&file, Position::after_header(opened.crc), opened.size);
+    let mut count = 0;
+    loop {
+        match reader.next().map_err(|source| disk_error(disk, "read", &name, source))? {
+            Next::Group { body, .. } => count += records(body).flatten().count() as u64,
+            Next::End | Next::Bad => return Ok((count, opened.size - reader.position().offset)),
+        }
+    }
+}
+
 /// How many records are in whole groups, in any part of a file.
 fn count_whole<D: Disk>(disk: &D, opened: &mut Opened<D::File>) -> Result<u64, JournalError> {
     let name = opened.name.to_string();
     let read_error = |source| disk_error(disk, "read", &name, source);
     let file = opened.take(disk)?;
-    let mut reader = GroupReader::new(&file, Position::after_header(opened.crc), opened.size);
+    count_groups(&file, opened.crc, opened.size).map_err(read_error)
+}
+
+/// The length of a file whose header is damaged, and how many records are in whole groups behind that.
+fn count_without_header<D: Disk>(disk: &D, name: FileName) -> Result<(u64, u64), JournalError> {
+    let name = name.to_string();
+    let read_error = |source| disk_error(disk, "read", &name, source);
+    let file = disk.open(&name).map_err(|source| disk_error(disk, "open", &name, source))?;
+    let size = file.size().map_err(read_error)?;
+    let mut header = [0; HEADER_BYTES as usize];
+    if read_full(&file, &mut header, 0).map_err(read_error)? < header.len() {
+        return Ok((size, 0));
+    }
+    // Groups continue the header's checksum: as it is written there, or as it was if that is what was damaged.
+    let content = header.len() - CRC_BYTES;
+    let mut most = 0;
+    for crc in [u32_at(&header, content), crc32c(&header[..content])] {
+        most = most.max(count_groups(&file, crc, size).map_err(read_error)?);
+    }
+    Ok((size, most))
+}
+
+/// How many records are in whole groups behind a header with this checksum.
+fn count_groups<F: DiskFile>(file: &F, crc: u32, size: u64) -> io::Result<u64> {
+    let mut reader = GroupReader::new(file, Position::after_header(crc), size);
     let mut count = 0;
     loop {
-        match reader.next().map_err(read_error)? {
+        match reader.next()? {
             Next::Group { body, .. } => count += records(body).flatten().count() as u64,
             Next::End => return Ok(count),
-            Next::Bad => {
-                let beyond = look_beyond(&file, reader.position(), opened.size, true).map_err(read_error)?;
-                return Ok(count + beyond.records);
-            }
+            Next::Bad => return Ok(count + look_beyond(file, reader.position(), size, true)?.records),
         }
     }
 }
@@ -221,6 +297,8 @@ fn file_report<F: DiskFile>(name: FileName, file: Option<&Opened<F>>) -> FileRep
         bytes: file.map_or(0, |file| file.size),
         first_seq: file.map(|file| file.header.first_seq),
         records: 0,
+        records_repeated: 0,
+        bytes_ignored: 0,
         records_behind: 0,
     }
 }

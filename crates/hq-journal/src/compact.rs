@@ -12,6 +12,7 @@ use crate::format::{FileKind, FileName, HEADER_BYTES, Header, Position, push_var
 use crate::journal::Journal;
 use crate::layout::disk_error;
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SNAPSHOT_UNSYNCED_BYTES};
+use crate::places::Older;
 
 /// Writes a snapshot. [`Journal::abandon_compaction`] gives it up; what it wrote goes at the next compaction or opening
 /// at the latest.
@@ -156,7 +157,11 @@ impl<D: Disk> Journal<D> {
         let temporary = name.temporary();
         let failed = |action, source| disk_error(&self.disk, action, &temporary, source);
         let mut file = self.disk.create(&temporary).map_err(|source| failed("create", source))?;
-        file.append(&header).map_err(|source| failed("write to", source))?;
+        if let Err(source) = file.append(&header) {
+            let error = failed("write to", source);
+            self.remove(std::slice::from_ref(&temporary));
+            return Err(error);
+        }
         self.compaction = Some(name.number);
         Ok(Compactor {
             file,
@@ -189,16 +194,18 @@ impl<D: Disk> Journal<D> {
         self.compaction = None;
         // The old files go only when the new name cannot be lost any more.
         self.disk.sync_dir().map_err(|source| disk_error(&self.disk, "sync", "", source))?;
+        // Those that are replaced are closed, which gives their room on the disk free.
         let (replaced, kept): (Vec<_>, Vec<_>) =
-            self.older.drain(..).partition(|(file, _)| file.number < name.number || *file == name);
+            (self.older.drain(..)).partition(|older| older.name.number < name.number || older.name == name);
         self.older = kept;
-        self.older.insert(0, (name, snapshot.bytes));
-        let gone = replaced.iter().filter(|(file, _)| *file != name);
+        let file = self.disk.open(&name.to_string()).ok();
+        self.older.insert(0, Older { name, bytes: snapshot.bytes, file });
+        let gone = replaced.iter().filter(|older| older.name != name);
         Ok(Compacted {
             records: snapshot.records,
             bytes: snapshot.bytes,
-            bytes_replaced: replaced.iter().map(|(_, bytes)| bytes).sum(),
-            replaced: Replaced(gone.map(|(file, _)| file.to_string()).collect()),
+            bytes_replaced: replaced.iter().map(|older| older.bytes).sum(),
+            replaced: Replaced(gone.map(|older| older.name.to_string()).collect()),
         })
     }
 

@@ -12,12 +12,44 @@ pub trait Disk {
     type File: DiskFile;
     /// The exclusive right to change the directory; given back when dropped, and when the process dies.
     type Lock;
+    /// An open note.
+    type Note: DiskNote;
 
     /// Takes the exclusive right to change the directory.
     ///
     /// # Errors
     /// [`LockError::Held`] names the holder.
     fn lock(&self) -> Result<Self::Lock, LockError>;
+
+    /// Takes the right again where what it was taken on is gone.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] names who has it now.
+    fn renew(&self, lock: &mut Self::Lock) -> Result<(), LockError>;
+
+    /// What is there under the name of an open file.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn place_of(&self, file: &Self::File, name: &str) -> io::Result<Place>;
+
+    /// Opens the note, made if it is missing. There is one in a directory, which is no file of the journal.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn open_note(&self) -> io::Result<Self::Note>;
+
+    /// What the note says; empty when there is none.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn read_note(&self) -> io::Result<Vec<u8>>;
+
+    /// Removes the note, if there is one.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn remove_note(&self) -> io::Result<()>;
 
     /// The names of all files, in no particular order.
     ///
@@ -57,6 +89,26 @@ pub trait Disk {
 
     /// How a file is called in messages to people, such as its full path. An empty name means the directory.
     fn path(&self, name: &str) -> String;
+}
+
+/// What is under the name of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// That file.
+    Own,
+    /// Nothing: it was removed or renamed, or its directory was.
+    Empty,
+    /// Another file.
+    Taken,
+}
+
+/// A few bytes that are replaced often.
+pub trait DiskNote {
+    /// Replaces them. After a crash, any of those that were written before may be there, or none.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// One open file of a [`Disk`].

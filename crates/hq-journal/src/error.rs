@@ -82,6 +82,22 @@ pub enum JournalError {
         /// The first record that cannot be read.
         seq: u64,
     },
+    /// A file of the journal was taken away while it was being written.
+    #[error(
+        "{file} is gone: put it back, or make an empty directory in its place for all of it to be written anew"
+    )]
+    GoneDirectory {
+        /// The directory.
+        file: String,
+    },
+    /// A file of the journal was taken away, or has become another one, while the journal was being written.
+    #[error("{file} is not the file that was written: {reason}")]
+    GoneFile {
+        /// The file.
+        file: String,
+        /// What is known of it, and the way out.
+        reason: &'static str,
+    },
     /// Files kept vanishing while they were read.
     #[error("the journal in {directory} changed each time it was read")]
     Unsteady {
@@ -105,6 +121,9 @@ impl JournalError {
             Self::NewerFormat { .. } => "use the release that wrote it, or a newer one",
             Self::Damaged { .. } | Self::DamagedHeader { .. } | Self::MissingFile { .. } => {
                 "`hq journal check` says what is readable, `hq journal repair` keeps everything up to the damage"
+            }
+            Self::GoneDirectory { .. } | Self::GoneFile { .. } => {
+                "put back what was taken away; nothing is changed until then"
             }
             Self::Unsteady { .. } => "try again",
             Self::CompactionReplaced => "nothing is lost: the later compaction does its work",

@@ -7,11 +7,13 @@
 use std::collections::VecDeque;
 use std::{fmt, mem};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, DiskNote};
 use crate::error::{Damage, JournalError, OpenError};
 use crate::format::{FileKind, FileName, HEADER_BYTES, Header, JournalId, Position, push_varint, u32_at};
 use crate::layout::{Layout, disk_error, open_all};
 use crate::limits::{GROUP_BYTES, RECORD_BYTES_MAX, SEGMENT_BYTES};
+use crate::note::Note;
+use crate::places::Older;
 use crate::reader::{GroupReader, Next};
 use crate::replay::{Apply, Replay, Tail, walk};
 
@@ -40,19 +42,23 @@ impl Default for Options {
 /// writes what is not known to be on disk to a clean place.
 pub struct Journal<D: Disk> {
     pub(crate) disk: D,
-    _lock: D::Lock,
+    pub(crate) lock: D::Lock,
+    /// Says how much of the last segment is on disk; none when the file system refuses.
+    note: Option<D::Note>,
     id: JournalId,
     segment_bytes: u64,
     /// The segment that is written; none until the first one was made.
-    file: Option<D::File>,
+    pub(crate) file: Option<D::File>,
     /// Its number.
     pub(crate) number: u64,
     /// Where its next group goes.
-    position: Position,
+    pub(crate) position: Position,
     /// How much of it is safely on disk.
-    synced_bytes: u64,
+    pub(crate) synced_bytes: u64,
     /// Something went wrong: the rest goes to a new segment.
-    must_roll: bool,
+    pub(crate) must_roll: bool,
+    /// The segment that is written was not found as it must be: its content is looked at before it counts.
+    pub(crate) is_suspect: bool,
     /// The records that are not synced, as in the body of a group.
     pending: Vec<u8>,
     /// Where groups end in `pending`, besides at the end of each write.
@@ -66,8 +72,10 @@ pub struct Journal<D: Disk> {
     synced_seq: u64,
     /// Groups on their way to the file.
     out: Vec<u8>,
-    /// The other files that count, and their sizes.
-    pub(crate) older: Vec<(FileName, u64)>,
+    /// The other files that count.
+    pub(crate) older: Vec<Older<D::File>>,
+    /// Which of them is looked at next.
+    pub(crate) turn: usize,
     /// The number of the compaction that may be finished.
     pub(crate) compaction: Option<u64>,
 }
@@ -99,12 +107,18 @@ impl<D: Disk> Journal<D> {
         apply: &mut Apply<'_, E>,
     ) -> Result<(Self, Replay), OpenError<E>> {
         let lock = disk.lock().map_err(JournalError::from)?;
+        let note = Note::read(&disk)?;
         let layout = Layout::read(&disk)?;
         let files = open_all(&disk, &layout, options.expect, false)?;
         let mut older: Vec<_> = files.iter().map(|file| (file.name, file.size)).collect();
+        if let Some(note) = note.filter(|_| files.is_empty()) {
+            // It had files: another one is not begun in their place.
+            let file = disk.path(&FileName::segment(note.number).to_string());
+            return Err(JournalError::MissingFile { file, seq: 0 }.into());
+        }
         let (replay, tail) = match (files.is_empty(), options.expect.or(options.create)) {
             (true, Some(id)) if options.create.is_some() => (Replay::new(id, true), None),
-            _ => walk(&disk, &layout, files, apply).map(|(replay, tail)| (replay, Some(tail)))?,
+            _ => walk(&disk, &layout, files, note, apply).map(|(replay, tail)| (replay, Some(tail)))?,
         };
         let mut pending = Vec::new();
         let mut cuts = VecDeque::new();
@@ -114,10 +128,14 @@ impl<D: Disk> Journal<D> {
                 *size = tail.kept.offset;
             }
         }
+        let older = (older.into_iter().enumerate())
+            .map(|(index, (name, bytes))| Older::open(&disk, name, bytes, index))
+            .collect::<Result<_, _>>()?;
         let first_seq = tail.map_or(0, |tail| tail.kept_seq);
         let mut journal = Self {
             disk,
-            _lock: lock,
+            lock,
+            note: None,
             id: replay.id,
             segment_bytes: options.segment_bytes,
             file: None,
@@ -125,6 +143,7 @@ impl<D: Disk> Journal<D> {
             position: Position { salt: 0, chain: 0, offset: tail.map_or(0, |tail| tail.kept.offset) },
             synced_bytes: tail.map_or(0, |tail| tail.kept.offset),
             must_roll: true,
+            is_suspect: false,
             group_start: pending.len(),
             written: 0,
             pending,
@@ -134,6 +153,7 @@ impl<D: Disk> Journal<D> {
             synced_seq: first_seq,
             out: Vec::new(),
             older,
+            turn: 0,
             compaction: None,
         };
         // The file before the new one is already among the older ones.
@@ -197,13 +217,14 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Has everything appended on disk, and only then succeeds.
+    /// Has everything appended on disk, in files that will be found again, and only then succeeds.
     ///
     /// # Errors
     /// What the file system says. The records stay in memory and are written to a new segment at the next call.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         self.write()?;
-        self.sync_written()
+        self.sync_written()?;
+        self.look_at_places()
     }
 
     /// Leaves the journal with a mark that everything before it was on disk, so that damage to the last records
@@ -218,7 +239,10 @@ impl<D: Disk> Journal<D> {
         position.push_group(&mut self.out, self.synced_bytes, &[]);
         self.append_out("write to")?;
         self.position = position;
-        self.sync_file()
+        self.sync_file()?;
+        self.synced_bytes = self.position.offset;
+        self.take_note();
+        Ok(())
     }
 
     /// The number that the next record gets.
@@ -244,7 +268,7 @@ impl<D: Disk> Journal<D> {
     /// How big the journal is.
     pub fn size(&self) -> Size {
         let mut size = Size { bytes: self.position.offset, snapshot_bytes: 0, segments: 1 };
-        for &(name, bytes) in &self.older {
+        for Older { name, bytes, .. } in &self.older {
             size.bytes += bytes;
             match name.kind {
                 FileKind::Snapshot => size.snapshot_bytes += bytes,
@@ -263,6 +287,7 @@ impl<D: Disk> Journal<D> {
     /// disk when this succeeds; until then nothing of the new segment counts.
     pub(crate) fn roll(&mut self) -> Result<(), JournalError> {
         self.must_roll = true;
+        self.put_back()?;
         let name = FileName::segment(self.number + 1);
         let header = Header {
             kind: FileKind::Segment,
@@ -277,13 +302,15 @@ impl<D: Disk> Journal<D> {
         self.out.extend_from_slice(&header);
         push_groups(&mut self.out, &mut position, HEADER_BYTES, &self.pending, 0, &self.cuts);
         let file = self.place(name)?;
-        if self.file.is_some() {
-            self.older.push((FileName::segment(self.number), self.synced_bytes));
+        if let Some(before) = self.file.replace(file) {
+            let (name, bytes) = (FileName::segment(self.number), self.synced_bytes);
+            self.older.push(Older { name, bytes, file: Some(before) });
         }
-        self.file = Some(file);
+        self.note = self.disk.open_note().ok();
         self.number = name.number;
         self.position = position;
         self.must_roll = false;
+        self.is_suspect = false;
         self.written = self.pending.len();
         self.written_seq = self.next_seq;
         self.all_written_is_synced();
@@ -333,7 +360,19 @@ impl<D: Disk> Journal<D> {
 
     fn sync_file(&mut self) -> Result<(), JournalError> {
         let result = self.file.as_mut().expect("a journal that need not roll has a file").sync();
-        result.map_err(|source| self.failed("sync", source))
+        result.map_err(|source| self.failed("sync", source))?;
+        self.look_at_length()
+    }
+
+    /// Whether the segment has the bytes that were written to it, and no others.
+    fn look_at_length(&mut self) -> Result<(), JournalError> {
+        let size = self.file.as_ref().expect("a journal that need not roll has a file").size();
+        if size.map_err(|source| self.failed("look at", source))? != self.position.offset {
+            self.must_roll = true;
+            self.is_suspect = true;
+            return Err(self.gone(FileName::segment(self.number), "its length has changed"));
+        }
+        Ok(())
     }
 
     /// A part of what was written may be lost even when a later sync succeeds: leave this file.
@@ -344,6 +383,7 @@ impl<D: Disk> Journal<D> {
 
     fn all_written_is_synced(&mut self) {
         self.synced_bytes = self.position.offset;
+        self.take_note();
         self.synced_seq = self.written_seq;
         let synced = mem::take(&mut self.written);
         if synced == self.pending.len() {
@@ -357,6 +397,14 @@ impl<D: Disk> Journal<D> {
             self.cuts.pop_front();
         }
         self.cuts.iter_mut().for_each(|cut| *cut -= synced);
+    }
+
+    /// The note is not waited for, and may fail: it then says less than is true.
+    fn take_note(&mut self) {
+        let note = Note { id: self.id, number: self.number, bytes: self.synced_bytes };
+        if self.note.as_mut().is_some_and(|file| file.write(&note.encode()).is_err()) {
+            self.note = None;
+        }
     }
 
     /// Removes files that do not count. If it does not work, the next opening tries again.

@@ -5,11 +5,8 @@ use std::io;
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
 use crate::format::{FileKind, FileName, Header, JournalId, TEMPORARY};
-use crate::limits::HEADER_BYTES_MAX;
+use crate::limits::{HEADER_BYTES_MAX, OPEN_FILES_MAX};
 use crate::reader::read_full;
-
-/// The most files that a reader keeps open to read them after a compaction has removed them.
-const OPEN_FILES_MAX: usize = 256;
 
 /// The files that count, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,6 +23,7 @@
 //! | `snapshot-0000000007` | records that rebuild what all segments before `segment-0000000007` had built |
 //! | `….tmp` | a file that is not complete; ignored, and removed at the next opening |
 //! | `….damaged` | what [`repair`] put aside; ignored |
+//! | `synced` | how many bytes of the last segment were on disk: see below |
 //! | `lock` | process id, host and start time of who writes; the kernel's lock on it is what counts |
 //!
 //! A file gets its name when its content is on disk. A segment is written by one process, until it has
@@ -68,10 +69,21 @@
 //! A group without records marks a clean end, and the end of a snapshot.
 //!
 //! # Torn or damaged
-//! A crash may lose a part of what was not synced and keep a later part. So a group that cannot be read is damage if a
-//! later group says that it was on disk, if a later segment counts it, or if it is in a snapshot; and it is the torn
-//! end otherwise. Damage to the last group before a crash cannot be told from a torn end; [`Journal::close`] leaves a
-//! mark so that it can after a clean end.
+//! A crash may lose a part of what was not synced and keep a later part; it neither moves bytes nor takes what was
+//! synced. So what cannot be read is damage if anything says that it was on disk: a later group, a later segment, the
+//! note `synced`, or that it is in a snapshot; and also if a whole group is found behind it in a place that is not its
+//! own. It is the torn end otherwise.
+//!
+//! The note has 36 bytes: the journal's id, the number of the last segment, how many bytes of it were on disk, and the
+//! CRC-32C of that. It is written after each sync and not waited for: when the power fails it may say less than is
+//! true, never more. Without it (a journal of an earlier release), damage to the last group before a crash cannot be
+//! told from a torn end; [`Journal::close`] leaves a mark so that it can after a clean end.
+//!
+//! # Files that vanish
+//! [`Journal::sync`] succeeds only if the segment it has written is still there under its name, with the length that it
+//! must have, and looks at one of the other files each time. They are kept open: into a directory that was put back, or
+//! made anew, what is missing is written again before the journal goes on. A file of which a part was cut cannot be
+//! written again: the journal goes on when a whole copy is in its place.
 
 mod check;
 mod compact;
@@ -82,6 +94,8 @@ mod journal;
 mod layout;
 pub mod limits;
 mod lock;
+mod note;
+mod places;
 mod reader;
 mod real_disk;
 mod repair;
@@ -90,12 +104,12 @@ mod sim_disk;
 
 pub use check::{FileReport, Report, check};
 pub use compact::{Compacted, Compactor, Replaced, Snapshot};
-pub use disk::{Disk, DiskFile};
+pub use disk::{Disk, DiskFile, DiskNote, Place};
 pub use error::{Damage, ForeignContent, Holder, JournalError, LockError, OpenError};
 pub use format::{FileKind, JournalId};
 pub use journal::{Journal, Options, Size};
 pub use lock::{FileLock, LOCK_FILE};
-pub use real_disk::{RealDisk, RealFile};
+pub use real_disk::{RealDisk, RealFile, RealNote};
 pub use repair::{Repaired, repair};
 pub use replay::{Apply, Replay, TornTail, replay, replay_until};
-pub use sim_disk::{Faults, SimDisk, SimFile, SimLock};
+pub use sim_disk::{Faults, SimDisk, SimFile, SimLock, SimNote};

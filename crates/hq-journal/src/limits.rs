@@ -22,5 +22,9 @@ pub const READ_BYTES: usize = 1 << 20;
 /// How often a reader looks again when files vanish under it because the journal is being compacted.
 pub const READ_ATTEMPTS: u32 = 5;
 
+/// The most files that a journal keeps open: to read them after a compaction has removed them, and to write them again
+/// after somebody else has.
+pub const OPEN_FILES_MAX: usize = 48;
+
 /// Most bytes of a snapshot that are written and not on disk.
 pub const SNAPSHOT_UNSYNCED_BYTES: u64 = 1 << 20;

@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::error::{Holder, LockError};
+use crate::real_disk::open_plain;
 
 /// The name of the lock file in the directory.
 pub const LOCK_FILE: &str = "lock";
@@ -39,7 +40,7 @@ impl FileLock {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let mut file = options.open(&path).map_err(failed)?;
+            let mut file = open_plain(&mut options, &path).map_err(failed)?;
             let locked = match file.try_lock() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => {
@@ -49,10 +50,7 @@ impl FileLock {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             };
             // Somebody may have removed the file between our opening and locking it.
-            let same = fs::metadata(&path).is_ok_and(|there| {
-                file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
-            });
-            if !same {
+            if !is_at(&file, &path) {
                 continue;
             }
             let us = Owner::us();
@@ -67,6 +65,17 @@ impl FileLock {
         }
         Err(failed(io::Error::other("it is replaced all the time")))
     }
+
+    /// Whether the lock of this directory is still this one.
+    pub(crate) fn is_in(&self, directory: &Path) -> bool {
+        is_at(&self.file, &directory.join(LOCK_FILE))
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| {
+        file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+    })
 }
 
 impl Drop for FileLock {

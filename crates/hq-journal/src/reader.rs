@@ -5,7 +5,7 @@ use std::io;
 use crc32c::crc32c_append;
 
 use crate::disk::DiskFile;
-use crate::format::{CRC_BYTES, GroupHead, HEAD_BYTES_MAX, Position, records, u32_at};
+use crate::format::{CRC_BYTES, GroupHead, HEAD_BYTES_MAX, Position, records, u32_at, varint};
 use crate::limits::READ_BYTES;
 
 /// A part of a file in memory.
@@ -114,7 +114,7 @@ impl<'f, F: DiskFile> GroupReader<'f, F> {
 /// What is readable behind a place that is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Beyond {
-    /// Whether a group there was written when the bad place was safely on disk.
+    /// Whether it proves that the bad place is no end that a crash left.
     pub(crate) was_kept: bool,
     /// How many records are in whole groups there.
     pub(crate) records: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Beyond {
 ///
 /// A crash may lose a part of what was written and keep what was written after it, as long as nothing of it
 /// had been synced. So groups behind a bad place prove damage only when one of them says that the bad place
-/// was synced before it was written.
+/// was synced before it was written, or is in a place not its own.
 ///
 /// With `all`, every group is counted; else the search ends with the first proof.
 pub(crate) fn look_beyond<F: DiskFile>(file: &F, bad: Position, size: u64, all: bool) -> io::Result<Beyond> {
@@ -157,7 +157,59 @@ pub(crate) fn look_beyond<F: DiskFile>(file: &F, bad: Position, size: u64, all: 
         }
         chain = None;
     }
+    let moved = look_for_moved(file, bad, size, all)?;
+    beyond.records += moved;
+    beyond.was_kept |= moved > 0;
     Ok(beyond)
+}
+
+/// Counts the records of whole groups behind a position that are in places not their own: bytes are missing before
+/// them, or too many. No crash does that. With `all` false, the first of them is enough.
+///
+/// This holds the rest of the file in memory.
+fn look_for_moved<F: DiskFile>(file: &F, bad: Position, size: u64, all: bool) -> io::Result<u64> {
+    let begin = bad.offset - CRC_BYTES as u64;
+    let mut bytes = vec![0; usize::try_from(size.saturating_sub(begin)).unwrap_or(usize::MAX)];
+    let count = read_full(file, &mut bytes, begin)?;
+    bytes.truncate(count);
+    let mut moved = 0;
+    let mut at = CRC_BYTES;
+    while at < bytes.len() {
+        match moved_group(&bytes, at, bad.salt, begin) {
+            Some((end, records)) => {
+                moved += records;
+                if !all {
+                    break;
+                }
+                at = end;
+            }
+            None => at += 1,
+        }
+    }
+    Ok(moved)
+}
+
+/// The end of a whole group at an index of `bytes`, which begin at an offset of the file, and the number of its
+/// records; `None` also when it is in its own place.
+fn moved_group(bytes: &[u8], at: usize, salt: u32, begin: u64) -> Option<(usize, u64)> {
+    let (body_bytes, first) = varint(&bytes[at..])?;
+    if body_bytes == 0 || body_bytes > (bytes.len() - at) as u64 {
+        return None;
+    }
+    let (_, second) = varint(&bytes[at + first..])?;
+    let body = at + first + second + 2;
+    let end = body + body_bytes as usize;
+    // Walking over the records is cheap, and tells almost everything that is no group.
+    let mut count = 0;
+    for record in records(bytes.get(body..end)?) {
+        record?;
+        count += 1;
+    }
+    let stored = bytes.get(end..end + CRC_BYTES)?;
+    let seed = u32_at(bytes, at - CRC_BYTES);
+    let is_whole = crc32c_append(seed, &bytes[at..end]) == u32_at(stored, 0);
+    let is_moved = GroupHead::decode(salt, begin + at as u64, &bytes[at..]).is_none();
+    (is_whole && is_moved).then_some((end + CRC_BYTES, count))
 }
 
 /// The end of what has a group's head at an offset, and the checksum of its content.

@@ -1,13 +1,20 @@
 //! A [`Disk`] that is a directory of the file system, private to its owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, DiskFile};
+use rustix::fs::OFlags;
+
+use crate::disk::{Disk, DiskFile, DiskNote, Place};
 use crate::error::LockError;
 use crate::lock::{FileLock, LOCK_FILE};
+
+/// The name of the note in the directory.
+const NOTE_FILE: &str = "synced";
+/// The most bytes of a note that are read.
+const NOTE_BYTES_MAX: u64 = 4096;
 
 /// A directory of the file system.
 #[derive(Clone, Debug)]
@@ -40,9 +47,51 @@ impl RealDisk {
 impl Disk for RealDisk {
     type File = RealFile;
     type Lock = FileLock;
+    type Note = RealNote;
 
     fn lock(&self) -> Result<FileLock, LockError> {
         FileLock::take(&self.directory)
+    }
+
+    fn renew(&self, lock: &mut FileLock) -> Result<(), LockError> {
+        if !lock.is_in(&self.directory) {
+            *lock = FileLock::take(&self.directory)?;
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, file: &RealFile, name: &str) -> io::Result<Place> {
+        let there = match fs::symlink_metadata(self.directory.join(name)) {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Empty),
+            Err(error) => return Err(error),
+        };
+        let own = file.file.metadata()?;
+        let is_own = (own.dev(), own.ino()) == (there.dev(), there.ino());
+        Ok(if is_own { Place::Own } else { Place::Taken })
+    }
+
+    fn open_note(&self) -> io::Result<RealNote> {
+        let path = self.directory.join(NOTE_FILE);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        Ok(RealNote { file: open_plain(&mut options, &path)? })
+    }
+
+    fn read_note(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match open_plain(OpenOptions::new().read(true), &self.directory.join(NOTE_FILE)) {
+            Ok(file) => file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes).map(|_| bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remove_note(&self) -> io::Result<()> {
+        match fs::remove_file(self.directory.join(NOTE_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -59,17 +108,15 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<RealFile> {
-        let file = File::open(self.directory.join(name))?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
-        }
+        let file = open_plain(OpenOptions::new().read(true), &self.directory.join(name))?;
         Ok(RealFile { file })
     }
 
     fn create(&self, name: &str) -> io::Result<RealFile> {
         let path = self.directory.join(name);
-        let file =
-            OpenOptions::new().read(true).append(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true).truncate(false).mode(0o600);
+        let file = open_plain(&mut options, &path)?;
         file.set_len(0)?;
         Ok(RealFile { file })
     }
@@ -90,6 +137,15 @@ impl Disk for RealDisk {
         let path = if name.is_empty() { self.directory.clone() } else { self.directory.join(name) };
         path.to_string_lossy().into_owned()
     }
+}
+
+/// Opens a file that is a plain one: a pipe would be waited for without end.
+pub(crate) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+    }
+    Ok(file)
 }
 
 /// An open file of a [`RealDisk`].
@@ -113,5 +169,17 @@ impl DiskFile for RealFile {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+/// The open note of a [`RealDisk`].
+#[derive(Debug)]
+pub struct RealNote {
+    file: File,
+}
+
+impl DiskNote for RealNote {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, 0)
     }
 }

@@ -9,6 +9,7 @@ use crate::error::JournalError;
 use crate::format::{ASIDE, FileKind, FileName, HEADER_BYTES, Header, JournalId, Position};
 use crate::layout::{Layout, Opened, disk_error};
 use crate::limits::READ_BYTES;
+use crate::note::Note;
 use crate::reader::{GroupReader, Next, read_full};
 
 /// What a repair did.
@@ -37,16 +38,19 @@ impl Repaired {
 /// then it may be repaired again.
 pub fn repair<D: Disk>(disk: &D, expect: Option<JournalId>) -> Result<Repaired, JournalError> {
     let _lock = disk.lock()?;
-    let before = check_layout(disk, Layout::read(disk)?, expect)?;
+    let before = check_layout(disk, Layout::read(disk)?, Note::read(disk)?, expect)?;
     let mut aside = Vec::new();
     let mut layout = Layout::read(disk)?;
     while !layout.files.is_empty() {
-        let report = check_layout(disk, layout.clone(), expect)?;
+        let report = check_layout(disk, layout.clone(), Note::read(disk)?, expect)?;
         if report.is_whole() {
             return Ok(Repaired { before, aside, after: Some(report) });
         }
         // Each round ends with fewer files, or with a file that is whole and was not.
         mend(disk, &layout, report, &mut aside)?;
+        // It spoke of what is put aside now.
+        disk.remove_note().map_err(|source| disk_error(disk, "remove the note in", "", source))?;
+        sync_dir(disk)?;
         layout = Layout::read(disk)?;
     }
     Ok(Repaired { before, aside, after: None })
@@ -79,9 +83,11 @@ fn mend<D: Disk>(
         // All of it is somebody else's.
         Some(error @ JournalError::Foreign { .. }) if index == 0 => return Err(error),
         // A snapshot is there and nothing else.
-        _ if index == layout.files.len() => {
+        _ if index == layout.files.len() && layout.files[index - 1].kind == FileKind::Snapshot => {
             return begin_segment(disk, &Opened::open(disk, first, false)?.header);
         }
+        // The last segments are not there, as only the note knew.
+        _ if index == layout.files.len() => return Ok(()),
         _ => return put_aside(disk, &layout.files[index..], aside),
     };
     put_aside(disk, &layout.files[index + 1..], aside)?;

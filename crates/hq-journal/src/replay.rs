@@ -8,6 +8,7 @@ use crate::error::{Damage, JournalError, OpenError};
 use crate::format::{FileKind, HEADER_BYTES, JournalId, Position, records};
 use crate::layout::{Layout, Opened, counted_bytes, disk_error, open_all};
 use crate::limits::READ_ATTEMPTS;
+use crate::note::Note;
 use crate::reader::{GroupReader, Next, look_beyond};
 
 /// Gets each record with its number, and may refuse it.
@@ -63,9 +64,10 @@ pub fn replay<D: Disk, E: fmt::Display + fmt::Debug>(
     apply: &mut Apply<'_, E>,
 ) -> Result<Replay, OpenError<E>> {
     for _ in 0..READ_ATTEMPTS {
+        let note = Note::read(disk)?;
         let layout = Layout::read(disk)?;
         match open_all(disk, &layout, expect, true) {
-            Ok(files) => match walk(disk, &layout, files, apply) {
+            Ok(files) => match walk(disk, &layout, files, note, apply) {
                 // What was read cannot be taken back.
                 Err(OpenError::Journal(error)) if vanished(&error) => break,
                 result => return result.map(|(replay, _)| replay),
@@ -138,6 +140,7 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     layout: &Layout,
     mut files: Vec<Opened<D::File>>,
+    note: Option<Note>,
     apply: &mut Apply<'_, E>,
 ) -> Result<(Replay, Tail), OpenError<E>> {
     let Some(first) = files.first() else {
@@ -156,10 +159,15 @@ pub(crate) fn walk<D: Disk, E: fmt::Display + fmt::Debug>(
         let next = files.get(index + 1);
         let counted = next.and_then(|next| counted_bytes(layout, index, &files[index], next));
         let file = &mut files[index];
+        let extent = Extent { counted, proven: Note::proven_bytes(note, replay.id, file.name) };
         match file.name.kind {
             FileKind::Snapshot => read_snapshot(disk, file, &mut replay, apply)?,
-            FileKind::Segment => tail = Some(read_segment(disk, file, counted, &mut replay, apply)?),
+            FileKind::Segment => tail = Some(read_segment(disk, file, extent, &mut replay, apply)?),
         }
+    }
+    if let Some(file) = Note::missing(note, replay.id, layout) {
+        let file = disk.path(&file.to_string());
+        return Err(JournalError::MissingFile { file, seq: replay.next_seq }.into());
     }
     match tail {
         Some(tail) => Ok((replay, tail)),
@@ -204,11 +212,20 @@ pub(crate) fn read_snapshot<D: Disk, E: fmt::Display + fmt::Debug>(
     Ok(())
 }
 
+/// What is known of a segment's length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// How many bytes count, if a segment follows that says so.
+    pub(crate) counted: Option<u64>,
+    /// How many bytes were safely on disk, if the note speaks of this segment.
+    pub(crate) proven: Option<u64>,
+}
+
 /// Reads a segment: up to the length that counts, or to its end if it is the last.
 pub(crate) fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     disk: &D,
     opened: &mut Opened<D::File>,
-    counted: Option<u64>,
+    Extent { counted, proven }: Extent,
     replay: &mut Replay,
     apply: &mut Apply<'_, E>,
 ) -> Result<Tail, OpenError<E>> {
@@ -246,13 +263,14 @@ pub(crate) fn read_segment<D: Disk, E: fmt::Display + fmt::Debug>(
     };
     let end = reader.position();
     let seq = replay.next_seq;
-    match counted {
-        Some(expected) if bad || opened.size < expected => {
+    let proven = proven.filter(|proven| counted.is_none() && end.offset < *proven);
+    match counted.filter(|counted| bad || opened.size < *counted).or(proven) {
+        Some(expected) => {
             let short = opened.size < expected;
             let damage = if short { Damage::Short { expected } } else { Damage::Checksum };
             return Err(damaged(end.offset, seq, damage).into());
         }
-        None if bad => {
+        None if bad && counted.is_none() => {
             if look_beyond(&file, end, opened.size, false).map_err(read_error)?.was_kept {
                 return Err(damaged(end.offset, seq, Damage::Checksum).into());
             }

@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, DiskNote, Place};
 use crate::error::{Holder, LockError};
 
 /// Bytes that are kept or lost together.
 const PAGE_BYTES: usize = 4096;
+/// Notes of which a crash leaves one.
+const NOTES_KEPT: usize = 8;
 
 /// A directory in memory. Clones are the same directory: the simulator keeps one and gives one away.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,8 @@ struct State {
     /// The names as they were when the directory was synced, and what changed since.
     synced_names: BTreeMap<String, usize>,
     changes: Vec<Change>,
+    /// What the note said since the last crash, the latest last.
+    notes: Vec<Vec<u8>>,
     /// Counts crashes: what was open before one is closed after it.
     boot: u64,
     locked: bool,
@@ -102,6 +106,8 @@ impl SimDisk {
     /// power is back.
     pub fn crash(&mut self, choose: &mut dyn FnMut(u64) -> u64) {
         let state = &mut *self.state();
+        let note = choose(state.notes.len() as u64 + 1) as usize;
+        state.notes = note.checked_sub(1).map(|note| state.notes[note].clone()).into_iter().collect();
         let mut names = std::mem::take(&mut state.synced_names);
         for change in std::mem::take(&mut state.changes) {
             if choose(2) == 1 {
@@ -162,7 +168,13 @@ impl SimDisk {
         for name in self.names() {
             fork.put(&name, self.bytes(&name).unwrap_or_default());
         }
+        fork.state().notes = self.state().notes.last().cloned().into_iter().collect();
         fork
+    }
+
+    /// The note is lost, or of a release that did not write one.
+    pub fn forget_note(&self) {
+        self.state().notes.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -280,6 +292,7 @@ impl State {
 impl Disk for SimDisk {
     type File = SimFile;
     type Lock = SimLock;
+    type Note = SimNote;
 
     fn lock(&self) -> Result<SimLock, LockError> {
         let mut state = self.state();
@@ -290,6 +303,39 @@ impl Disk for SimDisk {
         }
         state.locked = true;
         Ok(SimLock { disk: self.clone(), boot: state.boot })
+    }
+
+    fn renew(&self, _: &mut SimLock) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    fn place_of(&self, file: &SimFile, name: &str) -> io::Result<Place> {
+        let state = self.state();
+        state.alive(file.boot)?;
+        Ok(match state.names.get(name) {
+            None => Place::Empty,
+            Some(there) if *there == file.file => Place::Own,
+            Some(_) => Place::Taken,
+        })
+    }
+
+    fn open_note(&self) -> io::Result<SimNote> {
+        let state = self.state();
+        state.alive(state.boot)?;
+        Ok(SimNote { disk: self.clone(), boot: state.boot })
+    }
+
+    fn read_note(&self) -> io::Result<Vec<u8>> {
+        let state = self.state();
+        state.alive(state.boot)?;
+        Ok(state.notes.last().cloned().unwrap_or_default())
+    }
+
+    fn remove_note(&self) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.change(state.boot)?;
+        state.notes.clear();
+        Ok(())
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -432,5 +478,25 @@ impl DiskFile for SimFile {
             Err(_) => file.forgotten.push((file.synced, file.bytes.len())),
         }
         result
+    }
+}
+
+/// The open note of a [`SimDisk`].
+#[derive(Debug)]
+pub struct SimNote {
+    disk: SimDisk,
+    boot: u64,
+}
+
+impl DiskNote for SimNote {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.alive(self.boot)?;
+        // A crash leaves one of those that the system has not written yet: the last few stand for all.
+        if state.notes.len() >= NOTES_KEPT {
+            state.notes.remove(0);
+        }
+        state.notes.push(bytes.to_vec());
+        Ok(())
     }
 }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use support::{Chance, ID, State, cases, open, record};
 
 /// A journal with all kinds of files: a snapshot, a segment before its end, a last segment with several groups.
-/// Also the states it went through, and how many records there were before the last group.
+/// Also the states it went through, and how many records there were before the last group. Without the note that says
+/// how much was on disk, as after a loss of power or of an earlier release.
 fn sample(snapshot: bool, close: bool) -> (SimDisk, Vec<State>, u64) {
     let disk = SimDisk::new();
     let (mut journal, ..) = open(&disk, 150).unwrap();
@@ -35,6 +36,7 @@ fn sample(snapshot: bool, close: bool) -> (SimDisk, Vec<State>, u64) {
     if close {
         journal.close().unwrap();
     }
+    disk.forget_note();
     (disk, states, before_last)
 }
 
@@ -176,6 +178,83 @@ fn damage_says_what_is_behind_it() {
         assert_eq!(flipped.bytes("segment-0000000001.damaged").unwrap().len(), 64 + 10 * 52);
         assert_eq!(open(&flipped, 1 << 20).unwrap().2.count, 6);
     }
+}
+
+// A closed journal of ten records, each synced by itself.
+fn ten_groups() -> SimDisk {
+    let disk = SimDisk::new();
+    let (mut journal, ..) = open(&disk, 1 << 20).unwrap();
+    for number in 0..10 {
+        journal.append(&record(number, 20));
+        journal.sync().unwrap();
+    }
+    drop(journal);
+    disk
+}
+
+#[test]
+fn what_is_intact_behind_a_damaged_header_is_counted() {
+    let disk = ten_groups();
+    for bit in 0..64 * 8 {
+        let flipped = disk.fork();
+        flipped.flip_bit("segment-0000000001", bit);
+        let report = check(&flipped, None).unwrap();
+        assert_eq!((report.records, report.records_behind), (0, 10), "bit {bit}");
+        assert_eq!(report.files[0].bytes, disk.bytes("segment-0000000001").unwrap().len() as u64);
+    }
+}
+
+#[test]
+fn records_that_the_next_segment_repeats_are_told_from_those_that_count() {
+    let disk = ten_groups();
+    let before = check(&disk, None).unwrap();
+    assert_eq!((before.records, before.files[0].records, before.files[0].records_repeated), (10, 10, 0));
+    drop(open(&disk, 1 << 20).unwrap());
+    let after = check(&disk, None).unwrap();
+    assert_eq!(after.records, 10);
+    let counts: Vec<_> = after.files.iter().map(|file| (file.records, file.records_repeated)).collect();
+    assert_eq!(counts, [(9, 1), (1, 0)]);
+}
+
+#[test]
+fn what_is_appended_to_an_older_file_does_not_count_and_is_said() {
+    let disk = SimDisk::new();
+    let (mut journal, ..) = open(&disk, 1 << 20).unwrap();
+    for number in 0..10 {
+        journal.append(&record(number, 20));
+        journal.sync().unwrap();
+    }
+    drop(journal);
+    let (journal, _, state) = open(&disk, 1 << 20).unwrap();
+    journal.close().unwrap();
+    let name = "segment-0000000001";
+    let ignored = |disk: &SimDisk| {
+        let report = check(disk, None).unwrap();
+        (report.is_whole(), report.records, report.files[0].records_repeated, report.files[0].bytes_ignored)
+    };
+    assert_eq!(ignored(&disk), (true, 10, 1, 0));
+    let mut bytes = disk.bytes(name).unwrap();
+    bytes.extend(b"seventeen bytes..");
+    disk.put(name, bytes.clone());
+    assert_eq!(ignored(&disk), (true, 10, 1, 17));
+    assert!(repair(&disk, None).unwrap().aside.is_empty(), "nothing is read of it");
+    assert_eq!(open(&disk, 1 << 20).unwrap().2, state);
+}
+
+#[test]
+fn a_note_that_is_not_there_or_says_nothing_is_missed() {
+    let disk = SimDisk::new();
+    let (mut journal, ..) = open(&disk, 150).unwrap();
+    journal.append(&record(1, 20));
+    journal.sync().unwrap();
+    journal.close().unwrap();
+    assert!(check(&disk, None).unwrap().has_note);
+    disk.forget_note();
+    let report = check(&disk, None).unwrap();
+    assert_eq!((report.is_whole(), report.has_note), (true, false));
+    // The next server writes it again.
+    open(&disk, 150).unwrap().0.close().unwrap();
+    assert!(check(&disk, None).unwrap().has_note);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hq_journal::{
-    Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay, replay,
+    Holder, Journal, JournalError, JournalId, LockError, OpenError, Options, RealDisk, Replay, check, replay,
 };
 
 const ID: JournalId = JournalId([7; 16]);
@@ -146,4 +146,20 @@ fn a_reader_beside_the_writer_sees_a_beginning() {
         let disk = RealDisk::open(&path).unwrap();
         assert_eq!(replay(&disk, None, &mut |_, _| Ok::<(), Infallible>(())).unwrap().next_seq, 3000);
     });
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+    for name in ["synced", "segment-0000000001", "snapshot-0000000002", "lock"] {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let Err(error) = open(directory.path()) else { panic!("{name} is a pipe") };
+        assert!(error.to_string().contains("it is not a plain file"), "{error}");
+        if name != "lock" {
+            let disk = RealDisk::open(directory.path()).unwrap();
+            let error = check(&disk, None).unwrap_err().to_string();
+            assert!(error.contains("it is not a plain file"), "{error}");
+        }
+    }
 }

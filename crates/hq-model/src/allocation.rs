@@ -8,10 +8,6 @@ use std::time::Duration;
 use crate::task::WordError;
 use crate::{ByteString, QueueId, ResourcePool};
 
-/// How long a worker ends before its time limit unless it is told otherwise; a task that asks for more than
-/// the rest never starts there.
-pub const TIME_RESERVE: Duration = Duration::from_secs(30);
-
 /// The longest name of a queue, in bytes.
 pub const QUEUE_NAME_MAX: usize = 100;
 
@@ -155,9 +151,9 @@ impl QueueParams {
         Ok(())
     }
 
-    /// How long a worker of this queue takes tasks, counted from its start.
+    /// The time limit of a worker of this queue: tasks may ask for that much.
     pub fn worker_life(&self) -> Duration {
-        self.worker_time_limit.unwrap_or(self.time_limit).saturating_sub(TIME_RESERVE)
+        self.worker_time_limit.unwrap_or(self.time_limit)
     }
 
     /// Workers of one allocation at most, the limit on all workers included.

@@ -61,6 +61,11 @@ impl IdSet {
         self.ranges.iter().flat_map(|&(a, b)| (a..=b).map(TaskId))
     }
 
+    /// The ids in ascending order, when the set is not needed any more.
+    pub fn into_ids(self) -> impl Iterator<Item = TaskId> {
+        self.ranges.into_iter().flat_map(|(a, b)| (a..=b).map(TaskId))
+    }
+
     /// The smallest id.
     pub fn first(&self) -> Option<TaskId> {
         self.ranges.first().map(|r| TaskId(r.0))
@@ -221,10 +226,39 @@ impl IdSet {
         IdSet::from_sorted(out)
     }
 
+    /// The ids in both from `first` on, looked for in so many steps, and the last id up to which that is all: `None` when
+    /// it is all there is.
+    pub fn common_from(&self, other: &IdSet, first: TaskId, steps: usize) -> (IdSet, Option<TaskId>) {
+        let mut out = Vec::new();
+        let mut mine = &self.ranges[self.ranges.partition_point(|r| r.1 < first.0)..];
+        let mut others = &other.ranges[other.ranges.partition_point(|r| r.1 < first.0)..];
+        let mut all_up_to = None;
+        for _ in 0..steps.max(1) {
+            let (Some(a), Some(b)) = (mine.first(), others.first()) else {
+                return (IdSet::from_sorted(out), None);
+            };
+            let (low, high) = (a.0.max(b.0).max(first.0), a.1.min(b.1));
+            if low <= high {
+                out.push((low, high));
+            }
+            all_up_to = Some(TaskId(high));
+            // Whatever one of them does not have is skipped in the other.
+            mine = &mine[mine.partition_point(|r| r.1 <= high)..];
+            others = &others[others.partition_point(|r| r.1 <= high)..];
+            if let (Some(a), Some(b)) = (mine.first(), others.first()) {
+                mine = &mine[mine.partition_point(|r| r.1 < b.0)..];
+                others = &others[others.partition_point(|r| r.1 < a.0)..];
+            }
+        }
+        let is_all = mine.is_empty() || others.is_empty();
+        (IdSet::from_sorted(out), all_up_to.filter(|_| !is_all))
+    }
+
     /// The ids of `self` that are not in `other`.
     pub fn difference(&self, other: &IdSet) -> IdSet {
         let mut out = Vec::new();
-        let mut j = 0;
+        let first = self.first().map_or(0, |first| first.0);
+        let mut j = other.ranges.partition_point(|r| r.1 < first);
         for &(mut low, high) in &self.ranges {
             let mut whole = true;
             while let Some(b) = other.ranges.get(j) {
@@ -508,6 +542,16 @@ mod tests {
             prop_assert_eq!(model(&rest), ma.difference(&mb).copied().collect());
             prop_assert_eq!(rest.len(), model(&rest).len() as u64);
             prop_assert_eq!(model(&a.intersection(&b)), ma.intersection(&mb).copied().collect());
+            let mut first = Some(TaskId(0));
+            let mut common = IdSet::new();
+            while let Some(from) = first {
+                let (part, all_up_to) = a.common_from(&b, from, count as usize % 3);
+                let last = all_up_to.unwrap_or(TaskId(u32::MAX));
+                prop_assert!(from <= last && part.last().is_none_or(|id| id <= last));
+                common.union_with(&part);
+                first = last.0.checked_add(1).map(TaskId);
+            }
+            prop_assert_eq!(&common, &a.intersection(&b));
             prop_assert_eq!(a.intersects(&b), !ma.is_disjoint(&mb));
             prop_assert_eq!(a.contains_all(&b), mb.is_subset(&ma));
             let mut left = a.clone();

@@ -17,6 +17,9 @@ pub struct JobSpec {
     pub max_fails: Option<u64>,
     /// How many of its tasks run at once, where it is said.
     pub share: Option<Share>,
+    /// An open job that counts when it is closed: until then none of its tasks is handed out, and when the client that
+    /// makes it goes before, it is dropped.
+    pub is_draft: bool,
 }
 
 /// The part of the cluster that a job gets, in tasks that run at once.

@@ -9,6 +9,7 @@ pub mod amount;
 pub mod dependency;
 pub mod duration;
 pub mod entries;
+pub mod fit;
 pub mod ids;
 pub mod idset;
 pub mod job;

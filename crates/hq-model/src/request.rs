@@ -18,12 +18,12 @@ pub const GPUS: &str = "gpus";
 /// How indices of a pool with groups are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// Fewest groups if possible.
+    /// As few groups as have it now, the same from each as far as they can.
     #[default]
     Compact,
-    /// Fewest groups a worker of this shape could ever give; waits for them.
+    /// As `Compact`, in as few groups as an idle worker would give; waits for them.
     CompactStrict,
-    /// Fewest groups, filled from the fullest.
+    /// As few groups, one after the other, beginning with the one that has most free.
     Tight,
     /// As `Tight`, but waits.
     TightStrict,

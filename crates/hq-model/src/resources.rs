@@ -65,6 +65,15 @@ impl PoolKind {
         }
     }
 
+    /// How many groups there are; none in a sum.
+    pub fn group_count(&self) -> usize {
+        match self {
+            PoolKind::Groups(groups) => groups.len(),
+            PoolKind::Range { .. } => 1,
+            PoolKind::Sum(_) => 0,
+        }
+    }
+
     /// The labels group by group; none for a sum.
     pub fn labels(&self) -> Vec<Vec<String>> {
         match self {
@@ -135,14 +144,20 @@ pub enum ResourceError {
     /// A coupling that is none.
     #[error("`{0}` is no coupling: write cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
     Coupling(String),
-    /// A coupling of what is not there.
-    #[error("the coupling names {name}[{group}], which this worker does not have")]
-    Unknown {
+    /// A coupling of a pool that is not there.
+    #[error("Resource not found: {0}")]
+    NotFound(String),
+    /// A coupling of a group that is not there.
+    #[error("Invalid group id {group} for resource '{name}'")]
+    Group {
         /// Name of the pool.
         name: String,
         /// Index of the group.
         group: u32,
     },
+    /// A coupling that would make no difference.
+    #[error("Resource '{0}' has only a single group")]
+    SingleGroup(String),
 }
 
 const HINT: &str = "write range(0-3), [a,b], [[a,b],[c,d]] or sum(100)";
@@ -175,7 +190,8 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
         let amount = if name == crate::request::MEM {
             crate::memory::parse(inner).map_err(|_| bad("write sum(64GiB) or sum(65536), in MiB"))?
         } else {
-            inner.parse().map_err(|_| bad("a sum has at most four decimals, such as sum(2.5)"))?
+            let text = "write a number with at most four decimals, such as sum(2.5); only mem takes units such as GiB";
+            inner.parse().map_err(|_| bad(text))?
         };
         if amount == Amount::ZERO {
             return Err(bad("a sum must be above zero"));
@@ -273,13 +289,26 @@ impl WorkerResources {
         let resources = WorkerResources { pools, coupling };
         for coupling in &resources.coupling {
             for (name, group) in [&coupling.left, &coupling.right] {
-                let groups = resources.pool(name).map_or(0, |pool| pool.kind.labels().len());
-                if *group as usize >= groups {
-                    return Err(ResourceError::Unknown { name: name.clone(), group: *group });
+                let pool = resources.pool(name).ok_or_else(|| ResourceError::NotFound(name.clone()))?;
+                if *group as usize >= pool.kind.group_count() {
+                    return Err(ResourceError::Group { name: name.clone(), group: *group });
                 }
             }
         }
         Ok(resources)
+    }
+
+    /// Checks that couplings said by hand make a difference: both pools have several groups.
+    ///
+    /// # Errors
+    /// Names the pool that has one.
+    pub fn check_coupling(&self) -> Result<(), ResourceError> {
+        let names = self.coupling.iter().flat_map(|coupling| [&coupling.left.0, &coupling.right.0]);
+        let has_one = |name: &&String| self.pool(name).is_some_and(|pool| pool.kind.group_count() == 1);
+        match names.into_iter().find(has_one) {
+            Some(name) => Err(ResourceError::SingleGroup(name.clone())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -434,9 +463,20 @@ mod tests {
         assert_eq!(shown, ["cpus[0]:gpus[0]=256", "cpus[1]:gpus[1]=10"]);
         let resources = WorkerResources::new(pools(), coupling).expect("resources");
         assert_eq!(resources.pools[0].name, "cpus");
-        let missing = parse_coupling("cpus[2]:gpus[0]").expect("coupling");
-        let error = WorkerResources::new(pools(), missing).map_err(|e| e.to_string());
-        assert_eq!(error, Err("the coupling names cpus[2], which this worker does not have".into()));
+        for (text, expected) in [
+            ("cpus[2]:gpus[0]", "Invalid group id 2 for resource 'cpus'"),
+            ("cpus[0]:gpus[3]", "Invalid group id 3 for resource 'gpus'"),
+            ("foo[0]:goo[1]", "Resource not found: foo"),
+            ("cpus[0]:one[0]", "Resource 'one' has only a single group"),
+            ("one[0]:cpus[0]", "Resource 'one' has only a single group"),
+        ] {
+            let mut pools = pools();
+            pools.push(parse_pool("one", "[a,b]").expect("pool"));
+            let made = WorkerResources::new(pools, parse_coupling(text).expect("coupling"));
+            let error = made.and_then(|resources| resources.check_coupling()).map_err(|e| e.to_string());
+            assert_eq!(error, Err(expected.into()), "{text}");
+        }
+        assert_eq!(resources.check_coupling(), Ok(()));
         assert!(parse_coupling("cpus:gpus").is_err());
     }
 

@@ -47,12 +47,58 @@ pub struct TaskSpec {
     /// How long one task is expected to run; learned from those that end when nothing is said.
     pub expected: Option<Duration>,
     /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` and
-    /// `%{ENTRY.N}`.
+    /// `%{ENTRY_N}`.
     pub locality: Option<ByteString>,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,
     /// What `%{MPIRUN}` stands for: the name of a launcher, `none`, or nothing when that is to be found out.
     pub launcher: String,
+}
+
+/// What stands in a command for the launcher of its ranks.
+pub const MPIRUN: &[u8] = b"%{MPIRUN}";
+
+impl TaskSpec {
+    /// True when workers start processes of it on all its nodes; else its program runs on the first one alone.
+    pub fn starts_ranks(&self) -> bool {
+        let names_launcher = |arg: &ByteString| arg.windows(MPIRUN.len()).any(|part| part == MPIRUN);
+        self.requests.iter().any(|request| request.ranks > 0) || self.args.iter().any(names_launcher)
+    }
+
+    /// About what its texts take in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let args: usize = self.args.iter().map(|arg| 24 + arg.len()).sum();
+        let env: usize = self.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
+        let outputs: usize = self.outputs.iter().map(|path| 24 + path.len()).sum();
+        args + env + outputs + self.stdin.len()
+    }
+
+    /// The same without what its tasks read.
+    pub fn without_stdin(&self) -> TaskSpec {
+        TaskSpec {
+            stdin: ByteString::new(),
+            args: self.args.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
+            outputs: self.outputs.clone(),
+            requests: self.requests.clone(),
+            pin: self.pin,
+            priority: self.priority,
+            time_limit: self.time_limit,
+            kill_grace: self.kill_grace,
+            warning: self.warning,
+            crash_limit: self.crash_limit,
+            retry: self.retry.clone(),
+            speculate: self.speculate,
+            service: self.service,
+            expected: self.expected,
+            locality: self.locality.clone(),
+            task_dir: self.task_dir,
+            launcher: self.launcher.clone(),
+        }
+    }
 }
 
 /// Where an output channel goes.
@@ -91,10 +137,11 @@ pub struct Warning {
     pub before: Duration,
 }
 
-/// How often a task may be lost together with its worker. A worker that is stopped or whose time is over is no loss.
+/// How often a task may be lost together with its worker. A worker that is stopped or whose time is over counts for
+/// `NeverRestart` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CrashLimit {
-    /// The task fails when it is lost once.
+    /// The task fails when it is lost once, whatever ended its worker, or may have been.
     NeverRestart,
     /// The task fails when it was lost this many times; at least 1.
     Times(u32),

@@ -4,8 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::WorkerResources;
 use crate::task::WordError;
+use crate::{Timestamp, WorkerResources};
+
+/// A worker ends itself so long before its time limit, unless that is short: a tenth of it before then.
+pub const TIME_RESERVE: Duration = Duration::from_secs(30);
+/// A worker has all of its time limit for tasks that ask for time until so much has passed, and no more than a part of it:
+/// what passes while it greets the server must not keep from it what it was started for.
+pub const FRESH_TIME: Duration = Duration::from_secs(10);
+const FRESH_PART: u32 = 100;
 
 /// What to do when the server is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,7 +84,66 @@ pub struct WorkerConfig {
     pub pid: u32,
 }
 
+/// How long a worker with a time limit lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    started: Timestamp,
+    limit: Duration,
+    reserve: Duration,
+}
+
+impl Life {
+    /// When it ends itself, unless a task was promised more of its limit.
+    pub fn ends_at(&self) -> Timestamp {
+        self.started.after(self.limit.saturating_sub(self.reserve))
+    }
+
+    /// When it ends itself at the latest, whatever tasks were promised: in time to leave in order.
+    pub fn ends_at_last(&self) -> Timestamp {
+        self.started.after(self.limit.saturating_sub(self.reserve / 10))
+    }
+
+    /// What is left of its limit for tasks that start now; nothing once it ends itself.
+    pub fn left(&self, now: Timestamp) -> Duration {
+        let passed = now.since(self.started);
+        match now >= self.ends_at() {
+            true => Duration::ZERO,
+            false if passed <= self.fresh() => self.limit,
+            false => self.limit.saturating_sub(passed),
+        }
+    }
+
+    /// True when a task that asks for so much time may start now.
+    pub fn has(&self, now: Timestamp, time_request: Duration) -> bool {
+        let left = self.left(now);
+        !left.is_zero() && left >= time_request
+    }
+
+    /// From when on no task that asks for so much time may start.
+    pub fn too_late_at(&self, time_request: Duration) -> Timestamp {
+        if time_request > self.limit {
+            return self.started;
+        }
+        let last = (self.limit - time_request).max(self.fresh());
+        self.started.after(last + Duration::from_micros(1)).min(self.ends_at())
+    }
+
+    fn fresh(&self) -> Duration {
+        FRESH_TIME.min(self.limit / FRESH_PART)
+    }
+}
+
+/// How long before its time limit a worker ends itself when nobody says otherwise.
+pub fn time_reserve(time_limit: Option<Duration>) -> Duration {
+    time_limit.map_or(TIME_RESERVE, |limit| TIME_RESERVE.min(limit / 10))
+}
+
 impl WorkerConfig {
+    /// How long it lives; `None` without a limit.
+    pub fn life(&self, started: Timestamp) -> Option<Life> {
+        self.time_limit.map(|limit| Life { started, limit, reserve: self.time_reserve })
+    }
+
     /// A worker that offers these, and leaves everything else as it is when nobody says otherwise.
     #[must_use]
     pub fn new(resources: WorkerResources) -> WorkerConfig {
@@ -165,5 +231,36 @@ impl fmt::Display for Executor {
             Executor::Process => "process",
             Executor::Null => "null",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_shrinks_with_the_limit() {
+        for (limit, reserve) in
+            [(None, 30_000), (Some(3600), 30_000), (Some(300), 30_000), (Some(20), 2_000), (Some(0), 0)]
+        {
+            let found = time_reserve(limit.map(Duration::from_secs));
+            assert_eq!(found, Duration::from_millis(reserve), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_counted_from_the_limit_as_given() {
+        let seconds = Duration::from_secs;
+        let started = Timestamp(1_000_000_000);
+        let life = Life { started, limit: seconds(600), reserve: seconds(30) };
+        for (passed, left) in [(0, 600), (6, 600), (7, 593), (569, 31), (570, 0), (700, 0)] {
+            assert_eq!(life.left(started.after(seconds(passed))), seconds(left), "{passed}");
+        }
+        for request in [0, 1, 31, 100, 593, 598, 600, 601] {
+            let until = life.too_late_at(seconds(request));
+            assert!(!life.has(until, seconds(request)), "{request}");
+            let before = Timestamp(until.0 - 1);
+            assert_eq!(life.has(before, seconds(request)), request <= 600, "{request}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! The server's own file holds everything. Clients and workers get it without the server's private
 //! keys, perhaps with the part of one role only. Whoever can read a role's part can act in that role.
 
-use std::fs::{self, File, OpenOptions};
+use std::borrow::Cow;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::{KeyError, Keys};
 use crate::limits::ACCESS_FILE_MAX;
+use crate::trust;
+
+/// Name of the link in a server directory to that of the server's latest start.
+pub const CURRENT: &str = "hq-current";
 
 /// The content of an access file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +76,31 @@ pub enum AccessError {
         /// What is wrong, and where.
         reason: String,
     },
+    /// It, or a directory on the way to it, belongs to another user.
+    #[error("{} belongs to user {owner} and not to you (user {own}): it may lead to another server", path.display())]
+    Foreign {
+        /// Its path.
+        path: PathBuf,
+        /// Number of its owner.
+        owner: u32,
+        /// Number of this user.
+        own: u32,
+    },
+    /// Others may do with it, or with a directory on the way to it, what only its owner should.
+    #[error(
+        "others may {harm} {} (mode {mode:04o}): mend it with `chmod {safe_mode:o} {}`",
+        path.display(), for_shell(path)
+    )]
+    Exposed {
+        /// Its path.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+        /// What others may do.
+        harm: &'static str,
+        /// A mode that is safe.
+        safe_mode: u32,
+    },
     /// It was made for the other role.
     #[error("the access file of server {server_uid} has no part for a {role}")]
     NoRole {
@@ -79,6 +109,12 @@ pub enum AccessError {
         /// The part that was asked for.
         role: Role,
     },
+}
+
+// As a shell takes it for one word.
+fn for_shell(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    shlex::try_quote(&path).unwrap_or(Cow::Borrowed(&path)).into_owned()
 }
 
 impl AccessError {
@@ -92,6 +128,13 @@ impl AccessError {
             AccessError::Write { .. } => "check the permissions and the free space of the server directory",
             AccessError::Invalid { .. } => {
                 "copy it again from the server, or make a new one with `hq server generate-access`"
+            }
+            AccessError::Foreign { .. } => {
+                "use a directory and an access file of your own; --server-dir names a directory"
+            }
+            AccessError::Exposed { .. } => {
+                "make sure first that it is still yours; who could read the keys still knows them: `hq server \
+                 start` makes new ones in an empty directory"
             }
             AccessError::NoRole { .. } => {
                 "use the file that `hq server generate-access` wrote for this role, or the full one"
@@ -148,15 +191,22 @@ impl AccessFile {
         endpoint.as_ref().ok_or_else(|| AccessError::NoRole { server_uid: self.server_uid.clone(), role })
     }
 
-    /// Reads a file.
+    /// Reads a file. Only this user, or root, can have written it, and nobody else can read it; within a server
+    /// directory this holds for the directories and the link, too.
     ///
     /// # Errors
-    /// When it is missing, cannot be read, is cut off or no access file.
+    /// When it is missing, not safe, cannot be read, is cut off or no access file.
     pub fn load(path: &Path) -> Result<AccessFile, AccessError> {
-        let text = read(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => AccessError::Missing { path: path.to_owned() },
-            _ => AccessError::Read { path: path.to_owned(), source },
-        })?;
+        let file = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) if parent.ends_with(CURRENT) => {
+                let server_dir = parent.parent().unwrap_or(Path::new(""));
+                trust::open_private_in(server_dir, CURRENT.as_ref(), name)?
+            }
+            _ => trust::open_private(path)?,
+        };
+        let mut text = Vec::new();
+        let read = file.take(ACCESS_FILE_MAX).read_to_end(&mut text);
+        read.map_err(|source| AccessError::Read { path: path.to_owned(), source })?;
         AccessFile::parse(&text).map_err(|reason| AccessError::Invalid { path: path.to_owned(), reason })
     }
 
@@ -200,12 +250,6 @@ impl AccessFile {
         text.push('\n');
         text
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(ACCESS_FILE_MAX).read_to_end(&mut text)?;
-    Ok(text)
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {

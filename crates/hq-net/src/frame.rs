@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use hq_proto::Role;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsStream;
 
 use crate::handshake::Peer;
@@ -33,6 +35,12 @@ pub enum NetError {
         /// The limit.
         limit: usize,
     },
+    /// The other side takes nothing.
+    #[error("nothing of what is sent was taken for {} s", time.as_secs())]
+    Stalled {
+        /// For how long.
+        time: Duration,
+    },
     /// An earlier frame left only in part, because its sending was given up.
     #[error("an earlier frame was not sent to its end")]
     Torn,
@@ -49,6 +57,7 @@ pub struct FrameSender {
     left: usize,
     is_torn: bool,
     limit: usize,
+    patience: Option<Duration>,
 }
 
 /// Receives frames.
@@ -103,8 +112,14 @@ fn frames(
     read: Box<dyn AsyncRead + Send + Unpin>,
     write: Box<dyn AsyncWrite + Send + Unpin>,
 ) -> (FrameSender, FrameReceiver) {
-    let sender =
-        FrameSender { stream: write, buffer: Vec::new(), left: 0, is_torn: false, limit: HELLO_FRAME_MAX };
+    let sender = FrameSender {
+        stream: write,
+        buffer: Vec::new(),
+        left: 0,
+        is_torn: false,
+        limit: HELLO_FRAME_MAX,
+        patience: None,
+    };
     let receiver = FrameReceiver {
         stream: read,
         buffer: vec![0; READ_CHUNK_MIN],
@@ -121,6 +136,11 @@ fn frames(
 impl FrameSender {
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// From now on the connection is broken when the other side takes nothing for so long.
+    pub fn set_patience(&mut self, time: Duration) {
+        self.patience = Some(time);
     }
 
     /// Adds a frame to those that leave next: with the next [`FrameSender::flush`], or now when many
@@ -146,7 +166,14 @@ impl FrameSender {
         }
         self.is_torn = true;
         self.drain().await?;
-        self.stream.write_all(payload).await.map_err(broken)?;
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let count = within(self.patience, self.stream.write(rest)).await?;
+            if count == 0 {
+                return Err(NetError::Cut);
+            }
+            rest = &rest[count..];
+        }
         self.is_torn = false;
         Ok(())
     }
@@ -158,7 +185,7 @@ impl FrameSender {
     pub async fn flush(&mut self) -> Result<(), NetError> {
         self.check()?;
         self.drain().await?;
-        self.stream.flush().await.map_err(broken)
+        within(self.patience, self.stream.flush()).await
     }
 
     /// Lets all frames leave and says goodbye: the other side's next frame is `None`.
@@ -167,7 +194,7 @@ impl FrameSender {
     /// When the connection is broken.
     pub async fn close(mut self) -> Result<(), NetError> {
         self.flush().await?;
-        self.stream.shutdown().await.map_err(broken)
+        within(self.patience, self.stream.shutdown()).await
     }
 
     /// Bytes that wait for the next flush.
@@ -181,7 +208,7 @@ impl FrameSender {
 
     async fn drain(&mut self) -> Result<(), NetError> {
         while self.left < self.buffer.len() {
-            let count = self.stream.write(&self.buffer[self.left..]).await.map_err(broken)?;
+            let count = within(self.patience, self.stream.write(&self.buffer[self.left..])).await?;
             if count == 0 {
                 return Err(NetError::Cut);
             }
@@ -286,6 +313,14 @@ impl FrameReceiver {
     }
 }
 
+async fn within<T>(
+    patience: Option<Duration>,
+    work: impl Future<Output = io::Result<T>>,
+) -> Result<T, NetError> {
+    let Some(time) = patience else { return work.await.map_err(broken) };
+    timeout(time, work).await.map_err(|_| NetError::Stalled { time })?.map_err(broken)
+}
+
 fn broken(error: io::Error) -> NetError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
@@ -309,12 +344,9 @@ impl fmt::Debug for FrameReceiver {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
     use tokio::io::{duplex, empty, sink};
     use tokio::runtime::Builder;
-    use tokio::time::timeout;
 
     use super::*;
 
@@ -373,6 +405,28 @@ mod tests {
             assert!(waiting.is_err(), "giving up loses nothing");
             let partial = receiver.partial.as_ref().expect("a part of a frame");
             assert!(partial.bytes.len() == 501_000 && partial.bytes.capacity() <= 2 * 501_000);
+        });
+    }
+
+    #[test]
+    fn who_takes_nothing_is_given_up_after_a_while_and_who_takes_slowly_is_not() {
+        let time = Duration::from_secs(60);
+        let (near, mut far) = duplex(64);
+        let (mut sender, _) = frames_over(empty(), near, Role::Client);
+        sender.set_patience(time);
+        run(async {
+            let slow = tokio::spawn(async move {
+                // Less than a second before patience ends.
+                for _ in 0..2 * WRITE_CHUNK / 64 {
+                    tokio::time::sleep(time - Duration::from_secs(1)).await;
+                    far.read_exact(&mut [0; 64]).await.expect("it is there");
+                }
+                far
+            });
+            sender.send(&vec![7; 2 * WRITE_CHUNK]).await.expect("it is taken");
+            let _far = slow.await.expect("no panic");
+            let stalled = sender.send(&vec![7; WRITE_CHUNK]).await;
+            assert!(matches!(stalled, Err(NetError::Stalled { .. })), "{stalled:?}");
         });
     }
 

@@ -1,78 +1,106 @@
-//! How many connections may be on their way to proving their key.
+//! How many connections may be in the middle of proving their key.
 //!
-//! Anyone on the network can open connections and say nothing. So there are few places; who finds none
-//! waits, and when nobody leaves, the one who has been there longest must go. A reconnect storm of
-//! honest peers passes at the speed of their handshakes.
+//! Anyone on the network can begin a handshake and stop. So places are limited; when all are taken, one that
+//! waits for its peer must go: the oldest of the source that has most. Who waits for us, because many came at
+//! once, keeps its place, so a reconnect storm of honest peers passes at the speed of their handshakes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use crate::limits::{HALF_OPEN_GRACE, HALF_OPEN_MAX};
+use crate::limits::{HALF_OPEN_GRACE, half_open_max};
 
 /// The places of one listener.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HalfOpen {
-    // Oldest first. At most `HALF_OPEN_MAX`, so that looking through is nothing.
-    taken: Mutex<VecDeque<Place>>,
+    places_max: usize,
+    places: Mutex<Places>,
     left: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// By the order in which they were taken.
+    taken: BTreeMap<u64, Place>,
+    last_number: u64,
 }
 
 #[derive(Debug)]
 struct Place {
-    since: Instant,
+    source: IpAddr,
+    /// Since when it is the peer's turn.
+    waits_since: Option<Instant>,
     cut_short: Arc<Notify>,
 }
 
 /// A place; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    places: Arc<HalfOpen>,
+    half_open: Arc<HalfOpen>,
+    number: u64,
     cut_short: Arc<Notify>,
 }
 
+impl Default for HalfOpen {
+    fn default() -> HalfOpen {
+        HalfOpen { places_max: half_open_max(), places: Mutex::default(), left: Notify::new() }
+    }
+}
+
 impl HalfOpen {
-    /// Waits for a place and takes it.
-    pub(crate) async fn enter(self: &Arc<Self>) -> Permit {
-        loop {
-            let oldest = match self.try_enter() {
-                Ok(permit) => return permit,
-                Err(since) => since,
-            };
-            if timeout_at(oldest + HALF_OPEN_GRACE, self.left.notified()).await.is_err() {
-                self.cut_oldest(oldest);
+    /// A place for a connection from there, if there is one now.
+    pub(crate) fn enter(self: &Arc<Self>, source: IpAddr) -> Option<Permit> {
+        let mut places = self.lock();
+        if places.taken.len() >= self.places_max {
+            let number = places.dispensable(Instant::now())?;
+            if let Some(place) = places.taken.remove(&number) {
+                place.cut_short.notify_one();
             }
         }
-    }
-
-    // Else since when the oldest has been there.
-    fn try_enter(self: &Arc<Self>) -> Result<Permit, Instant> {
-        let mut taken = self.lock();
-        if let Some(oldest) = taken.front().filter(|_| taken.len() >= HALF_OPEN_MAX) {
-            return Err(oldest.since);
-        }
+        places.last_number += 1;
+        let number = places.last_number;
         let cut_short = Arc::new(Notify::new());
-        taken.push_back(Place { since: Instant::now(), cut_short: cut_short.clone() });
-        Ok(Permit { places: self.clone(), cut_short })
+        places.taken.insert(number, Place { source, waits_since: None, cut_short: cut_short.clone() });
+        Some(Permit { half_open: self.clone(), number, cut_short })
     }
 
-    fn cut_oldest(&self, since: Instant) {
-        let mut taken = self.lock();
-        if taken.front().is_some_and(|oldest| oldest.since == since)
-            && let Some(oldest) = taken.pop_front()
-        {
-            oldest.cut_short.notify_one();
+    /// Returns when it makes sense to ask for a place again.
+    pub(crate) async fn left(&self) {
+        // Either way it is looked again.
+        let _ = timeout(HALF_OPEN_GRACE, self.left.notified()).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    // Whose peer has had its time, the oldest of the source that has most of them.
+    fn dispensable(&self, now: Instant) -> Option<u64> {
+        let mut sources: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (&number, place) in &self.taken {
+            if place.waits_since.is_some_and(|since| now.saturating_duration_since(since) >= HALF_OPEN_GRACE)
+            {
+                sources.entry(place.source).or_insert((0, number)).0 += 1;
+            }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Place>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        let most = sources.into_values().max_by_key(|&(count, oldest)| (count, u64::MAX - oldest));
+        most.map(|(_, oldest)| oldest)
     }
 }
 
 impl Permit {
+    /// It is the peer's turn.
+    pub(crate) fn waits(&self) {
+        if let Some(place) = self.half_open.lock().taken.get_mut(&self.number) {
+            place.waits_since.get_or_insert_with(Instant::now);
+        }
+    }
+
     /// Ready when the place is needed for another.
     pub(crate) async fn cut_short(&self) {
         self.cut_short.notified().await;
@@ -81,50 +109,59 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.places.lock().retain(|place| !Arc::ptr_eq(&place.cut_short, &self.cut_short));
-        self.places.left.notify_one();
+        self.half_open.lock().taken.remove(&self.number);
+        self.half_open.left.notify_one();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::advance;
+
     use super::*;
 
-    async fn fill(places: &Arc<HalfOpen>) -> Vec<Permit> {
-        let mut permits = Vec::new();
-        for _ in 0..HALF_OPEN_MAX {
-            permits.push(places.enter().await);
-        }
-        permits
+    const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    fn places(count: usize) -> Arc<HalfOpen> {
+        Arc::new(HalfOpen { places_max: count, ..HalfOpen::default() })
+    }
+
+    fn enter(places: &Arc<HalfOpen>, source: IpAddr) -> Permit {
+        let permit = places.enter(source).expect("a place");
+        permit.waits();
+        permit
+    }
+
+    async fn is_cut(permit: &Permit) -> bool {
+        timeout(Duration::from_millis(1), permit.cut_short()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_more_waits_until_one_leaves() {
-        let places = Arc::new(HalfOpen::default());
-        let mut permits = fill(&places).await;
-        let begin = Instant::now();
-        let waiting = tokio::spawn({
-            let places = places.clone();
-            async move { places.enter().await }
-        });
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
+    async fn who_waits_for_us_keeps_its_place_until_one_leaves() {
+        let places = places(2);
+        let mut permits: Vec<_> = (0..2).map(|_| places.enter(NEAR).expect("a place")).collect();
+        advance(HALF_OPEN_GRACE * 2).await;
+        assert!(places.enter(FAR).is_none());
         permits.pop();
-        waiting.await.expect("a place");
-        assert_eq!(begin.elapsed().as_millis(), 0);
+        assert!(places.enter(FAR).is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_nobody_leaves_the_oldest_must_go() {
-        let places = Arc::new(HalfOpen::default());
-        let permits = fill(&places).await;
-        let begin = Instant::now();
-        let _late = places.enter().await;
-        // The clock of the runtime counts in milliseconds.
-        assert!(begin.elapsed().abs_diff(HALF_OPEN_GRACE).as_millis() <= 1, "{:?}", begin.elapsed());
-        permits[0].cut_short().await;
-        assert_eq!(places.lock().len(), HALF_OPEN_MAX);
-        drop(permits);
-        assert_eq!(places.lock().len(), 1);
+    async fn the_oldest_of_the_source_that_has_most_must_go() {
+        let places = places(4);
+        let lone = enter(&places, FAR);
+        let many: Vec<_> = (0..3).map(|_| enter(&places, NEAR)).collect();
+        assert!(places.enter(NEAR).is_none(), "none has had its time");
+        advance(HALF_OPEN_GRACE).await;
+        let late = enter(&places, NEAR);
+        assert!(is_cut(&many[0]).await);
+        for kept in [&lone, &many[1], &many[2], &late] {
+            assert!(!is_cut(kept).await);
+        }
+        drop(many);
+        assert_eq!(places.lock().taken.len(), 2);
     }
 }

@@ -14,8 +14,10 @@ mod keys;
 pub mod limits;
 mod listen;
 pub mod queue;
+mod silent;
 mod socket;
 mod tls;
+pub mod trust;
 
 pub use access::{AccessError, AccessFile, Endpoint};
 pub use backoff::Backoff;

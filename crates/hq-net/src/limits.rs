@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hq_proto::Role;
+use rustix::process::{Resource, getrlimit};
 
 /// Largest frame between a client and the server; a larger one closes the connection.
 pub const CLIENT_FRAME_MAX: usize = 128 << 20;
@@ -10,15 +11,25 @@ pub const CLIENT_FRAME_MAX: usize = 128 << 20;
 pub const WORKER_FRAME_MAX: usize = 64 << 20;
 /// Largest frame before both sides have said their versions.
 pub const HELLO_FRAME_MAX: usize = 4 << 10;
-/// From the first byte to an understanding; then the connection is closed.
+/// From the connection to the first message, and from there to an understanding; then the connection is closed.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
-/// Most accepted connections of one listener that have not proved their key yet. When one more comes,
-/// it waits until one is through or the oldest has had [`HALF_OPEN_GRACE`] and is closed.
-pub const HALF_OPEN_MAX: usize = 64;
-/// Time for a handshake that nobody can cut short, however many others wait.
-pub const HALF_OPEN_GRACE: Duration = Duration::from_secs(1);
+/// Most connections of one listener that have not said a whole first message, where the process may have
+/// files enough; else an eighth of what it may have. When one more comes, the oldest is closed.
+pub const SILENT_MAX: usize = 4096;
+/// Longest first message of a connection: a hello, or what TLS begins with, and its head.
+pub const FIRST_MESSAGE_MAX: usize = HELLO_FRAME_MAX + 5;
+/// Most connections of one listener that have spoken and not proved their key yet, where the process may have
+/// files enough; else a sixteenth of what it may have. When one more comes, it waits until one is through or
+/// one that waits for its peer has done so for [`HALF_OPEN_GRACE`] and is closed.
+pub const HALF_OPEN_MAX: usize = 512;
+/// Time for an answer within a handshake that nobody can cut short, however many others wait.
+pub const HALF_OPEN_GRACE: Duration = Duration::from_millis(100);
+/// Connections that are accepted, or looked at, in one go.
+pub const ACCEPTS_AT_ONCE: usize = 64;
+/// How often it is mentioned in the log that silent connections are closed.
+pub const SILENT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Connections the kernel keeps for a listener until they are accepted; more are turned away.
-pub const BACKLOG: u32 = 1024;
+pub const BACKLOG: i32 = 4096;
 /// Pause after the process ran out of descriptors or memory for a new connection.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long and how much a listener reads from a peer that it turns away, so that the peer sees the reason.
@@ -46,4 +57,20 @@ pub fn frame_max(role: Role) -> usize {
         Role::Client => CLIENT_FRAME_MAX,
         Role::Worker => WORKER_FRAME_MAX,
     }
+}
+
+/// The value of [`SILENT_MAX`] here.
+pub fn silent_max() -> usize {
+    (files_max() / 8).clamp(16, SILENT_MAX)
+}
+
+/// The value of [`HALF_OPEN_MAX`] here.
+pub fn half_open_max() -> usize {
+    (files_max() / 16).clamp(16, HALF_OPEN_MAX)
+}
+
+// How many files this process may have open.
+fn files_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }

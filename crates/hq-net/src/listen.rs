@@ -1,14 +1,18 @@
 //! Listening for clients or workers.
 
+use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hq_proto::{Hello, ProtoError, Role, VersionError};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::Endpoint;
@@ -16,9 +20,8 @@ use crate::connect::wrong_key;
 use crate::frame::{FrameReceiver, FrameSender, NetError, over_tcp, over_tls};
 use crate::half_open::{HalfOpen, Permit};
 use crate::handshake::{Misunderstanding, greet};
-use crate::limits::{
-    ACCEPT_PAUSE, BACKLOG, HANDSHAKE_TIME_MAX, HELLO_FRAME_MAX, LINGER_BYTES_MAX, LINGER_TIME_MAX,
-};
+use crate::limits::{BACKLOG, HANDSHAKE_TIME_MAX, HELLO_FRAME_MAX, LINGER_BYTES_MAX, LINGER_TIME_MAX};
+use crate::silent::Silent;
 use crate::socket;
 use crate::tls::server_config;
 
@@ -28,16 +31,16 @@ pub const ANY_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 /// A port for clients or workers.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
+    silent: Silent,
     port: u16,
     role: Role,
     tls: Option<Arc<ServerConfig>>,
     half_open: Arc<HalfOpen>,
-    // Accepted, waiting for a place. Kept here so that giving up `accept` loses nothing.
-    next: Mutex<Option<(TcpStream, SocketAddr)>>,
+    /// That connections cannot be accepted was said.
+    is_trouble_told: AtomicBool,
 }
 
-/// A connection that has said nothing yet.
+/// A connection whose first message is there, unread.
 #[derive(Debug)]
 pub struct Incoming {
     stream: TcpStream,
@@ -85,8 +88,8 @@ pub enum HandshakeError {
     /// It took too long.
     #[error("no handshake within {} s", HANDSHAKE_TIME_MAX.as_secs())]
     Timeout,
-    /// Others needed its place, and it had made no use of it.
-    #[error("too many connections that say nothing")]
+    /// Others needed its place, and it had stopped in the middle.
+    #[error("too many handshakes that were begun and not continued")]
     CutShort,
     /// It has no key, or another.
     #[error("not the key of a {role}: {reason}")]
@@ -149,8 +152,9 @@ impl Listener {
         };
         let socket = socket.map_err(error)?;
         let port = socket.local_addr().map_err(error)?.port();
+        let silent = Silent::new(socket, tls.is_some()).map_err(error)?;
         let half_open = Arc::default();
-        Ok(Listener { socket, port, role, tls, half_open, next: Mutex::new(None) })
+        Ok(Listener { silent, port, role, tls, half_open, is_trouble_told: AtomicBool::new(false) })
     }
 
     /// The port it listens at.
@@ -158,19 +162,34 @@ impl Listener {
         self.port
     }
 
-    /// The next connection, for [`Listener::handshake`] in a task of its own. Waits while too many are
-    /// on their way through theirs, or while descriptors are short. Dropping the future loses nothing.
+    /// The next connection that has spoken, for [`Listener::handshake`] in a task of its own. Those that say
+    /// nothing are never waited for. Dropping the future loses nothing.
     pub async fn accept(&self) -> (Incoming, SocketAddr) {
         loop {
-            if self.next().is_none() {
-                let connection = self.accept_tcp().await;
-                *self.next() = Some(connection);
+            let source = self.silent.next_source();
+            let permit = source.and_then(|source| self.half_open.enter(source.ip()));
+            if let Some(permit) = permit
+                && let Some(connection) = self.silent.take()
+            {
+                match TcpStream::from_std(connection.stream) {
+                    Ok(stream) => return (Incoming { stream, permit }, connection.address),
+                    Err(error) => self.in_trouble(&error),
+                }
+                continue;
             }
-            let permit = self.half_open.enter().await;
-            let connection = self.next().take();
-            if let Some((stream, address)) = connection {
-                return (Incoming { stream, permit }, address);
+            tokio::select! {
+                result = self.silent.change() => match result {
+                    Ok(()) => self.is_trouble_told.store(false, Ordering::Relaxed),
+                    Err(error) => self.in_trouble(&error),
+                },
+                () = self.half_open.left(), if source.is_some() => {}
             }
+        }
+    }
+
+    fn in_trouble(&self, error: &io::Error) {
+        if !self.is_trouble_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(role = %self.role, port = self.port, %error, "cannot accept connections");
         }
     }
 
@@ -184,8 +203,17 @@ impl Listener {
         incoming: Incoming,
     ) -> Result<(FrameSender, FrameReceiver), HandshakeError> {
         let Incoming { stream, permit } = incoming;
+        let mut greeting = pin!(timeout(HANDSHAKE_TIME_MAX, self.greet(stream)));
+        // What the peer has said was answered when this is not ready.
+        let greeting = poll_fn(|context| {
+            let result = greeting.as_mut().poll(context);
+            if result.is_pending() {
+                permit.waits();
+            }
+            result
+        });
         tokio::select! {
-            result = timeout(HANDSHAKE_TIME_MAX, self.greet(stream)) => match result {
+            result = greeting => match result {
                 Ok(result) => result,
                 Err(_) => Err(HandshakeError::Timeout),
             },
@@ -248,38 +276,18 @@ impl Listener {
             _ => HandshakeError::Tls(error),
         }
     }
-
-    async fn accept_tcp(&self) -> (TcpStream, SocketAddr) {
-        let mut warned = false;
-        loop {
-            match self.socket.accept().await {
-                Ok(connection) => return connection,
-                // The peer gave up before we came to it.
-                Err(error) if is_peers_fault(&error) => {}
-                Err(error) => {
-                    if !warned {
-                        tracing::warn!(role = %self.role, port = self.port, %error, "cannot accept connections");
-                        warned = true;
-                    }
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    fn next(&self) -> std::sync::MutexGuard<'_, Option<(TcpStream, SocketAddr)>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
-    socket.set_reuseaddr(true)?;
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+        sockopt::set_ipv6_v6only(&socket, false)?;
     }
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    bind(&socket, &address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn is_no_ipv6(error: &io::Error) -> bool {
@@ -287,13 +295,6 @@ fn is_no_ipv6(error: &io::Error) -> bool {
     [rustix::io::Errno::AFNOSUPPORT, rustix::io::Errno::ADDRNOTAVAIL]
         .iter()
         .any(|e| code == Some(e.raw_os_error()))
-}
-
-fn is_peers_fault(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-    )
 }
 
 // Closing with bytes unread would reset the connection, and the peer would never see the alert that

@@ -21,24 +21,49 @@ pub struct Full {
 /// The end that never waits.
 #[derive(Debug)]
 pub struct QueueSender<T> {
-    items: mpsc::UnboundedSender<(T, usize)>,
-    bytes: Arc<AtomicUsize>,
+    items: mpsc::UnboundedSender<(T, Weight)>,
+    counts: Arc<Counts>,
     limit: usize,
 }
 
 /// The end that is waited at.
 #[derive(Debug)]
 pub struct QueueReceiver<T> {
-    items: mpsc::UnboundedReceiver<(T, usize)>,
-    bytes: Arc<AtomicUsize>,
+    items: mpsc::UnboundedReceiver<(T, Weight)>,
+}
+
+/// The bytes of an item: they count as waiting until this is dropped.
+#[derive(Debug)]
+pub struct Weight {
+    bytes: usize,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    /// Bytes of this queue, and of it and others together.
+    own: AtomicUsize,
+    total: Arc<AtomicUsize>,
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.counts.own.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.counts.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A queue that takes items while fewer than `limit` bytes wait in it, so it holds at most `limit`
 /// bytes and one item more. An item counts as at least its own size, whatever is said of it.
 pub fn bounded_bytes<T>(limit: usize) -> (QueueSender<T>, QueueReceiver<T>) {
+    counted_bytes(limit, Arc::default())
+}
+
+/// As [`bounded_bytes`]; what waits is counted in `total`, too, together with what waits in other queues.
+pub fn counted_bytes<T>(limit: usize, total: Arc<AtomicUsize>) -> (QueueSender<T>, QueueReceiver<T>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let bytes = Arc::new(AtomicUsize::new(0));
-    (QueueSender { items: sender, bytes: bytes.clone(), limit }, QueueReceiver { items: receiver, bytes })
+    let counts = Arc::new(Counts { own: AtomicUsize::new(0), total });
+    (QueueSender { items: sender, counts, limit }, QueueReceiver { items: receiver })
 }
 
 impl<T> QueueSender<T> {
@@ -48,19 +73,25 @@ impl<T> QueueSender<T> {
     /// # Errors
     /// When the queue is full; the item is dropped.
     pub fn try_push(&self, item: T, bytes: usize) -> Result<(), Full> {
-        let waiting = self.bytes.load(Ordering::Relaxed);
+        let waiting = self.bytes();
         if waiting >= self.limit {
             return Err(Full { bytes: waiting, limit: self.limit });
         }
         let bytes = bytes.max(size_of::<T>());
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let _ = self.items.send((item, bytes));
+        self.counts.own.fetch_add(bytes, Ordering::Relaxed);
+        self.counts.total.fetch_add(bytes, Ordering::Relaxed);
+        let _ = self.items.send((item, Weight { bytes, counts: self.counts.clone() }));
         Ok(())
     }
 
     /// Bytes that wait.
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.counts.own.load(Ordering::Relaxed)
+    }
+
+    /// True when what waits is counted there.
+    pub fn counts_in(&self, total: &Arc<AtomicUsize>) -> bool {
+        Arc::ptr_eq(&self.counts.total, total)
     }
 
     /// True when the receiver is gone.
@@ -71,23 +102,29 @@ impl<T> QueueSender<T> {
 
 impl<T> Clone for QueueSender<T> {
     fn clone(&self) -> Self {
-        QueueSender { items: self.items.clone(), bytes: self.bytes.clone(), limit: self.limit }
+        QueueSender { items: self.items.clone(), counts: self.counts.clone(), limit: self.limit }
     }
 }
 
 impl<T> QueueReceiver<T> {
     /// The next item; `None` when all senders are gone and nothing is left. Dropping the future loses nothing.
     pub async fn recv(&mut self) -> Option<T> {
-        let (item, bytes) = self.items.recv().await?;
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Some(item)
+        Some(self.recv_weighed().await?.0)
     }
 
     /// The next item, if there is one now.
     pub fn try_recv(&mut self) -> Option<T> {
-        let (item, bytes) = self.items.try_recv().ok()?;
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Some(item)
+        Some(self.try_recv_weighed()?.0)
+    }
+
+    /// As [`QueueReceiver::recv`], for who wants an item to count until it is done with it.
+    pub async fn recv_weighed(&mut self) -> Option<(T, Weight)> {
+        self.items.recv().await
+    }
+
+    /// As [`QueueReceiver::try_recv`], likewise.
+    pub fn try_recv_weighed(&mut self) -> Option<(T, Weight)> {
+        self.items.try_recv().ok()
     }
 }
 
@@ -121,6 +158,23 @@ mod tests {
         assert!(sender.try_push(2, 1).is_err());
         assert_eq!(receiver.try_recv(), Some(1));
         assert_eq!(sender.bytes(), 0);
+    }
+
+    #[test]
+    fn what_several_queues_hold_is_counted_together_and_given_back_however_they_end() {
+        let total = Arc::new(AtomicUsize::new(0));
+        let (one, mut receiver) = counted_bytes::<u64>(100, total.clone());
+        let (other, gone) = counted_bytes::<u64>(100, total.clone());
+        for sender in [&one, &other, &one] {
+            assert_eq!(sender.try_push(1, 10), Ok(()));
+        }
+        assert_eq!(total.load(Ordering::Relaxed), 30);
+        let (_, weight) = receiver.try_recv_weighed().expect("an item");
+        assert_eq!((one.bytes(), total.load(Ordering::Relaxed)), (20, 30));
+        drop(weight);
+        drop(gone);
+        assert_eq!(other.try_push(1, 10), Ok(()));
+        assert_eq!((other.bytes(), total.load(Ordering::Relaxed)), (0, 10));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! each connection proves both keys.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
@@ -13,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectP
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, OtherError, PeerIncompatible,
@@ -39,7 +41,7 @@ fn shown(found: &Option<PublicKey>) -> String {
 pub(crate) fn client_config(secret: &SecretKey, server: PublicKey) -> Arc<ClientConfig> {
     let provider = provider();
     let resolver = AlwaysResolvesClientRawPublicKeys::new(certified(secret, &provider));
-    let mut config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_details(provider.clone(), Arc::new(NoTime))
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has suites of TLS 1.3")
         .dangerous()
@@ -54,7 +56,7 @@ pub(crate) fn client_config(secret: &SecretKey, server: PublicKey) -> Arc<Client
 pub(crate) fn server_config(secret: &SecretKey, peer: PublicKey) -> Arc<ServerConfig> {
     let provider = provider();
     let resolver = AlwaysResolvesServerRawPublicKeys::new(certified(secret, &provider));
-    let mut config = ServerConfig::builder_with_provider(provider.clone())
+    let mut config = ServerConfig::builder_with_details(provider.clone(), Arc::new(NoTime))
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has suites of TLS 1.3")
         .with_client_cert_verifier(Arc::new(Pinned::new(peer, &provider)))
@@ -76,6 +78,16 @@ fn provider() -> Arc<CryptoProvider> {
         kx_groups: vec![ring::kx_group::X25519],
         ..ring::default_provider()
     })
+}
+
+// No date is looked at, and that of the system panics when its clock shows a time before 1970.
+#[derive(Debug)]
+struct NoTime;
+
+impl TimeProvider for NoTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::ZERO))
+    }
 }
 
 /// The name that TLS wants; it is neither sent nor compared.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hq_net::{Endpoint, Listener, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -20,7 +21,8 @@ async fn a_listener_waits_for_descriptors_and_goes_on() {
 
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     files.pop();
-    let client = TcpStream::connect((address, listener.port())).await.expect("one descriptor is left");
+    let mut client = TcpStream::connect((address, listener.port())).await.expect("one descriptor is left");
+    client.write_all(&[0; 4]).await.expect("room in the socket");
     let early = timeout(Duration::from_secs(5), listener.accept()).await;
     assert!(early.is_err(), "there is no descriptor for it");
 

@@ -13,7 +13,7 @@ wire_enum!(WorkerFilter = WorkerFilter, "filter of workers": All, Running, Offli
 
 /// The bytes of request number `request`.
 pub fn encode_client_request(request: u64, body: &ClientRequest) -> Vec<u8> {
-    form::ClientRequest { request, body: Some(to_wire(body)) }.encode_to_vec()
+    form::ClientRequest { request, job_page: page_of(body), body: Some(to_wire(body)) }.encode_to_vec()
 }
 
 /// The number and the request in `bytes`.
@@ -23,7 +23,19 @@ pub fn encode_client_request(request: u64, body: &ClientRequest) -> Vec<u8> {
 pub fn decode_client_request(bytes: &[u8]) -> Result<(u64, ClientRequest), ProtoError> {
     let message: form::ClientRequest = decode("request", bytes)?;
     let body = message.body.ok_or_else(|| no_kind("request", bytes, 2..22))?;
-    Ok((message.request, from_wire(body)?))
+    let mut body = from_wire(body)?;
+    if let (ClientRequest::JobInfo { page, .. }, Some(form)) = (&mut body, message.job_page) {
+        *page = Some(Wire::from_wire(form)?);
+    }
+    Ok((message.request, body))
+}
+
+// It stands beside the request: servers of earlier releases know the request and answer it.
+fn page_of(body: &ClientRequest) -> Option<form::JobPage> {
+    match body {
+        ClientRequest::JobInfo { page, .. } => page.as_ref().map(Wire::to_wire),
+        _ => None,
+    }
 }
 
 /// The number of a request that could not be understood, so that it can be answered with the error.
@@ -63,7 +75,7 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::CloseJobs { jobs } => Body::CloseJobs(jobs.to_wire()),
         ClientRequest::ListJobs { states } => Body::ListJobs(form::ListJobs { states: list_to_wire(states) }),
         ClientRequest::CountJobs => Body::CountJobs(form::Nothing {}),
-        ClientRequest::JobInfo { jobs } => Body::JobInfo(jobs.to_wire()),
+        ClientRequest::JobInfo { jobs, .. } => Body::JobInfo(jobs.to_wire()),
         ClientRequest::Cancel { jobs, tasks, reason } => Body::Cancel(form::Cancel {
             jobs: Some(jobs.to_wire()),
             tasks: tasks.as_ref().map(Wire::to_wire),
@@ -72,13 +84,16 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::ForgetJobs { jobs, states } => {
             Body::ForgetJobs(form::ForgetJobs { jobs: Some(jobs.to_wire()), states: list_to_wire(states) })
         }
-        ClientRequest::ListTasks { jobs, tasks, states, after, limit } => Body::ListTasks(form::ListTasks {
-            jobs: Some(jobs.to_wire()),
-            tasks: tasks.as_ref().map(Wire::to_wire),
-            states: list_to_wire(states),
-            after: after.as_ref().map(Wire::to_wire),
-            limit: *limit,
-        }),
+        ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped } => {
+            Body::ListTasks(form::ListTasks {
+                jobs: Some(jobs.to_wire()),
+                tasks: tasks.as_ref().map(Wire::to_wire),
+                states: list_to_wire(states),
+                after: after.as_ref().map(Wire::to_wire),
+                limit: *limit,
+                grouped: *grouped,
+            })
+        }
         ClientRequest::TaskIds { jobs, states } => {
             Body::TaskIds(form::ListTaskIds { jobs: Some(jobs.to_wire()), states: list_to_wire(states) })
         }
@@ -136,7 +151,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::CloseJobs(jobs) => ClientRequest::CloseJobs { jobs: Wire::from_wire(jobs)? },
         Body::ListJobs(list) => ClientRequest::ListJobs { states: list_from_wire(list.states)? },
         Body::CountJobs(_) => ClientRequest::CountJobs,
-        Body::JobInfo(jobs) => ClientRequest::JobInfo { jobs: Wire::from_wire(jobs)? },
+        Body::JobInfo(jobs) => ClientRequest::JobInfo { jobs: Wire::from_wire(jobs)?, page: None },
         Body::Cancel(cancel) => ClientRequest::Cancel {
             jobs: required("jobs to cancel", cancel.jobs)?,
             tasks: cancel.tasks.map(IdSet::from_wire).transpose()?,
@@ -152,6 +167,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             states: list_from_wire(list.states)?,
             after: list.after.map(TaskRef::from_wire).transpose()?,
             limit: list.limit,
+            grouped: list.grouped,
         },
         Body::TaskIds(list) => ClientRequest::TaskIds {
             jobs: required("jobs to list", list.jobs)?,

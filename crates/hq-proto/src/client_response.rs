@@ -1,7 +1,7 @@
 //! What the server answers to clients.
 
 use hq_core::client_messages::{ClientResponse, RequestError};
-use hq_model::{IdSet, Instance, JobId, JobState, QueueId, TaskId, TaskRef, TaskState, WorkerId};
+use hq_model::{IdSet, Instance, JobId, JobState, QueueId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -47,7 +47,10 @@ fn to_wire(body: &ClientResponse) -> Body {
                 counts.iter().map(|&(state, count)| form::JobCount { state: state.to_wire(), count });
             Body::JobCounts(form::JobCounts { counts: counts.collect() })
         }
-        ClientResponse::JobDetails(jobs) => Body::JobDetails(form::JobDetails { jobs: list_to_wire(jobs) }),
+        ClientResponse::JobDetails { jobs, next } => Body::JobDetails(form::JobDetails {
+            jobs: list_to_wire(jobs),
+            next: next.as_ref().map(Wire::to_wire),
+        }),
         ClientResponse::Canceled(jobs) => {
             let jobs = jobs.iter().map(|(job, ids, ended_before)| form::CanceledJob {
                 job: job.0,
@@ -56,8 +59,9 @@ fn to_wire(body: &ClientResponse) -> Body {
             });
             Body::Canceled(form::CanceledJobs { jobs: jobs.collect() })
         }
-        ClientResponse::Tasks { tasks, next } => Body::Tasks(form::TaskPage {
+        ClientResponse::Tasks { tasks, groups, next } => Body::Tasks(form::TaskPage {
             tasks: tasks.iter().map(|(job, task)| task_to_wire(*job, task)).collect(),
+            groups: list_to_wire(groups),
             next: next.as_ref().map(Wire::to_wire),
         }),
         ClientResponse::TaskIds(jobs) => {
@@ -73,9 +77,13 @@ fn to_wire(body: &ClientResponse) -> Body {
         }),
         ClientResponse::WatchEnded => Body::WatchEnded(form::Nothing {}),
         ClientResponse::Workers(workers) => Body::Workers(form::Workers { workers: list_to_wire(workers) }),
-        ClientResponse::WorkersStopped(workers) => {
-            let numbers = workers.iter().map(|worker| worker.0).collect();
-            Body::WorkersStopped(form::NumberList { numbers })
+        ClientResponse::WorkersStopped { workers, away, stopping } => {
+            let numbers = |workers: &[WorkerId]| workers.iter().map(|worker| worker.0).collect();
+            Body::WorkersStopped(form::WorkersStopped {
+                numbers: numbers(workers),
+                away: numbers(away),
+                stopping: numbers(stopping),
+            })
         }
         ClientResponse::Explained(explained) => Body::Explained(explained.to_wire()),
         ClientResponse::ExplainedJobs(jobs) => {
@@ -83,7 +91,9 @@ fn to_wire(body: &ClientResponse) -> Body {
         }
         ClientResponse::Alloc(response) => Body::Alloc(response.to_wire()),
         ClientResponse::Events { records, next } => {
-            let records = records.iter().map(|(at, record)| encode_record(*at, record));
+            // Whoever follows need not know which changes counted together.
+            let parts = records.iter().flat_map(|(at, record)| record.parts().iter().map(|part| (*at, part)));
+            let records = parts.map(|(at, record)| encode_record(at, record));
             Body::Events(form::Events { records: records.collect(), next: *next })
         }
     }
@@ -106,7 +116,10 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             let counts = counts.counts.into_iter().map(|c| Ok((JobState::from_wire(c.state)?, c.count)));
             ClientResponse::JobCounts(counts.collect::<Result<_, ProtoError>>()?)
         }
-        Body::JobDetails(details) => ClientResponse::JobDetails(list_from_wire(details.jobs)?),
+        Body::JobDetails(details) => ClientResponse::JobDetails {
+            jobs: list_from_wire(details.jobs)?,
+            next: details.next.map(Wire::from_wire).transpose()?,
+        },
         Body::Canceled(canceled) => {
             let jobs = canceled.jobs.into_iter().map(|job| {
                 Ok((JobId(job.job), idset::from_wire("ids of canceled tasks", &job.ids)?, job.ended_before))
@@ -115,6 +128,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         }
         Body::Tasks(page) => ClientResponse::Tasks {
             tasks: page.tasks.into_iter().map(task_from_wire).collect::<Result<_, _>>()?,
+            groups: list_from_wire(page.groups)?,
             next: page.next.map(TaskRef::from_wire).transpose()?,
         },
         Body::TaskIds(list) => {
@@ -132,7 +146,12 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::WatchEnded(_) => ClientResponse::WatchEnded,
         Body::Workers(list) => ClientResponse::Workers(list_from_wire(list.workers)?),
         Body::WorkersStopped(workers) => {
-            ClientResponse::WorkersStopped(workers.numbers.into_iter().map(WorkerId).collect())
+            let ids = |numbers: Vec<u32>| numbers.into_iter().map(WorkerId).collect();
+            ClientResponse::WorkersStopped {
+                workers: ids(workers.numbers),
+                away: ids(workers.away),
+                stopping: ids(workers.stopping),
+            }
         }
         Body::Alloc(response) => ClientResponse::Alloc(Wire::from_wire(response)?),
         Body::Events(events) => {
@@ -165,6 +184,9 @@ impl Wire for RequestError {
             RequestError::NoJob(job) => Error::NoJob(job.0),
             RequestError::NoJobs => Error::NoJobs(form::Nothing {}),
             RequestError::JobNotOpen(job) => Error::JobNotOpen(job.0),
+            RequestError::TooManyFailed { job, failed, limit } => {
+                Error::TooManyFailed(form::TooManyFailed { job: job.0, failed: *failed, limit: *limit })
+            }
             RequestError::TaskExists(job, task) => Error::TaskExists(TaskRef::new(*job, *task).to_wire()),
             RequestError::NoTask(job, task) => Error::NoTask(TaskRef::new(*job, *task).to_wire()),
             RequestError::KeyTaken { job, key, task, difference } => {
@@ -177,6 +199,7 @@ impl Wire for RequestError {
                 now: now.clone(),
             }),
             RequestError::NoService(task) => Error::NoService(task.to_wire()),
+            RequestError::Full { held, wanted } => Error::Full(form::Full { held: *held, wanted: *wanted }),
             RequestError::NoKey(job, key) => Error::NoKey(form::NoKey { job: job.0, key: key.clone() }),
             RequestError::JobAlive(job) => Error::JobAlive(job.0),
             RequestError::Hopeless { job, tasks, state } => {
@@ -187,6 +210,9 @@ impl Wire for RequestError {
             RequestError::NoWorker(worker) => Error::NoWorker(worker.0),
             RequestError::NoWorkers => Error::NoWorkers(form::Nothing {}),
             RequestError::WorkerEnded(worker) => Error::WorkerEnded(worker.0),
+            RequestError::WorkerAway { worker, until } => {
+                Error::WorkerAway(form::WorkerAway { worker: worker.0, until_us: until.0 })
+            }
             RequestError::Invalid(text) => Error::Invalid(text.clone()),
             RequestError::Stopping => Error::Stopping(form::Nothing {}),
             RequestError::ReadOnly(text) => Error::ReadOnly(text.clone()),
@@ -205,6 +231,9 @@ impl Wire for RequestError {
             Error::NoJob(job) => RequestError::NoJob(JobId(job)),
             Error::NoJobs(_) => RequestError::NoJobs,
             Error::JobNotOpen(job) => RequestError::JobNotOpen(JobId(job)),
+            Error::TooManyFailed(form::TooManyFailed { job, failed, limit }) => {
+                RequestError::TooManyFailed { job: JobId(job), failed, limit }
+            }
             Error::TaskExists(task) => {
                 let task = TaskRef::from_wire(task)?;
                 RequestError::TaskExists(task.job, task.task)
@@ -217,6 +246,7 @@ impl Wire for RequestError {
                 RequestError::KeyTaken { job: JobId(job), key, task: TaskId(task), difference }
             }
             Error::NoService(task) => RequestError::NoService(TaskRef::from_wire(task)?),
+            Error::Full(form::Full { held, wanted }) => RequestError::Full { held, wanted },
             Error::NotRunning(form::NotRunning { task, instance, now }) => RequestError::NotRunning {
                 task: required("task that does not run", task)?,
                 instance: Instance(instance),
@@ -231,6 +261,9 @@ impl Wire for RequestError {
             Error::NoWorker(worker) => RequestError::NoWorker(WorkerId(worker)),
             Error::NoWorkers(_) => RequestError::NoWorkers,
             Error::WorkerEnded(worker) => RequestError::WorkerEnded(WorkerId(worker)),
+            Error::WorkerAway(form::WorkerAway { worker, until_us }) => {
+                RequestError::WorkerAway { worker: WorkerId(worker), until: Timestamp(until_us) }
+            }
             Error::Invalid(text) => RequestError::Invalid(text),
             Error::Stopping(_) => RequestError::Stopping,
             Error::ReadOnly(text) => RequestError::ReadOnly(text),

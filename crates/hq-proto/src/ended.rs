@@ -13,7 +13,7 @@ use crate::wire::{Wire, required, wire_enum};
 
 wire_enum!(
     WorkerEnd = WorkerEnd, "end of a worker":
-    ConnectionLost, HeartbeatLost, Stopped, IdleTimeout, TimeLimit, Interrupted
+    ConnectionLost, HeartbeatLost, Stopped, IdleTimeout, TimeLimit, Interrupted, LauncherLost
 );
 
 /// `time` as the message around it says it, relative to its own time `base`.
@@ -68,6 +68,7 @@ impl Wire for Failure {
             error: self.error.clone(),
             started_us: self.started.map(|time| time.0),
             usage: Some(self.usage.to_wire()),
+            nodes: self.nodes.iter().map(|worker| worker.0).collect(),
         }
     }
 
@@ -80,6 +81,7 @@ impl Wire for Failure {
             error: failure.error,
             started: failure.started_us.map(Timestamp),
             usage: failure.usage.map(Usage::from_wire).transpose()?.unwrap_or_default(),
+            nodes: failure.nodes.into_iter().map(WorkerId).collect(),
         })
     }
 }
@@ -95,6 +97,8 @@ impl Wire for FailureKind {
             FailureKind::Start => Kind::Start(form::Nothing {}),
             FailureKind::Crashes => Kind::Crashes(form::Nothing {}),
             FailureKind::Output => Kind::Output(form::Nothing {}),
+            FailureKind::Lost => Kind::Lost(form::Nothing {}),
+            FailureKind::EndedEarly => Kind::EndedEarly(form::Nothing {}),
         };
         form::FailureKind { kind: Some(kind) }
     }
@@ -107,6 +111,8 @@ impl Wire for FailureKind {
             Kind::Start(_) => FailureKind::Start,
             Kind::Crashes(_) => FailureKind::Crashes,
             Kind::Output(_) => FailureKind::Output,
+            Kind::Lost(_) => FailureKind::Lost,
+            Kind::EndedEarly(_) => FailureKind::EndedEarly,
         })
     }
 }

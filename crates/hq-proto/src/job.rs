@@ -36,7 +36,7 @@ impl Wire for JobSpec {
 
     fn to_wire(&self) -> form::JobSpec {
         let share = self.share.as_ref().map(Wire::to_wire);
-        form::JobSpec { name: self.name.clone(), max_fails: self.max_fails, share }
+        form::JobSpec { name: self.name.clone(), max_fails: self.max_fails, share, is_draft: self.is_draft }
     }
 
     fn from_wire(spec: form::JobSpec) -> Result<JobSpec, ProtoError> {
@@ -45,6 +45,7 @@ impl Wire for JobSpec {
             name: name("name of a job", spec.name)?,
             max_fails: spec.max_fails,
             share: spec.share.map(Share::from_wire).transpose()?,
+            is_draft: spec.is_draft,
         })
     }
 }

@@ -26,7 +26,7 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, un
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
 /// The field numbers of the kinds that this release knows.
-const KINDS: [RangeInclusive<u32>; 5] = [1..=21, 60..=60, 70..=71, 80..=80, 90..=92];
+const KINDS: [RangeInclusive<u32>; 6] = [1..=23, 60..=60, 70..=71, 80..=80, 90..=92, 1000..=1000];
 
 /// The bytes of a record of time `at`.
 pub fn encode_record(at: Timestamp, record: &Record) -> Vec<u8> {
@@ -132,11 +132,27 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
-        Record::DetailKept { worker, span } => Kind::DetailKept(finished_to_wire(*worker, span, at)),
+        Record::DetailKept { worker, span, nodes } => {
+            let nodes = nodes.iter().map(nodes_to_wire).collect();
+            Kind::DetailKept(form::Finished { nodes, ..finished_to_wire(*worker, span, at) })
+        }
+        Record::EndedEarly { job, attempts } => {
+            Kind::EndedEarly(form::EndedEarly { job: job.0, attempts: list_to_wire(attempts) })
+        }
         Record::FailureKept { job, failure } => {
             Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
         Record::Alloc(record) => Kind::Alloc(record.to_wire()),
+        Record::Together { records } => {
+            let records = records.iter();
+            let records =
+                records.map(|record| form::Record { at_us: 0, kind: Some(kind_to_wire(at, record)) });
+            Kind::Together(form::Together { records: records.collect() })
+        }
+        Record::TimeSkipped { gaps } => {
+            let (at_us, skipped_us) = gaps.iter().map(|(at, skipped)| (at.0, *skipped)).unzip();
+            Kind::TimeSkipped(form::TimeSkipped { at_us, skipped_us })
+        }
         Record::Answered { key, job, ids } => {
             Kind::Answered(form::Answered { key: key_to_wire(*key), job: job.0, ids: idset::to_wire(ids) })
         }
@@ -228,14 +244,34 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             let job = JobId(kept.job);
             Record::JobKept { job, progress: Box::new(progress_from_wire(kept, at)?) }
         }
-        Kind::DetailKept(finished) => {
+        Kind::DetailKept(mut finished) => {
+            let nodes = std::mem::take(&mut finished.nodes).into_iter().map(nodes_from_wire);
+            let nodes = nodes.collect::<Result<_, _>>()?;
             let (worker, span) = finished_from_wire(finished, at)?;
-            Record::DetailKept { worker, span }
+            Record::DetailKept { worker, span, nodes }
+        }
+        Kind::EndedEarly(ended) => {
+            Record::EndedEarly { job: JobId(ended.job), attempts: list_from_wire(ended.attempts)? }
         }
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
         }
         Kind::Alloc(record) => Record::Alloc(Box::new(Wire::from_wire(record)?)),
+        Kind::Together(together) => {
+            let part = |record: form::Record| match present("kind of a record", record.kind)? {
+                Kind::Together(_) => {
+                    Err(ProtoError::Rule { field: "records that count together", rule: "must not be nested" })
+                }
+                kind => kind_from_wire(at, kind),
+            };
+            let records = together.records.into_iter().map(part).collect::<Result<_, _>>()?;
+            Record::Together { records }
+        }
+        Kind::TimeSkipped(skipped) => {
+            count("skipped times", skipped.skipped_us.len() as u64, skipped.at_us.len() as u64)?;
+            let at = skipped.at_us.into_iter().map(Timestamp);
+            Record::TimeSkipped { gaps: at.zip(skipped.skipped_us).collect() }
+        }
         Kind::Answered(answered) => Record::Answered {
             key: key_from_wire(&answered.key)?,
             job: JobId(answered.job),
@@ -265,7 +301,7 @@ const SUMMED_TASKS_MIN: u64 = 256;
 
 fn finished_to_wire(worker: WorkerId, span: &FinishedSpan, at: Timestamp) -> form::Finished {
     let total = (span.ids.len() >= SUMMED_TASKS_MIN).then(|| span.measures.total().to_wire());
-    form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)), total }
+    form::Finished { worker: worker.0, span: Some(span_to_wire(span, at)), total, nodes: Vec::new() }
 }
 
 fn finished_from_wire(

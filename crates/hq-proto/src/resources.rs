@@ -87,11 +87,7 @@ pub(crate) fn resources(
     rule("pools of a worker", is_sorted, "must be `cpus` and then sorted by name, each once")?;
     let resources = WorkerResources { pools, coupling: list_from_wire(coupling)? };
     for (pool, group) in resources.coupling.iter().flat_map(|c| [&c.left, &c.right]) {
-        let groups = match resources.pool(pool).map(|pool| &pool.kind) {
-            Some(PoolKind::Groups(groups)) => groups.len(),
-            Some(PoolKind::Range { .. }) => 1,
-            Some(PoolKind::Sum(_)) | None => 0,
-        };
+        let groups = resources.pool(pool).map_or(0, |pool| pool.kind.group_count());
         rule("coupling", (*group as usize) < groups, "must name groups of the worker's pools")?;
     }
     Ok(resources)

@@ -3,9 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo};
+use hq_core::client_messages::{
+    AlikeTasks, JobDetail, JobPage, JobSummary, PageStart, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
+};
+use hq_core::clock_gap::ClockGap;
+use hq_core::measures::Measures;
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{Epoch, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId};
+use hq_model::{
+    Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+};
 
 use crate::ProtoError;
 use crate::error::short;
@@ -34,6 +40,13 @@ impl Wire for ServerInfo {
             limits: limits.collect(),
             journal_trouble: self.journal_trouble.as_ref().map(|trouble| trouble.1.clone()),
             journal_trouble_since_us: self.journal_trouble.as_ref().map_or(0, |trouble| trouble.0.0),
+            clock_gap_us: self.clock_gap.map(|gap| {
+                let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
+                match gap {
+                    ClockGap::Ahead(gap) => micros(gap),
+                    ClockGap::Behind(gap) => -micros(gap),
+                }
+            }),
         }
     }
 
@@ -54,6 +67,10 @@ impl Wire for ServerInfo {
             journal_trouble: info
                 .journal_trouble
                 .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
+            clock_gap: info.clock_gap_us.map(|gap| {
+                let long = Duration::from_micros(gap.unsigned_abs());
+                if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }
+            }),
         })
     }
 }
@@ -107,11 +124,20 @@ impl Wire for JobDetail {
             share: detail.share.map(hq_model::job::Share::from_wire).transpose()?,
             submitted: Timestamp(detail.submitted_us),
             ended: detail.ended_us.map(Timestamp),
-            submits: list_from_wire(detail.submits)?,
+            submits: submits_from_wire(detail.submits)?,
             usage: required("usage of a job", detail.usage)?,
             workers: detail.workers.into_iter().map(WorkerId).collect(),
         })
     }
+}
+
+// Servers of earlier releases tell all submits of a job, and neither their places nor how much their tasks read.
+fn submits_from_wire(submits: Vec<form::SubmitInfo>) -> Result<Vec<SubmitInfo>, ProtoError> {
+    let with_place = submits.into_iter().zip(0..).map(|(mut submit, place): (_, u32)| {
+        submit.index.get_or_insert(place);
+        Wire::from_wire(submit)
+    });
+    with_place.collect()
 }
 
 impl Wire for SubmitInfo {
@@ -119,8 +145,10 @@ impl Wire for SubmitInfo {
 
     fn to_wire(&self) -> form::SubmitInfo {
         form::SubmitInfo {
+            index: Some(self.index),
             ids: idset::to_wire(&self.ids),
             spec: Some(self.spec.to_wire()),
+            stdin_bytes: Some(self.stdin_bytes),
             submit_dir: self.submit_dir.clone(),
             submitted_us: self.submitted.0,
         }
@@ -129,11 +157,41 @@ impl Wire for SubmitInfo {
     fn from_wire(submit: form::SubmitInfo) -> Result<SubmitInfo, ProtoError> {
         let spec: TaskSpec = required("spec of a submit", submit.spec)?;
         Ok(SubmitInfo {
+            index: submit.index.unwrap_or_default(),
             ids: idset::from_wire("ids of a submit", &submit.ids)?,
+            stdin_bytes: submit.stdin_bytes.unwrap_or(spec.stdin.len() as u64),
             spec: Arc::new(spec),
             submit_dir: submit.submit_dir,
             submitted: Timestamp(submit.submitted_us),
         })
+    }
+}
+
+impl Wire for JobPage {
+    type Form = form::JobPage;
+
+    fn to_wire(&self) -> form::JobPage {
+        form::JobPage {
+            tasks: self.tasks.as_ref().map(Wire::to_wire),
+            from: self.from.as_ref().map(Wire::to_wire),
+        }
+    }
+
+    fn from_wire(page: form::JobPage) -> Result<JobPage, ProtoError> {
+        let tasks = page.tasks.map(IdSet::from_wire).transpose()?;
+        Ok(JobPage { tasks, from: page.from.map(Wire::from_wire).transpose()? })
+    }
+}
+
+impl Wire for PageStart {
+    type Form = form::PageStart;
+
+    fn to_wire(&self) -> form::PageStart {
+        form::PageStart { job: self.job.0, place: self.place }
+    }
+
+    fn from_wire(start: form::PageStart) -> Result<PageStart, ProtoError> {
+        Ok(PageStart { job: JobId(start.job), place: start.place })
     }
 }
 
@@ -177,6 +235,37 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
     Ok((JobId(task.job), info))
 }
 
+impl Wire for AlikeTasks {
+    type Form = form::AlikeTasks;
+
+    fn to_wire(&self) -> form::AlikeTasks {
+        let measures = self.measures.as_ref();
+        form::AlikeTasks {
+            common: Some(task_to_wire(self.job, &self.common)),
+            ids: idset::to_wire(&self.ids),
+            measures: measures.map_or_else(Vec::new, |measures| measures.bytes().to_vec()),
+            has_usage: measures.is_some_and(Measures::has_usage),
+            start_us: measures.map_or(0, |measures| measures.base().0),
+        }
+    }
+
+    fn from_wire(tasks: form::AlikeTasks) -> Result<AlikeTasks, ProtoError> {
+        let common: form::TaskInfo = tasks.common.ok_or(ProtoError::Missing { field: "what tasks share" })?;
+        let (job, common) = task_from_wire(common)?;
+        let ids = idset::some_from_wire("ids of tasks alike", &tasks.ids)?;
+        let measures = if tasks.measures.is_empty() {
+            None
+        } else {
+            let damaged = ProtoError::Rule { field: "measures", rule: "must describe each task" };
+            let count = u32::try_from(ids.len()).map_err(|_| damaged.clone())?;
+            let start = Timestamp(tasks.start_us);
+            let parsed = Measures::parse(count, tasks.has_usage, start, tasks.measures);
+            Some(parsed.map_err(|_| damaged)?)
+        };
+        Ok(AlikeTasks { job, ids, common, measures })
+    }
+}
+
 impl Wire for WorkerInfo {
     type Form = form::WorkerInfo;
 
@@ -200,6 +289,9 @@ impl Wire for WorkerInfo {
             multi_node_task: self.multi_node.map(|(task, _)| task.to_wire()),
             main_node: self.multi_node.map_or(0, |(_, main)| main.0),
             is_reserved: self.is_reserved,
+            trouble: self.trouble.clone(),
+            is_stopping: self.is_stopping,
+            away_until_us: self.away_until.map(|time| time.0),
         }
     }
 
@@ -219,6 +311,9 @@ impl Wire for WorkerInfo {
             idle_timeout: worker.idle_timeout_ns.map(Duration::from_nanos),
             multi_node: multi_node.map(|task| (task, WorkerId(worker.main_node))),
             is_reserved: worker.is_reserved,
+            trouble: worker.trouble,
+            is_stopping: worker.is_stopping,
+            away_until: worker.away_until_us.map(Timestamp),
         })
     }
 }

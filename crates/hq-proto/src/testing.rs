@@ -211,11 +211,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
 
 /// Any job's name and limits.
 pub fn job_spec() -> impl Strategy<Value = JobSpec> {
-    (text(), of(any::<u64>()), of(share())).prop_map(|(name, max_fails, share)| JobSpec {
-        name,
-        max_fails,
-        share,
-    })
+    (text(), of(any::<u64>()), of(share()), any::<bool>())
+        .prop_map(|(name, max_fails, share, is_draft)| JobSpec { name, max_fails, share, is_draft })
 }
 
 /// Any job's share.
@@ -357,10 +354,18 @@ pub fn failure() -> impl Strategy<Value = Failure> {
     let kind = prop_oneof![
         any::<u8>().prop_map(FailureKind::Exit),
         any::<u8>().prop_map(FailureKind::Signal),
-        select(vec![FailureKind::Timeout, FailureKind::Start, FailureKind::Crashes, FailureKind::Output])
+        select(vec![
+            FailureKind::Timeout,
+            FailureKind::Start,
+            FailureKind::Crashes,
+            FailureKind::Output,
+            FailureKind::Lost,
+            FailureKind::EndedEarly,
+        ])
     ];
-    (edgy_id(), instance(), of(worker()), kind, text(), of(timestamp()), usage()).prop_map(
-        |(task, instance, worker, kind, error, started, usage)| Failure {
+    let nodes = vec(worker(), 0..3);
+    (edgy_id(), instance(), of(worker()), kind, text(), of(timestamp()), usage(), nodes).prop_map(
+        |(task, instance, worker, kind, error, started, usage, nodes)| Failure {
             task: TaskId(task),
             instance,
             worker,
@@ -368,6 +373,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
             error,
             started,
             usage,
+            nodes,
         },
     )
 }
@@ -375,7 +381,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
 /// Any reason for the end of a worker.
 pub fn worker_end() -> impl Strategy<Value = WorkerEnd> {
     use WorkerEnd::*;
-    select(vec![ConnectionLost, HeartbeatLost, Stopped, IdleTimeout, TimeLimit, Interrupted])
+    select(vec![ConnectionLost, HeartbeatLost, Stopped, IdleTimeout, TimeLimit, Interrupted, LauncherLost])
 }
 
 fn pool_kind() -> impl Strategy<Value = PoolKind> {

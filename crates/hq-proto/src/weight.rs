@@ -85,7 +85,8 @@ fn weigh_field(field: &Field, content: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use hq_core::client_messages::{ClientResponse, JobSummary, TaskInfo};
+    use hq_core::client_messages::{AlikeTasks, ClientResponse, JobSummary, TaskInfo};
+    use hq_core::limits::TASK_PAGE_MAX;
     use hq_core::worker_messages::{FromWorker, Report, Started};
     use hq_model::job::Counters;
     use hq_model::{IdSet, Instance, JobId, TaskId, TaskState, Timestamp};
@@ -126,7 +127,9 @@ mod tests {
             key: None,
             nodes: Vec::new(),
         };
-        let tasks = (0..MANY).map(|i| (JobId(1), task(i))).collect();
+        let page = (0..TASK_PAGE_MAX).map(|i| (JobId(1), task(i))).collect();
+        let alone =
+            |i| AlikeTasks { job: JobId(1), ids: IdSet::range(i, i), common: task(i), measures: None };
         let summary = |i| JobSummary {
             job: JobId(i),
             name: String::new(),
@@ -136,7 +139,7 @@ mod tests {
             unrunnable: 0,
         };
         for answer in [
-            ClientResponse::Tasks { tasks, next: None },
+            ClientResponse::Tasks { tasks: Vec::new(), groups: (0..MANY).map(alone).collect(), next: None },
             ClientResponse::JobList((0..MANY).map(summary).collect()),
             ClientResponse::Jobs((0..MANY).map(JobId).collect()),
             ClientResponse::TaskIds((0..MANY).map(|i| (JobId(i), IdSet::range(0, 0))).collect()),
@@ -145,11 +148,14 @@ mod tests {
             assert!(bytes.len() > MEMORY_UNCHECKED_MAX);
             assert!(decode_client_response(&bytes).is_ok());
         }
+        let page = ClientResponse::Tasks { tasks: page, groups: Vec::new(), next: None };
+        assert!(decode_client_response(&encode_client_response(1, &page)).is_ok());
         let started = |i| Started {
             job: JobId(1),
             task: TaskId(i),
             instance: Instance(0),
             at: Timestamp(u64::from(i)),
+            variant: Some(1),
         };
         let report = Report { started: (0..MANY).map(started).collect(), ..Report::default() };
         assert!(decode_from_worker(&encode_from_worker(&FromWorker::Report(report))).is_ok());

@@ -120,6 +120,7 @@ impl Wire for RunBatch {
         let content = self.content.as_ref().map(|template| form::Template {
             spec: Some(template.spec.to_wire()),
             submit_dir: template.submit_dir.clone(),
+            submitted_us: template.submitted.0,
         });
         form::RunBatch {
             job: self.template.job.0,
@@ -132,6 +133,7 @@ impl Wire for RunBatch {
             nodes: list_to_wire(&self.nodes),
             after: self.after.map(|(task, _)| task.0),
             after_instance: self.after.map_or(0, |(_, instance)| instance.0),
+            variant: self.variant,
         }
     }
 
@@ -140,7 +142,8 @@ impl Wire for RunBatch {
         let ids = idset::some_from_wire("ids of tasks to run", &batch.ids)?;
         let content = batch.content.map(|content| {
             let spec: TaskSpec = required("spec of a template", content.spec)?;
-            Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir })
+            let submitted = Timestamp(content.submitted_us);
+            Ok(Template { id, spec: Arc::new(spec), submit_dir: content.submit_dir, submitted })
         });
         rule("nodes of a task", batch.nodes.is_empty() || ids.len() == 1, "must be of one task")?;
         let after = batch.after.map(|task| (TaskId(task), Instance(batch.after_instance)));
@@ -150,6 +153,7 @@ impl Wire for RunBatch {
             template: id,
             nodes: list_from_wire(batch.nodes)?,
             after,
+            variant: batch.variant,
             content: content.transpose()?,
             instance: Instance(batch.instance),
             entries: entries_from_wire(batch.entries, ids.len())?,
@@ -211,6 +215,7 @@ fn held_to_wire(held: &Held, base: Timestamp) -> form::Held {
         queued: idset::to_wire(&held.queued),
         running: idset::to_wire(&held.running),
         started_us: held.started.iter().map(|&time| relative(time, base)).collect(),
+        variant: held.variant,
     }
 }
 
@@ -221,6 +226,7 @@ fn held_from_wire(held: form::Held, base: Timestamp) -> Result<Held, ProtoError>
     Ok(Held {
         template: TemplateId { job: JobId(held.job), submit: held.submit },
         instance: Instance(held.instance),
+        variant: held.variant,
         queued: idset::from_wire("ids of queued tasks", &held.queued)?,
         running,
         started: held.started_us.into_iter().map(|time| absolute(time, base)).collect(),
@@ -236,7 +242,7 @@ impl Wire for Report {
         let first_finished = self.finished.first().map(|span| span.measures.base());
         let base = first_started.or(first_finished).unwrap_or_default();
         let failed = self.failed.iter().map(|(job, failure)| {
-            let failure = form::Failure { worker: None, ..failure.to_wire() };
+            let failure = form::Failure { worker: None, nodes: Vec::new(), ..failure.to_wire() };
             form::FailureOfJob { job: job.0, failure: Some(failure) }
         });
         form::Report {
@@ -249,6 +255,7 @@ impl Wire for Report {
             returned: jobs_to_wire(&self.returned),
             interrupted: jobs_to_wire(&self.interrupted),
             is_leaving: self.is_leaving,
+            trouble: self.trouble.clone(),
         }
     }
 
@@ -260,7 +267,7 @@ impl Wire for Report {
         });
         let failed = report.failed.into_iter().map(|failed| {
             let failure: Failure = required("failure", failed.failure)?;
-            Ok((JobId(failed.job), Failure { worker: None, ..failure }))
+            Ok((JobId(failed.job), Failure { worker: None, nodes: Vec::new(), ..failure }))
         });
         Ok(Report {
             number: report.number,
@@ -271,6 +278,7 @@ impl Wire for Report {
             returned: jobs_from_wire(report.returned)?,
             interrupted: jobs_from_wire(report.interrupted)?,
             is_leaving: report.is_leaving,
+            trouble: report.trouble,
         })
     }
 }
@@ -281,6 +289,7 @@ fn started_to_wire(started: &Started, base: Timestamp) -> form::Started {
         task: started.task.0,
         instance: started.instance.0,
         at_us: relative(started.at, base),
+        variant: started.variant,
     }
 }
 
@@ -290,6 +299,7 @@ fn started_from_wire(started: &form::Started, base: Timestamp) -> Started {
         task: TaskId(started.task),
         instance: Instance(started.instance),
         at: absolute(started.at_us, base),
+        variant: started.variant,
     }
 }
 

@@ -2,6 +2,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+
+use hq_core::client_messages::{
+    ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, PageStart, SubmitInfo,
+};
+use hq_model::job::Counters;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, Request, TaskSpec, Timestamp, Usage};
+use prost::Message;
 
 use hq_proto::{
     decode_client_request, decode_client_response, decode_from_worker, decode_record, decode_to_worker,
@@ -51,4 +60,120 @@ fn read(mut bytes: &[u8], path: &Path) -> usize {
         frames += 1;
     }
     frames
+}
+
+// The fields of these messages that releases before pages of jobs know.
+mod before {
+    use prost::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct ClientRequest {
+        #[prost(uint64, tag = "1")]
+        pub(crate) request: u64,
+        #[prost(message, optional, tag = "9")]
+        pub(crate) job_info: Option<Selector>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct Selector {
+        #[prost(message, optional, tag = "2")]
+        pub(crate) last: Option<Nothing>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct Nothing {}
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct ClientResponse {
+        #[prost(uint64, tag = "1")]
+        pub(crate) request: u64,
+        #[prost(message, optional, tag = "9")]
+        pub(crate) job_details: Option<JobDetails>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct JobDetails {
+        #[prost(message, repeated, tag = "1")]
+        pub(crate) jobs: Vec<JobDetail>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct JobDetail {
+        #[prost(bytes = "vec", optional, tag = "1")]
+        pub(crate) summary: Option<Vec<u8>>,
+        #[prost(message, repeated, tag = "5")]
+        pub(crate) submits: Vec<SubmitInfo>,
+        #[prost(bytes = "vec", optional, tag = "6")]
+        pub(crate) usage: Option<Vec<u8>>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(crate) struct SubmitInfo {
+        #[prost(uint32, repeated, tag = "1")]
+        pub(crate) ids: Vec<u32>,
+        #[prost(bytes = "vec", optional, tag = "2")]
+        pub(crate) spec: Option<Vec<u8>>,
+        #[prost(bytes = "vec", tag = "3")]
+        pub(crate) submit_dir: Vec<u8>,
+    }
+}
+
+#[test]
+fn a_page_of_jobs_is_all_at_once_to_servers_before() {
+    let page = JobPage { tasks: Some(IdSet::range(3, 4)), from: Some(PageStart::of(JobId(7))) };
+    let asked = ClientRequest::JobInfo { jobs: Selector::Last, page: Some(page) };
+    let bytes = encode_client_request(5, &asked);
+    assert_eq!(decode_client_request(&bytes), Ok((5, asked)));
+    let known = before::ClientRequest::decode(&bytes[..]).expect("a request that they know");
+    assert_eq!(known.job_info, Some(before::Selector { last: Some(before::Nothing {}) }));
+    // What they ask themselves says nothing of pages.
+    let whole = ClientRequest::JobInfo { jobs: Selector::Last, page: None };
+    assert_eq!(decode_client_request(&known.encode_to_vec()), Ok((5, whole)));
+}
+
+fn details() -> JobDetail {
+    let spec = TaskSpec {
+        args: vec![b"true".to_vec()],
+        requests: vec![Request::default()],
+        stdin: b"input".to_vec(),
+        ..TaskSpec::default()
+    };
+    let submit = |index: u32| SubmitInfo {
+        index,
+        ids: IdSet::range(10 * index, 10 * index + 9),
+        spec: Arc::new(spec.clone()),
+        stdin_bytes: 5,
+        submit_dir: b"/home".to_vec(),
+        submitted: Timestamp(0),
+    };
+    JobDetail {
+        summary: JobSummary {
+            job: JobId(1),
+            name: "true".into(),
+            is_open: false,
+            counters: Counters::default(),
+            cancel_reason: None,
+            unrunnable: 0,
+        },
+        max_fails: None,
+        share: None,
+        submitted: Timestamp(0),
+        ended: None,
+        submits: vec![submit(0), submit(1), submit(2)],
+        usage: Usage::default(),
+        workers: Vec::new(),
+    }
+}
+
+#[test]
+fn answers_of_servers_before_are_whole_and_say_the_places_of_submits_by_their_order() {
+    let answer = ClientResponse::JobDetails { jobs: vec![details()], next: None };
+    let bytes = encode_client_response(5, &answer);
+    let known = before::ClientResponse::decode(&bytes[..]).expect("an answer that they know");
+    let submits = &known.job_details.as_ref().expect("details").jobs[0].submits;
+    assert_eq!(submits.iter().map(|submit| submit.ids.len()).collect::<Vec<_>>(), [2, 2, 2]);
+    // Neither places nor lengths are in it.
+    let again = known.encode_to_vec();
+    assert!(again.len() < bytes.len());
+    assert_eq!(decode_client_response(&again), Ok((5, answer)));
 }

@@ -117,7 +117,8 @@ fn impossible_submits() {
 
 #[test]
 fn a_selection_of_nothing() {
-    let bytes = encode_client_request(1, &ClientRequest::JobInfo { jobs: Selector::Ids(IdSet::new()) });
+    let bytes =
+        encode_client_request(1, &ClientRequest::JobInfo { jobs: Selector::Ids(IdSet::new()), page: None });
     insta::assert_snapshot!(decode_client_request(&bytes).expect_err("no ids"), @"selection is missing");
 }
 
@@ -177,6 +178,7 @@ fn impossible_workers() {
         let held = Held {
             template: TemplateId { job: JobId(1), submit: 0 },
             instance: Instance(0),
+            variant: None,
             queued: IdSet::new(),
             running,
             started: vec![Timestamp(5); started],
@@ -263,6 +265,7 @@ fn impossible_orders() {
             entries: Entries::new(entries.iter().copied()).expect("short"),
             nodes: Vec::new(),
             after: leader.map(|leader| (TaskId(leader), Instance(0))),
+            variant: None,
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),

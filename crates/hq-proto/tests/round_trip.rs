@@ -102,13 +102,24 @@ fn records_of_neighbouring_tasks_are_short() {
 
 #[test]
 fn a_record_of_a_later_release_says_whether_it_may_be_skipped() {
-    for (number, critical) in [(22, true), (999, true), (1000, false), (70_000, false)] {
+    for (number, critical) in [(24, true), (999, true), (1001, false), (70_000, false)] {
         let mut bytes = Vec::new();
         prost::encoding::fixed64::encode(1, &5, &mut bytes);
         prost::encoding::bytes::encode(number, &b"something new".to_vec(), &mut bytes);
         assert_eq!(decode_record(&bytes), Err(ProtoError::UnknownRecord { number, critical }));
     }
     assert!(matches!(decode_record(&[]), Err(ProtoError::Missing { .. })));
+}
+
+#[test]
+fn records_that_count_together_are_read_again() {
+    let at = Timestamp(1_780_000_000_123_456);
+    let part = |job| Record::JobClosed { job: JobId(job) };
+    let together = Record::Together { records: vec![part(1), part(2)] };
+    let bytes = encode_record(at, &together);
+    assert_eq!(decode_record(&bytes), Ok((at, together.clone())));
+    let nested = encode_record(at, &Record::Together { records: vec![part(1), together] });
+    assert!(decode_record(&nested).is_err());
 }
 
 #[test]

@@ -17,11 +17,9 @@ use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::{AllocationRef, Amount, PoolKind, QueueId, ResourcePool, WorkerResources, duration};
 use tracing::{debug, info, warn};
 
+use crate::directory::ALLOCATIONS;
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::ALLOCATION_IDLE_TIMEOUT;
-
-/// Name of the directory below that of a server's start in which allocations keep their files.
-const DIRECTORY: &str = "autoalloc";
 
 /// The way to all batch systems.
 #[derive(Debug)]
@@ -358,7 +356,7 @@ fn resources(nodes: &NodeShape, params: &QueueParams) -> Option<WorkerResources>
 
 fn remove(directory: &Path) {
     // Nothing but what was made here.
-    if !directory.components().any(|part| part.as_os_str() == DIRECTORY) {
+    if !directory.components().any(|part| part.as_os_str() == ALLOCATIONS) {
         return;
     }
     match fs::remove_dir_all(directory) {

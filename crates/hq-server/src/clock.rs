@@ -23,10 +23,13 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// What the machine's clock shows now; a time before 1970 counts as its begin.
+    pub(crate) fn of_machine() -> Timestamp {
+        Timestamp::default().after(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
     /// A clock that shows the wall's time, or `at_least` if that is later.
-    pub(crate) fn new(at_least: Timestamp) -> Clock {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Timestamp(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
+    pub(crate) fn new(wall: Timestamp, at_least: Timestamp) -> Clock {
         Clock::starting(Instant::now(), wall.max(at_least))
     }
 

@@ -5,7 +5,7 @@
 //! peer. While the journal cannot write (a full disk), everything gated waits, the write is tried
 //! again, and nothing that is not saved is acknowledged.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -18,8 +18,12 @@ use tracing::{info, warn};
 
 use crate::batch::Batch;
 use crate::commits::{Commits, Step};
-use crate::events::{Follower, Reply};
-use crate::limits::{self, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY, JOURNAL_WARNING_INTERVAL};
+use crate::events::{Follower, ROOM_INTERVAL, Reply};
+use crate::limits::{
+    self, FOLLOWERS_BYTES_MAX, FOLLOWERS_MAX, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY,
+    JOURNAL_WARNING_INTERVAL,
+};
+use crate::memory;
 use crate::outbox::{Message, Outbox};
 
 /// Where records go: the journal, or a test's idea of one.
@@ -32,6 +36,8 @@ pub(crate) trait Log: Send {
     fn sync(&mut self) -> Result<(), String>;
     /// Has all written records on disk. After an error it can be called again.
     fn flush(&mut self) -> Result<(), String>;
+    /// Gives up what goes on in the background and takes room: the journal itself has none.
+    fn make_room(&mut self);
     /// Looks after what goes on in the background, and begins it where it is due.
     fn tend(&mut self, commits: &Arc<Commits>);
     /// Replaces history by the records that rebuild the present, in the background, and answers then.
@@ -62,8 +68,8 @@ pub(crate) struct Committer<L> {
     /// Clients that want to know what happens.
     followers: Vec<Follower>,
     /// Messages that wait for a write, then those that wait for a sync, each in order.
-    for_write: VecDeque<(Arc<Outbox>, Message)>,
-    for_sync: VecDeque<(Arc<Outbox>, Message)>,
+    for_write: VecDeque<(Arc<Outbox>, Message, Gate)>,
+    for_sync: VecDeque<(Arc<Outbox>, Message, Gate)>,
     /// Records taken in, written and synced so far.
     taken: u64,
     written: u64,
@@ -79,6 +85,7 @@ pub(crate) struct Committer<L> {
 struct Trouble {
     since: Instant,
     warned: Instant,
+    error: String,
     delay: Duration,
 }
 
@@ -163,7 +170,7 @@ impl<L: Log> Committer<L> {
             self.written = self.taken;
             self.commits.set_written(self.written);
         }
-        for (outbox, message) in self.for_write.drain(..) {
+        for (outbox, message, _) in self.for_write.drain(..) {
             outbox.release(message, false);
         }
         let mut time_left = self.time_until_sync();
@@ -178,7 +185,7 @@ impl<L: Log> Committer<L> {
             time_left = None;
         }
         if time_left.is_none() {
-            for (outbox, message) in self.for_sync.drain(..) {
+            for (outbox, message, _) in self.for_sync.drain(..) {
                 outbox.release(message, true);
             }
             for (batch, order) in self.for_batch.drain(..) {
@@ -188,12 +195,17 @@ impl<L: Log> Committer<L> {
         }
         if let Some(trouble) = self.trouble.take() {
             info!(after_s = trouble.since.elapsed().as_secs(), "the journal is written again");
+            self.commits.set_failing(false);
             (self.alarm)(None);
         }
         self.carry_out_orders();
         self.log.tend(&self.commits);
         if self.is_ending {
             return Next::End;
+        }
+        if self.followers.iter().any(Follower::is_behind) {
+            let soon = ROOM_INTERVAL;
+            return Next::Take(Some(time_left.map_or(soon, |time| time.min(soon))));
         }
         Next::Take(time_left)
     }
@@ -204,6 +216,9 @@ impl<L: Log> Committer<L> {
             match order {
                 JournalOrder::Flush => reply.done(Ok(())),
                 JournalOrder::Compact => self.log.compact(reply, &self.commits),
+                JournalOrder::Events { follow: true, .. } if self.followers.len() >= FOLLOWERS_MAX => {
+                    reply.done(Err(format!("sent: {FOLLOWERS_MAX} clients follow it already")));
+                }
                 JournalOrder::Events { follow, after } => {
                     let has_past = follow.then(Arc::<AtomicBool>::default);
                     if let Some(has_past) = &has_past {
@@ -236,35 +251,87 @@ impl<L: Log> Committer<L> {
                 let seq = self.log.append(at, &record);
                 self.taken += 1;
                 self.followers.iter_mut().for_each(|follower| follower.note(seq, at, &record));
+                self.relieve();
             }
             Step::Send(outbox, message, gate) => {
-                let after_sync = gate == Gate::Synced && self.synced < self.taken;
+                let after_sync = gate >= Gate::Synced && self.synced < self.taken;
                 if after_sync || !(outbox.is_clear_of_syncs() || message.may_be_passed()) {
                     outbox.hold_for_sync(&message);
-                    self.for_sync.push_back((outbox, message));
+                    self.for_sync.push_back((outbox, message, gate));
                 } else {
-                    self.for_write.push_back((outbox, message));
+                    self.for_write.push_back((outbox, message, gate));
                 }
             }
             Step::Order(reply, order) => self.orders.push((reply, order)),
             Step::Batch(batch, order) => self.for_batch.push_back((batch, *order)),
             Step::Tend => {}
+            Step::GiveBack => memory::give_back(),
             Step::End => self.is_ending = true,
+        }
+    }
+
+    // Where followers together are behind by too much, the one that is most has to go.
+    fn relieve(&mut self) {
+        if self.followers.iter().map(Follower::bytes).sum::<usize>() <= FOLLOWERS_BYTES_MAX {
+            return;
+        }
+        let most = self.followers.iter().enumerate().max_by_key(|(_, follower)| follower.bytes());
+        if let Some((place, _)) = most {
+            self.followers.swap_remove(place).give_up();
         }
     }
 
     fn in_trouble(&mut self, error: &str) -> Next {
         let now = Instant::now();
-        let trouble = self.trouble.get_or_insert(Trouble { since: now, warned: now, delay: JOURNAL_RETRY.0 });
-        if trouble.since == now || now.duration_since(trouble.warned) >= JOURNAL_WARNING_INTERVAL {
+        let trouble = self.trouble.get_or_insert_with(|| Trouble {
+            since: now,
+            warned: now,
+            error: String::new(),
+            delay: JOURNAL_RETRY.0,
+        });
+        if trouble.error != error || now.duration_since(trouble.warned) >= JOURNAL_WARNING_INTERVAL {
             trouble.warned = now;
+            error.clone_into(&mut trouble.error);
             let waiting = self.taken - self.synced;
             warn!(error, waiting, "the journal cannot be written; nothing is changed until it can");
             (self.alarm)(Some(error.to_owned()));
         }
         let delay = trouble.delay;
         trouble.delay = (delay * 2).min(JOURNAL_RETRY.1);
+        self.log.make_room();
+        self.commits.set_failing(true);
+        self.send_shown();
+        self.refuse_orders(error);
         Next::Retry(delay)
+    }
+
+    // Whoever wants something of the journal is not kept waiting either.
+    fn refuse_orders(&mut self, error: &str) {
+        let taken = std::mem::take(&mut self.orders);
+        for (reply, order) in taken.into_iter().chain(self.commits.take_orders()) {
+            let what = match order {
+                JournalOrder::Flush => "flushed",
+                JournalOrder::Compact => "compacted",
+                JournalOrder::Events { .. } => "read through the server",
+            };
+            reply.done(Err(format!("{what}: it cannot be written now: {error}")));
+        }
+    }
+
+    // Who only looks is not kept waiting for room. Answers to one peer keep their order.
+    fn send_shown(&mut self) {
+        let mut held = HashSet::new();
+        for (list, waited_for_sync) in [(&mut self.for_write, false), (&mut self.for_sync, true)] {
+            for (outbox, message, gate) in std::mem::take(list) {
+                if gate == Gate::Shown && !held.contains(&Arc::as_ptr(&outbox)) {
+                    outbox.release(message, waited_for_sync);
+                } else {
+                    held.insert(Arc::as_ptr(&outbox));
+                    list.push_back((outbox, message, gate));
+                }
+            }
+        }
+        self.commits.send_shown(&mut held);
     }
 }
 
@@ -283,6 +350,7 @@ mod tests {
         done: Vec<String>,
         failing_writes: u32,
         failing_syncs: u32,
+        has_made_room: bool,
     }
 
     impl Log for Paper {
@@ -309,6 +377,9 @@ mod tests {
         fn flush(&mut self) -> Result<(), String> {
             self.sync()
         }
+        fn make_room(&mut self) {
+            self.has_made_room = true;
+        }
         fn tend(&mut self, _: &Arc<Commits>) {}
         fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
             self.done.push("compact".to_owned());
@@ -330,7 +401,7 @@ mod tests {
 
     impl Table {
         fn new(log: Paper) -> Table {
-            let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20);
+            let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20, Arc::default());
             let committer = Committer::new(log, Arc::default(), Box::new(|_| {}));
             Table { committer, outbox: Arc::new(outbox), queue }
         }
@@ -375,6 +446,53 @@ mod tests {
 
     fn saved(report: u64) -> Message {
         Message::Worker(ToWorker::Saved { report })
+    }
+
+    #[test]
+    fn who_only_looks_is_answered_while_the_log_cannot_be_written() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let (looker, mut looks) = Outbox::new("looker".to_owned(), 1 << 20, Arc::default());
+        let looker = Arc::new(looker);
+        let look = |request| {
+            looker.hold(&answer(request));
+            Step::Send(looker.clone(), answer(request), Gate::Shown)
+        };
+        let mut seen = || std::iter::from_fn(|| looks.try_recv()).count();
+        let changes = table.send(answer(1), Gate::Synced);
+        let looks_after = table.send(answer(2), Gate::Shown);
+        // Asked before anybody knew of the trouble, behind a change of somebody else.
+        let commits = table.committer.commits.clone();
+        let steps = vec![record(1), changes, look(1), looks_after];
+        assert!(matches!(table.turn(steps), Next::Retry(_)));
+        assert!(table.committer.log.has_made_room);
+        assert_eq!(seen(), 1);
+        assert!(commits.is_passed(Gate::Shown, 1) && !commits.is_passed(Gate::Synced, 1));
+        // Asked when the thread had stopped taking steps in.
+        commits.push(&mut vec![record(2), look(2)], 0);
+        assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
+        assert_eq!(seen(), 1);
+        assert!(table.left().is_empty(), "answers to one peer keep their order");
+        assert_eq!(commits.records_waiting(), 1);
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(table.left(), ["answer 1", "answer 2"]);
+        assert!(looker.is_clear() && table.outbox.is_clear());
+        assert!(!commits.is_passed(Gate::Shown, 2));
+    }
+
+    #[test]
+    fn who_wants_something_of_the_journal_is_refused_while_it_cannot_be_written() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
+        let reply = Reply { outbox: Arc::new(asker), request: 1 };
+        let order = |order| Step::Order(reply.clone(), order);
+        let events = JournalOrder::Events { follow: true, after: 0 };
+        assert!(matches!(table.turn(vec![record(1), order(JournalOrder::Flush)]), Next::Retry(_)));
+        table.committer.commits.push(&mut vec![order(events), order(JournalOrder::Flush)], 0);
+        assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
+        assert_eq!(std::iter::from_fn(|| hears.try_recv()).count(), 3);
+        assert_eq!(table.turn(vec![order(JournalOrder::Flush)]), Next::Take(None));
+        assert_eq!(std::iter::from_fn(|| hears.try_recv()).count(), 1);
+        assert_eq!(table.done(), ["append 1", "write", "sync"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What waits for the journal thread: records and messages in the order in which they were decided,
 //! bounded by their bytes; and how far the journal has got.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) enum Step {
     Batch(Arc<Batch>, Box<BatchOrder>),
     /// Something in the background is done.
     Tend,
+    /// Much was forgotten before: its memory is given back.
+    GiveBack,
     /// Save everything, send everything, and end.
     End,
 }
@@ -44,6 +47,8 @@ pub(crate) struct Commits {
     synced: AtomicU64,
     /// The process was asked to end: nothing waits for long any more.
     is_stopping: AtomicBool,
+    /// The journal cannot be written.
+    is_failing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +65,48 @@ impl Commits {
             Gate::Open => true,
             Gate::Written => self.written.load(Ordering::Acquire) >= records,
             Gate::Synced => self.synced.load(Ordering::Acquire) >= records,
+            Gate::Shown => {
+                self.is_failing.load(Ordering::Acquire) || self.synced.load(Ordering::Acquire) >= records
+            }
         }
+    }
+
+    /// The journal cannot be written, or it can again.
+    pub(crate) fn set_failing(&self, is_failing: bool) {
+        self.is_failing.store(is_failing, Ordering::Release);
+    }
+
+    /// Sends what waits in the queue and only shows something, unless it would pass something that waits for the same
+    /// peer; `held` names those for whom something waits.
+    pub(crate) fn send_shown(&self, held: &mut HashSet<*const Outbox>) {
+        let mut queue = self.lock();
+        for step in std::mem::take(&mut queue.steps) {
+            match step {
+                Step::Send(outbox, message, Gate::Shown) if !held.contains(&Arc::as_ptr(&outbox)) => {
+                    queue.bytes = queue.bytes.saturating_sub(message.weight());
+                    outbox.release(message, false);
+                }
+                step => {
+                    if let Step::Send(outbox, ..) = &step {
+                        held.insert(Arc::as_ptr(outbox));
+                    }
+                    queue.steps.push(step);
+                }
+            }
+        }
+    }
+
+    /// Takes the orders out of the queue that have not been carried out.
+    pub(crate) fn take_orders(&self) -> Vec<(Reply, JournalOrder)> {
+        let mut orders = Vec::new();
+        let mut queue = self.lock();
+        for step in std::mem::take(&mut queue.steps) {
+            match step {
+                Step::Order(reply, order) => orders.push((reply, order)),
+                step => queue.steps.push(step),
+            }
+        }
+        orders
     }
 
     /// So many records are written.

@@ -15,6 +15,7 @@ use tracing::debug;
 
 use crate::commits::{Commits, Step};
 use crate::limits::COMPACTION_NICE;
+use crate::memory;
 
 type Outcome = Arc<Mutex<Option<Result<Snapshot, String>>>>;
 
@@ -43,12 +44,20 @@ impl Compaction {
         let work = move || {
             step_back();
             let result = compact(&path, compactor, &canceled);
+            // It had the whole state once more.
+            memory::give_back();
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             commits.push(&mut vec![Step::Tend], 0);
         };
         let thread = thread::Builder::new().name("hq-compact".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("no more threads: {error}"))?;
         Ok(Compaction { outcome, is_canceled, thread: Some(thread) })
+    }
+
+    /// Gives it up without waiting for its thread, which may wait for room in the queue of steps.
+    pub(crate) fn cancel(mut self) {
+        self.is_canceled.store(true, Ordering::Release);
+        self.thread = None;
     }
 
     /// What it came to, once it is done.

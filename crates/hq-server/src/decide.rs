@@ -3,14 +3,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hq_core::alloc::BatchOrder;
 use hq_core::client_messages::{ClientResponse, RequestError};
+use hq_core::never;
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Gate, Input, JournalOrder, Server};
 use hq_model::Timestamp;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::batch::Batch;
 use crate::clock::Clock;
@@ -18,7 +20,8 @@ use crate::commits::{Commits, Step};
 use crate::events::Reply;
 use crate::files::Files;
 use crate::inbox::{Entry, Event, Inbox, Room};
-use crate::limits::{self, STALL_MIN};
+use crate::limits::{self, ANSWERS_AT_ONCE, CLIENTS_BYTES_MAX, STALL_MIN};
+use crate::memory;
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
 use crate::weight;
@@ -48,6 +51,8 @@ pub(crate) struct Router {
     steps_bytes: usize,
     planner: Planner,
     files: Files,
+    /// Bytes that wait to be sent to clients.
+    clients_bytes: Arc<AtomicUsize>,
 }
 
 impl Decider {
@@ -57,17 +62,19 @@ impl Decider {
         machine: Server,
         clock: Clock,
         inbox: Arc<Inbox>,
-        commits: Option<Arc<Commits>>,
-        batch: Arc<Batch>,
-        (planner, files): (Planner, Files),
+        router: Router,
         before_end: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        Decider { machine, clock, inbox, router: Router::new(commits, batch, planner, files), before_end }
+        Decider { machine, clock, inbox, router, before_end }
     }
 
     /// Starts the machine under this name and works until it wants to end, or something is broken.
     /// Then the journal is told to end, too. Gives the connections that are left.
     pub(crate) fn run(mut self, uid: String) -> Vec<Arc<Outbox>> {
+        never::tell_by(|never| {
+            let (number, place) = (never.number, never.place);
+            error!(number, place, "this can never happen, please report it: {}", never.text);
+        });
         let mut effects = Vec::new();
         let mut entries = Vec::new();
         let start = self.clock.at(Instant::now());
@@ -75,6 +82,7 @@ impl Decider {
         self.machine.settle(start, &mut effects);
         self.router.route(&mut effects);
         let mut is_over = false;
+        let mut held = memory::Held::default();
         while !is_over {
             let deadline =
                 (self.machine.next_wakeup()).map(|time| self.clock.when(time).max(Instant::now() + NAP));
@@ -89,6 +97,10 @@ impl Decider {
             limits::trim(&mut entries);
             if !is_over {
                 limits::trim(&mut effects);
+            }
+            if held.is_far_less(self.machine.state().submits_bytes) {
+                memory::give_back();
+                self.router.give_back();
             }
             let done = Instant::now();
             if done - woken > STALL_MIN {
@@ -105,6 +117,7 @@ impl Decider {
     fn turn(&mut self, entries: &mut Vec<Entry>, effects: &mut Vec<Effect>) -> bool {
         let mut room = Room::none();
         let mut is_broken = false;
+        let mut answers_bytes = 0;
         let has_input = !entries.is_empty();
         for entry in entries.drain(..) {
             let (at, event, taken) = entry.into_parts();
@@ -112,8 +125,17 @@ impl Decider {
             let now = self.clock.at(at);
             match event {
                 Event::Opened(connection, outbox) => self.router.open(connection, outbox),
-                Event::Input(input) => self.handle(now, input, effects),
+                Event::Input(input) => {
+                    let before = effects.len();
+                    self.handle(now, input, effects);
+                    answers_bytes += effects[before..].iter().map(answer_bytes).sum::<usize>();
+                }
                 Event::Broken => is_broken = true,
+            }
+            if answers_bytes > ANSWERS_AT_ONCE && !effects.contains(&Effect::Exit) {
+                // Many large answers are not held together.
+                self.router.route(effects);
+                answers_bytes = 0;
             }
         }
         let now = self.clock.at(Instant::now());
@@ -137,16 +159,32 @@ impl Decider {
     }
 }
 
+fn answer_bytes(effect: &Effect) -> usize {
+    match effect {
+        Effect::Answer { body, .. } => weight::of_response(body),
+        _ => 0,
+    }
+}
+
 impl Router {
-    /// A router without connections.
+    /// A router without connections. `clients_bytes` counts what waits to be sent to clients.
     pub(crate) fn new(
         commits: Option<Arc<Commits>>,
         batch: Arc<Batch>,
-        planner: Planner,
-        files: Files,
+        (planner, files): (Planner, Files),
+        clients_bytes: Arc<AtomicUsize>,
     ) -> Router {
-        let connections = HashMap::new();
-        Router { connections, commits, records: 0, batch, planner, files, steps: Vec::new(), steps_bytes: 0 }
+        Router {
+            connections: HashMap::new(),
+            commits,
+            records: 0,
+            batch,
+            steps: Vec::new(),
+            steps_bytes: 0,
+            planner,
+            files,
+            clients_bytes,
+        }
     }
 
     /// A connection is there.
@@ -165,6 +203,7 @@ impl Router {
             match effect {
                 Effect::Persist { at, record } => self.persist(at, record),
                 Effect::Answer { connection, request, body, gate } => {
+                    self.relieve();
                     self.send(connection, Message::Answer(request, body), gate);
                 }
                 Effect::ToWorker { connection, message, gate } => {
@@ -200,6 +239,13 @@ impl Router {
         }
     }
 
+    // What was just forgotten may still be on its way to the journal.
+    fn give_back(&mut self) {
+        if let Some(commits) = &self.commits {
+            commits.push(&mut vec![Step::GiveBack], 0);
+        }
+    }
+
     fn persist(&mut self, at: Timestamp, record: Record) {
         if let Record::WorkerEnded { worker, end } = &record {
             info!(%worker, ?end, "worker gone");
@@ -216,8 +262,7 @@ impl Router {
         let reply = Reply { outbox: outbox.clone(), request };
         match (&self.commits, order) {
             (Some(_), order) => self.steps.push(Step::Order(reply, order)),
-            (None, JournalOrder::Compact) => reply.done(Ok(())),
-            (None, JournalOrder::Flush | JournalOrder::Events { .. }) => {
+            (None, _) => {
                 let body = ClientResponse::Error(RequestError::NoJournal);
                 outbox.send(Message::Answer(request, body));
             }
@@ -230,6 +275,24 @@ impl Router {
                 self.steps.push(Step::Batch(self.batch.clone(), Box::new(order)));
             }
             _ => self.batch.send(order),
+        }
+    }
+
+    // Where all clients together leave too much unread, the one that leaves most is cut off.
+    fn relieve(&self) {
+        if self.clients_bytes.load(Ordering::Relaxed) < CLIENTS_BYTES_MAX {
+            return;
+        }
+        // What was cut gives its memory back when an IO thread comes to it.
+        let living = || {
+            self.connections
+                .values()
+                .filter(|outbox| outbox.counts_in(&self.clients_bytes) && !outbox.is_cut())
+        };
+        while living().map(|outbox| outbox.bytes()).sum::<usize>() >= CLIENTS_BYTES_MAX
+            && let Some(outbox) = living().max_by_key(|outbox| outbox.bytes())
+        {
+            outbox.cut();
         }
     }
 

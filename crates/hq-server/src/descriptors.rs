@@ -1,8 +1,12 @@
 //! How many connections this process may have.
 
+use hq_net::limits::{half_open_max, silent_max};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::limits::DESCRIPTORS_RESERVED;
+
+/// Ports of a server: for clients and for workers.
+const DOORS: usize = 2;
 
 /// Raises the limit on open files as far as the process may, and gives the number of connections
 /// that it then can have.
@@ -13,13 +17,14 @@ pub(crate) fn raise_limit() -> usize {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
-    connections(limit)
+    connections(limit, DOORS * (silent_max() + half_open_max()))
 }
 
-fn connections(limit: Option<u64>) -> usize {
+// `strangers` may be on their way in beside those that have proved their keys.
+fn connections(limit: Option<u64>, strangers: usize) -> usize {
     // No limit means the kernel's own, which is far above what a semaphore counts here.
     let limit = limit.unwrap_or(u64::MAX).min(1 << 20);
-    usize::try_from(limit.saturating_sub(DESCRIPTORS_RESERVED).max(1)).unwrap_or(1)
+    usize::try_from(limit.saturating_sub(DESCRIPTORS_RESERVED + strangers as u64).max(1)).unwrap_or(1)
 }
 
 #[cfg(test)]
@@ -28,8 +33,8 @@ mod tests {
 
     #[test]
     fn some_descriptors_are_kept_for_other_things() {
-        for (limit, expected) in [(Some(1024), 960), (Some(10), 1), (None, (1 << 20) - 64)] {
-            assert_eq!(connections(limit), expected);
+        for (limit, expected) in [(Some(1024), 560), (Some(10), 1), (None, (1 << 20) - 464)] {
+            assert_eq!(connections(limit, 400), expected);
         }
     }
 }

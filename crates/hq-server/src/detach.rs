@@ -3,6 +3,8 @@
 //! The process forks twice, so that the server has no terminal and is nobody's child. The first
 //! process waits until the server answers or says why it does not.
 
+#![expect(unsafe_code, reason = "forks before there are threads")]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -25,6 +27,8 @@ pub enum Detached {
         error: String,
         /// What the user can do about it; may be empty.
         hint: String,
+        /// A short word that never changes, for programs.
+        code: &'static str,
     },
     /// The process in the background; goes into [`crate::ServerOptions::detached`].
     Child(Child),
@@ -38,6 +42,7 @@ pub struct Child {
 
 const STARTED: u8 = b'+';
 const FAILED: u8 = b'-';
+const FAILED_NO_ACCESS: u8 = b'!';
 
 /// Splits off a process in the background. To be called while the process has one thread.
 ///
@@ -76,7 +81,8 @@ impl Child {
 
     /// Tells the waiting process why there is no server.
     pub(crate) fn failed(self, error: &ServerError) {
-        self.tell(FAILED, format!("{error}\0{}", error.hint()).as_bytes());
+        let word = if error.code() == "no-access" { FAILED_NO_ACCESS } else { FAILED };
+        self.tell(word, format!("{error}\0{}", error.hint()).as_bytes());
     }
 
     fn tell(self, word: u8, text: &[u8]) {
@@ -90,18 +96,20 @@ fn listen(mut line: File) -> Detached {
     let mut said = Vec::new();
     if let Err(error) = line.read_to_end(&mut said) {
         let error = format!("the server's process cannot be heard: {error}");
-        return Detached::Failed { error, hint: String::new() };
+        return Detached::Failed { error, hint: String::new(), code: "server" };
     }
     match said.split_first() {
         Some((&STARTED, path)) => Detached::Started(std::ffi::OsString::from_vec(path.to_vec()).into()),
-        Some((_, reason)) => {
+        Some((word, reason)) => {
             let reason = String::from_utf8_lossy(reason);
             let (error, hint) = reason.split_once('\0').unwrap_or((&reason, ""));
-            Detached::Failed { error: error.to_owned(), hint: hint.to_owned() }
+            let code = if *word == FAILED_NO_ACCESS { "no-access" } else { "server" };
+            Detached::Failed { error: error.to_owned(), hint: hint.to_owned(), code }
         }
         None => Detached::Failed {
             error: "the server's process ended before the server answered".to_owned(),
             hint: "see server.log in the latest numbered directory of the server directory".to_owned(),
+            code: "server",
         },
     }
 }

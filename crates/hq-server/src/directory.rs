@@ -3,24 +3,26 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use hq_net::AccessFile;
+use hq_net::{AccessFile, trust};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tracing::warn;
 
 use crate::error::ServerError;
+use crate::limits::LOGS_KEPT;
 
-/// Name of the link to the directory of the latest start.
-pub const CURRENT: &str = "hq-current";
+pub use hq_net::access::CURRENT;
 /// Name of the access file in a numbered directory.
 pub const ACCESS: &str = "access.json";
 /// Name of the log of a detached server in its numbered directory.
 pub const LOG: &str = "server.log";
 /// Name of the journal in the server directory.
 pub const JOURNAL: &str = "journal";
+/// Name of the directory in a numbered directory in which allocations keep their files.
+pub(crate) const ALLOCATIONS: &str = "autoalloc";
 const IDENTITY: &str = "identity.json";
 const LOCK: &str = "lock";
 
@@ -60,7 +62,7 @@ impl ServerDir {
     /// Opens a directory, made for its owner alone if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made or is no directory.
+    /// When it cannot be made, is no directory, is another user's, or may be written by others.
     pub fn open(path: &Path) -> Result<ServerDir, ServerError> {
         let error =
             |source| ServerError::Directory { what: "the server directory", path: path.to_owned(), source };
@@ -70,10 +72,8 @@ impl ServerDir {
         if !metadata.is_dir() {
             return Err(error(io::ErrorKind::NotADirectory.into()));
         }
-        if metadata.permissions().mode() & 0o022 != 0 {
-            let hint = "whoever may write there can lead clients to another server; use `chmod go-w`";
-            warn!(path = %path.display(), hint, "the server directory may be written by others");
-        }
+        // Whoever may write there could lead clients to another server.
+        trust::check_directory(&path)?;
         Ok(ServerDir { path })
     }
 
@@ -177,6 +177,29 @@ impl ServerDir {
         })
     }
 
+    /// Removes what starts before this one left: keys always, and directories that hold nothing then, or nothing but a
+    /// log that is not one of the last [`LOGS_KEPT`]. Files of allocations stay.
+    pub fn tidy(&self, own: &Instance) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let mut dead = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            // A process that was killed while it wrote left its half.
+            if name.starts_with(&format!(".{IDENTITY}.")) || name.starts_with(&format!(".{CURRENT}.")) {
+                remove(&entry.path());
+            }
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_directory && entry.path() != own.path {
+                dead.extend(number_of(name).map(|number| (number, Instance { path: entry.path() })));
+            }
+        }
+        dead.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        for (place, (_, instance)) in dead.into_iter().enumerate() {
+            instance.clear(place < LOGS_KEPT);
+        }
+    }
+
     /// Puts a journal aside under a numbered name. Gives the new name; `None` when there is no journal.
     ///
     /// # Errors
@@ -203,8 +226,7 @@ impl ServerDir {
         let mut last = 0;
         for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();
-            let digits = name.to_str().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            last = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0).max(last);
+            last = name.to_str().and_then(number_of).unwrap_or(0).max(last);
         }
         Ok(last)
     }
@@ -226,10 +248,37 @@ impl Instance {
         self.path.join(LOG)
     }
 
+    // Of a dead start: without keys, and without its log unless that is kept. It goes when nothing else is there.
+    fn clear(&self, has_log_kept: bool) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        let temporary = format!(".{ACCESS}.");
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name == ACCESS || name.starts_with(&temporary) || (name == LOG && !has_log_kept) {
+                remove(&entry.path());
+            }
+        }
+        // Only empty ones can be removed so, and others are to stay.
+        let _ = fs::remove_dir(self.path.join(ALLOCATIONS));
+        let _ = fs::remove_dir(&self.path);
+    }
+
     /// Removes the directory if it is empty: of a start that came to nothing.
     pub fn discard(&self) {
         // It is kept when it holds a log.
         let _ = fs::remove_dir(&self.path);
+    }
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    let digits = Some(name).filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok())
+}
+
+fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path) {
+        warn!(path = %path.display(), %error, "what a dead server left cannot be removed");
     }
 }
 
@@ -245,6 +294,8 @@ fn make_private(path: &Path, with_parents: bool) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -286,6 +337,33 @@ mod tests {
     }
 
     #[test]
+    fn what_dead_starts_left_is_removed_and_what_is_of_use_stays() {
+        let (_temporary, dir) = fixture();
+        let start = || dir.new_instance().expect("it can be made");
+        let write = |path: PathBuf| fs::write(path, "keys").expect("writable");
+        let (bare, with_allocations) = (start(), start());
+        write(bare.access());
+        write(bare.path().join(".access.json.77"));
+        write(with_allocations.access());
+        fs::create_dir_all(with_allocations.path().join("autoalloc/1/001")).expect("writable");
+        let with_logs: Vec<_> = (0..=LOGS_KEPT).map(|_| start()).collect();
+        with_logs.iter().for_each(|instance| write(instance.log()));
+        let own = start();
+        write(own.access());
+        write(dir.path().join(".identity.json.77"));
+        fs::create_dir(dir.path().join("journal")).expect("writable");
+
+        dir.tidy(&own);
+        assert!(!bare.path().exists() && !with_logs[0].path().exists());
+        assert!(with_logs[1..].iter().all(|instance| instance.log().exists()));
+        assert!(
+            with_allocations.path().join("autoalloc/1/001").exists() && !with_allocations.access().exists()
+        );
+        assert!(own.access().exists() && dir.path().join("journal").exists());
+        assert!(!dir.path().join(".identity.json.77").exists());
+    }
+
+    #[test]
     fn the_lock_is_held_by_one_and_says_by_whom() {
         let (_temporary, dir) = fixture();
         let lock = dir.lock().expect("it is free");
@@ -307,6 +385,20 @@ mod tests {
             let aside = ServerDir::put_aside(&journal).expect("it can be moved");
             assert_eq!(aside, Some(dir.path().join(number)));
             assert!(!journal.exists());
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused_and_left_as_it_is() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        for bad in [0o777, 0o720, 0o1777] {
+            fs::set_permissions(temporary.path(), fs::Permissions::from_mode(bad)).expect("it is ours");
+            let error = ServerDir::open(temporary.path()).expect_err("others may write it").to_string();
+            assert!(error.contains(&format!("(mode {bad:04o}): mend it with `chmod 700 /")), "{error}");
+            assert_eq!(
+                fs::metadata(temporary.path()).expect("it is there").permissions().mode() & 0o7777,
+                bad
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 //! deciding thread, and writes what it is sent.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::inbox::{Event, Inbox, Room};
-use crate::limits::{CLIENT_QUEUE_BYTES_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
+use crate::limits::{CLIENT_QUEUE_BYTES_MAX, CLIENT_STALL_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
 use crate::outbox::{Message, Outbox};
 use crate::sendable;
 use crate::throttle::Throttle;
@@ -32,7 +32,10 @@ pub(crate) struct Door {
     pub(crate) last_id: Arc<AtomicU64>,
     /// Connections that may still come, over all doors.
     pub(crate) places: Arc<Semaphore>,
+    /// Bytes that wait to be sent by this door.
+    pub(crate) bytes_waiting: Arc<AtomicUsize>,
     pub(crate) refusals: Mutex<Throttle>,
+    pub(crate) cuts: Mutex<Throttle>,
 }
 
 /// Why a peer is not listened to any more.
@@ -51,24 +54,20 @@ impl Door {
     pub(crate) async fn accept(self: Arc<Self>) {
         loop {
             let (incoming, peer) = self.listener.accept().await;
-            let Ok(place) = self.places.clone().try_acquire_owned() else {
-                self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
-                continue;
-            };
             let door = self.clone();
-            tokio::spawn(async move {
-                door.serve(incoming, peer).await;
-                drop(place);
-            });
+            tokio::spawn(async move { door.serve(incoming, peer).await });
         }
     }
 
     async fn serve(&self, incoming: Incoming, peer: SocketAddr) {
-        let (sender, receiver) = match self.listener.handshake(incoming).await {
+        let (mut sender, receiver) = match self.listener.handshake(incoming).await {
             Ok(connection) => connection,
             // Whoever looks whether a port is open does this.
             Err(HandshakeError::Closed) => return debug!(%peer, role = %self.role, "closed at once"),
             Err(error) => return self.refused(peer, &error),
+        };
+        let Ok(_place) = self.places.try_acquire() else {
+            return self.refused(peer, &"no file descriptors are left; raise the limit (ulimit -n)");
         };
         let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         debug!(%peer, role = %self.role, connection = connection.0, "connected");
@@ -76,17 +75,23 @@ impl Door {
             Role::Client => (CLIENT_QUEUE_BYTES_MAX, Input::ClientGone { connection }),
             Role::Worker => (WORKER_QUEUE_BYTES_MAX, Input::WorkerGone { connection }),
         };
-        let (outbox, queue) = Outbox::new(peer.to_string(), limit);
+        if self.role == Role::Client {
+            sender.set_patience(CLIENT_STALL_MAX);
+        }
+        let (outbox, queue) = Outbox::new(peer.to_string(), limit, self.bytes_waiting.clone());
         let outbox = Arc::new(outbox);
         self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
-        let mut writer = tokio::spawn(write(sender, queue));
+        let mut writer = tokio::spawn(write(sender, queue, outbox.clone()));
         tokio::select! {
             end = self.read(connection, receiver, &outbox) => match end {
-                ReadEnd::Violation(error) => warn!(%peer, role = %self.role, %error, "protocol violation, disconnected"),
+                ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
                 end => debug!(%peer, role = %self.role, %end, "disconnected"),
             },
-            end = &mut writer => debug!(%peer, role = %self.role, ?end, "disconnected by us"),
-            () = outbox.killed() => {}
+            end = &mut writer => match end {
+                Ok(Err(error @ NetError::Stalled { .. })) => self.cut(peer, &error),
+                end => debug!(%peer, role = %self.role, ?end, "disconnected by us"),
+            },
+            () = outbox.killed() => self.cut(peer, &"it does not read what it is sent"),
             () = async { outbox.closing().await; sleep(GOODBYE_TIME).await } => {
                 debug!(%peer, role = %self.role, "did not take its last messages");
             }
@@ -98,7 +103,12 @@ impl Door {
     async fn read(&self, connection: ConnectionId, mut receiver: FrameReceiver, outbox: &Outbox) -> ReadEnd {
         let result: Result<(), ReadEnd> = async {
             while let Some(frame) = receiver.next().await? {
+                let turn = match self.role {
+                    Role::Client => Some(outbox.turn().await),
+                    Role::Worker => None,
+                };
                 let room = self.inbox.room(frame.len()).await;
+                let room = turn.into_iter().fold(room, Room::with);
                 self.understand(connection, &frame, room, outbox)?;
             }
             Ok(())
@@ -154,6 +164,13 @@ impl Door {
             warn!(%peer, role = %self.role, %reason, others, "connection refused");
         }
     }
+
+    fn cut(&self, peer: SocketAddr, reason: &dyn std::fmt::Display) {
+        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(others) = cuts.may_say(Instant::now()) {
+            warn!(%peer, role = %self.role, %reason, others, "disconnected");
+        }
+    }
 }
 
 // What only a later release knows is refused by an answer; anything else is a violation.
@@ -172,11 +189,15 @@ fn answer_later_release(frame: &[u8], error: ProtoError, outbox: &Outbox) -> Res
     }
 }
 
-// Writes all that is queued, flushing when nothing more waits.
-async fn write(mut sender: FrameSender, mut queue: QueueReceiver<Message>) -> Result<(), NetError> {
-    while let Some(message) = queue.recv().await {
-        let mut next = Some(message);
-        while let Some(message) = next {
+// Writes all that is queued, flushing when nothing more waits. A message counts as waiting until it was sent.
+async fn write(
+    mut sender: FrameSender,
+    mut queue: QueueReceiver<Message>,
+    outbox: Arc<Outbox>,
+) -> Result<(), NetError> {
+    while let Some(first) = queue.recv_weighed().await {
+        let mut next = Some(first);
+        while let Some((message, weight)) = next {
             match message {
                 Message::Close => return sender.close().await,
                 Message::Worker(ToWorker::Run(batches)) => {
@@ -187,7 +208,9 @@ async fn write(mut sender: FrameSender, mut queue: QueueReceiver<Message>) -> Re
                 Message::Worker(message) => sender.send(&hq_proto::encode_to_worker(&message)).await?,
                 Message::Answer(request, body) => answer(&mut sender, request, body).await?,
             }
-            next = queue.try_recv();
+            drop(weight);
+            outbox.has_sent();
+            next = queue.try_recv_weighed();
         }
         sender.flush().await?;
     }
@@ -195,9 +218,10 @@ async fn write(mut sender: FrameSender, mut queue: QueueReceiver<Message>) -> Re
 }
 
 async fn answer(sender: &mut FrameSender, request: u64, body: ClientResponse) -> Result<(), NetError> {
-    match sender.send(&hq_proto::encode_client_response(request, &body)).await {
+    let frame = hq_proto::encode_client_response(request, &body);
+    drop(body);
+    match sender.send(&frame).await {
         Err(NetError::TooLarge { length, limit }) => {
-            drop(body);
             let text = format!("The answer has {length} bytes, the limit is {limit}. Ask for less at once.");
             let error = ClientResponse::Error(RequestError::Invalid(text));
             sender.send(&hq_proto::encode_client_response(request, &error)).await

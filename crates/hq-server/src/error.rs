@@ -56,6 +56,14 @@ pub enum ServerError {
         /// Name in the directory.
         directory: String,
     },
+    /// The directory had a server with a journal, and where the journal should be there is none.
+    #[error("server {uid} of this directory has a journal, and there is none at {}", path.display())]
+    NoJournal {
+        /// Where it should be.
+        path: PathBuf,
+        /// Name of the server.
+        uid: String,
+    },
     /// The journal cannot be opened or read.
     #[error("{reason}")]
     Journal {
@@ -92,6 +100,14 @@ pub enum ServerError {
 }
 
 impl ServerError {
+    /// A short word that never changes, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ServerError::Access(_) | ServerError::NoAccessFile { .. } => "no-access",
+            _ => "server",
+        }
+    }
+
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -110,6 +126,9 @@ impl ServerError {
             ServerError::FileExists { .. } => "give --overwrite if nobody uses it any more, or another name",
             ServerError::OtherJournal { .. } => {
                 "name the server directory it belongs to, or an empty one, with --server-dir; --fresh puts the journal aside"
+            }
+            ServerError::NoJournal { .. } => {
+                "name it with --journal, or mount its file system; --fresh begins with job 1 and forgets what was"
             }
             ServerError::Journal { hint, .. } => hint,
             ServerError::Unsaved { .. } => "free space where the journal is",

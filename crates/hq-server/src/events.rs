@@ -1,10 +1,15 @@
-//! Clients that read the journal through the server: first the past, read from its files by a thread of
-//! their own, then what happens, once it is on disk.
+//! Clients that read the journal through the server: first the past, read from its files by one thread for
+//! all of them, then what happens, once it is on disk.
+//!
+//! Nobody is sent more than some megabytes that it has not read. Whoever reads the past slowly is left alone
+//! until it has read, and then its reading begins again where it was.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,12 +21,12 @@ use hq_proto::{ProtoError, decode_record};
 use tracing::warn;
 
 use crate::commits::{Commits, Step};
-use crate::limits::{EVENTS_AT_ONCE, FOLLOWER_BYTES_MAX, FOLLOWER_TIME_MAX};
+use crate::limits::{EVENTS_AT_ONCE, EVENTS_UNREAD_MAX, FOLLOWER_BYTES_MAX, FOLLOWER_TIME_MAX, LINGER_TIME};
 use crate::outbox::{Message, Outbox};
 use crate::weight;
 
-/// How often the reader of the past looks whether its client has read some. Only while the client is slow.
-const ROOM_INTERVAL: Duration = Duration::from_millis(5);
+/// How often it is looked whether a client has read some. Only while one is slow.
+pub(crate) const ROOM_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Whom to answer.
 #[derive(Clone, Debug)]
@@ -40,6 +45,11 @@ impl Reply {
         self.send(body);
     }
 
+    // True when the client has read most of what it was sent.
+    fn has_room(&self) -> bool {
+        self.outbox.bytes() < EVENTS_UNREAD_MAX / 2
+    }
+
     fn send(&self, body: ClientResponse) {
         self.outbox.send(Message::Answer(self.request, body));
     }
@@ -52,7 +62,7 @@ pub(crate) struct Follower {
     /// Set when all of the past was sent.
     has_past: Arc<AtomicBool>,
     /// What has happened since and was not sent.
-    pending: Vec<(Timestamp, Record)>,
+    pending: VecDeque<(Timestamp, Record)>,
     bytes: usize,
     /// The number of the record after them.
     next: u64,
@@ -61,30 +71,48 @@ pub(crate) struct Follower {
 impl Follower {
     /// A follower that gets nothing before it has the past.
     pub(crate) fn new(reply: Reply, has_past: Arc<AtomicBool>) -> Follower {
-        Follower { reply, has_past, pending: Vec::new(), bytes: 0, next: 0 }
+        Follower { reply, has_past, pending: VecDeque::new(), bytes: 0, next: 0 }
     }
 
     /// Something happened that is not on disk yet.
     pub(crate) fn note(&mut self, seq: u64, at: Timestamp, record: &Record) {
         self.next = seq + 1;
         self.bytes += weight::of_record(record);
-        self.pending.push((at, record.clone()));
+        self.pending.push_back((at, record.clone()));
     }
 
-    /// Sends what is on disk now. False when the follower is gone.
+    /// Bytes of what was not sent.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True when something waits only for the client to read what it was sent.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.has_past.load(Ordering::Acquire) && !self.pending.is_empty()
+    }
+
+    /// Sends what is on disk now, as far as the client reads it. False when the follower is gone.
     pub(crate) fn send(&mut self) -> bool {
         if self.reply.outbox.is_gone() {
             return false;
         }
-        if self.has_past.load(Ordering::Acquire) && !self.pending.is_empty() {
-            let records = std::mem::take(&mut self.pending);
-            self.bytes = 0;
-            send_in_parts(&self.reply, records, self.next);
-        } else if self.bytes > FOLLOWER_BYTES_MAX {
-            self.reply.done(Err("sent: this client does not read the past as fast as things happen".into()));
+        if self.bytes > FOLLOWER_BYTES_MAX {
+            self.give_up();
             return false;
         }
+        while self.is_behind() && self.reply.outbox.bytes() < EVENTS_UNREAD_MAX {
+            let count = self.pending.len().min(EVENTS_AT_ONCE);
+            let records: Vec<_> = self.pending.drain(..count).collect();
+            self.bytes -= records.iter().map(|(_, record)| weight::of_record(record)).sum::<usize>();
+            let next = self.next - self.pending.len() as u64;
+            self.reply.send(ClientResponse::Events { records, next });
+        }
         true
+    }
+
+    /// The client does not keep up.
+    pub(crate) fn give_up(&self) {
+        self.reply.done(Err("sent: this client does not read as fast as things happen".into()));
     }
 
     /// The server ends.
@@ -93,86 +121,178 @@ impl Follower {
     }
 }
 
-fn send_in_parts(reply: &Reply, mut records: Vec<(Timestamp, Record)>, next: u64) {
-    while records.len() > EVENTS_AT_ONCE {
-        let rest = records.split_off(EVENTS_AT_ONCE);
-        let next = next - rest.len() as u64;
-        reply.send(ClientResponse::Events { records: std::mem::replace(&mut records, rest), next });
-    }
-    reply.send(ClientResponse::Events { records, next });
+/// The thread that sends the past.
+#[derive(Debug)]
+pub(crate) struct Past {
+    readings: Sender<Reading>,
 }
 
-/// Sends the records of these numbers from a thread of its own. At the end `has_past` is set, or with
-/// `is_all` the client is told that this was all. `_reading` is held as long as files are read.
-pub(crate) fn send_past(
-    path: &Path,
-    wanted: Range<u64>,
-    reply: Reply,
-    has_past: Option<Arc<AtomicBool>>,
-    reading: Arc<()>,
-    commits: Arc<Commits>,
-) {
-    let path = path.to_owned();
-    let told = reply.clone();
-    let work = move || {
-        let result = read_past(&path, wanted, &reply);
-        drop(reading);
-        match (result, has_past) {
-            (Ok(()), Some(has_past)) => has_past.store(true, Ordering::Release),
-            (Ok(()), None) => reply.done(Ok(())),
-            (Err(error), _) => {
+/// A client that is sent the past.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Numbers of the records.
+    pub(crate) wanted: Range<u64>,
+    pub(crate) reply: Reply,
+    /// Set at the end; without it, the client is told that this was all.
+    pub(crate) has_past: Option<Arc<AtomicBool>>,
+    /// Held as long as files are read.
+    pub(crate) _files: Arc<()>,
+}
+
+// A reading and how far it is.
+struct Progress {
+    reading: Reading,
+    /// Records that were sent or are of no interest.
+    passed: u64,
+    /// When something was sent last.
+    sent: Instant,
+}
+
+impl Past {
+    /// Starts the thread, for the journal in a directory.
+    pub(crate) fn start(path: &Path, commits: Arc<Commits>) -> Result<Past, String> {
+        let (readings, receiver) = channel();
+        let path = path.to_owned();
+        let work = move || serve(&path, &receiver, &commits);
+        match thread::Builder::new().name("hq-events".to_owned()).spawn(work) {
+            Ok(_) => Ok(Past { readings }),
+            Err(error) => Err(format!("read: no more threads: {error}")),
+        }
+    }
+
+    /// Has the past sent to one more client.
+    pub(crate) fn send(&self, reading: Reading) {
+        if let Err(lost) = self.readings.send(reading) {
+            lost.0.reply.done(Err("read: the thread that reads it broke one of its own rules".to_owned()));
+        }
+    }
+}
+
+// Serves clients in turn until the server ends.
+fn serve(path: &Path, receiver: &Receiver<Reading>, commits: &Arc<Commits>) {
+    let mut clients: VecDeque<Progress> = VecDeque::new();
+    loop {
+        let ready = clients.iter().position(Progress::is_ready);
+        let new = match (ready, clients.is_empty()) {
+            (_, true) => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            (None, _) => receiver.recv_timeout(ROOM_INTERVAL),
+            (Some(_), _) => receiver.try_recv().map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            }),
+        };
+        match new {
+            Ok(reading) => {
+                clients.push_back(Progress { reading, passed: 0, sent: Instant::now() });
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let Some(mut client) = ready.and_then(|place| clients.remove(place)) else { continue };
+        if client.proceed(path, clients.is_empty()) {
+            clients.push_back(client);
+        } else {
+            drop(client);
+            // The files may be wanted by a compaction, and what has happened since by the client.
+            commits.push(&mut vec![Step::Tend], 0);
+        }
+    }
+}
+
+impl Progress {
+    // False while the client is to read first.
+    fn is_ready(&self) -> bool {
+        let outbox = &self.reading.reply.outbox;
+        outbox.is_gone() || self.reading.reply.has_room() || self.sent.elapsed() >= FOLLOWER_TIME_MAX
+    }
+
+    // Sends a part. False when that was the last one.
+    fn proceed(&mut self, path: &Path, is_alone: bool) -> bool {
+        let reply = self.reading.reply.clone();
+        if reply.outbox.is_gone() {
+            return false;
+        }
+        if !reply.has_room() {
+            let time = FOLLOWER_TIME_MAX.as_secs();
+            reply.done(Err(format!("sent: this client has read nothing for {time} s")));
+            return false;
+        }
+        match self.send_some(path, is_alone) {
+            Ok(true) => match &self.reading.has_past {
+                Some(has_past) => has_past.store(true, Ordering::Release),
+                None => reply.done(Ok(())),
+            },
+            Ok(false) => {
+                self.sent = Instant::now();
+                return true;
+            }
+            Err(error) => {
                 warn!(error, peer = reply.outbox.peer(), "the past could not be sent");
                 reply.done(Err(format!("read: {error}")));
             }
         }
-        commits.push(&mut vec![Step::Tend], 0);
-    };
-    if let Err(error) = thread::Builder::new().name("hq-events".to_owned()).spawn(work) {
-        told.done(Err(format!("read: no more threads: {error}")));
+        false
+    }
+
+    // True when all was sent, false when the client has to read first.
+    fn send_some(&mut self, path: &Path, is_alone: bool) -> Result<bool, String> {
+        let Progress { reading: Reading { wanted, reply, .. }, passed, .. } = self;
+        let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        let mut next = 0;
+        let mut last = None;
+        let mut count = 0;
+        let mut must_wait = false;
+        let mut apply = |seq: u64, record: &[u8]| {
+            if seq < wanted.start {
+                return Ok(());
+            }
+            // What a compaction left has one number for all of it.
+            next = if last.is_some_and(|last| last != seq) || wanted.start > 0 { seq + 1 } else { 0 };
+            last = Some(seq);
+            count += 1;
+            if count <= *passed {
+                return Ok(());
+            }
+            match decode_record(record) {
+                Ok(record) => {
+                    bytes += weight::of_record(&record.1);
+                    records.push(record);
+                }
+                Err(ProtoError::UnknownRecord { critical: false, .. }) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            if records.len() >= EVENTS_AT_ONCE || bytes > EVENTS_UNREAD_MAX / 2 {
+                bytes = 0;
+                reply.send(ClientResponse::Events { records: std::mem::take(&mut records), next });
+                *passed = count;
+                must_wait = !has_room_soon(reply, is_alone);
+                if must_wait {
+                    return Err(String::new());
+                }
+            }
+            Ok(())
+        };
+        let read = replay_until(&disk, wanted.end, &mut apply);
+        if must_wait {
+            return Ok(false);
+        }
+        read.map_err(|error| error.to_string())?;
+        reply.send(ClientResponse::Events { records, next: wanted.end });
+        Ok(true)
     }
 }
 
-fn read_past(path: &Path, wanted: Range<u64>, reply: &Reply) -> Result<(), String> {
-    let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
-    let mut records = Vec::new();
-    let mut bytes = 0;
-    let mut next = 0;
-    let mut last = None;
-    let mut apply = |seq: u64, record: &[u8]| {
-        if seq < wanted.start {
-            return Ok(());
-        }
-        // What a compaction left has one number for all of it.
-        next = if last.is_some_and(|last| last != seq) || wanted.start > 0 { seq + 1 } else { 0 };
-        last = Some(seq);
-        match decode_record(record) {
-            Ok(record) => {
-                bytes += weight::of_record(&record.1);
-                records.push(record);
-            }
-            Err(ProtoError::UnknownRecord { critical: false, .. }) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        if records.len() >= EVENTS_AT_ONCE || bytes > FOLLOWER_BYTES_MAX / 16 {
-            bytes = 0;
-            wait_for_room(reply)?;
-            reply.send(ClientResponse::Events { records: std::mem::take(&mut records), next });
-        }
-        Ok(())
-    };
-    replay_until(&disk, wanted.end, &mut apply).map_err(|error| error.to_string())?;
-    wait_for_room(reply)?;
-    reply.send(ClientResponse::Events { records, next: wanted.end });
-    Ok(())
-}
-
-fn wait_for_room(reply: &Reply) -> Result<(), String> {
+// Beginning again costs more than a short wait, as long as nobody else is kept from reading.
+fn has_room_soon(reply: &Reply, is_alone: bool) -> bool {
     let begin = Instant::now();
-    while reply.outbox.bytes() > FOLLOWER_BYTES_MAX / 8 && begin.elapsed() < FOLLOWER_TIME_MAX {
-        if reply.outbox.is_gone() {
-            return Err("the client has left".to_owned());
+    while reply.outbox.bytes() >= EVENTS_UNREAD_MAX {
+        if !is_alone || reply.outbox.is_gone() || begin.elapsed() >= LINGER_TIME {
+            return false;
         }
         thread::sleep(ROOM_INTERVAL);
     }
-    Ok(())
+    true
 }

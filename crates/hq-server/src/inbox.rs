@@ -11,7 +11,7 @@ use hq_core::server::{ConnectionId, Input};
 use tokio::sync::Semaphore;
 
 use crate::limits::{HEARTBEAT_WAIT, INBOX_BYTES_MAX, INBOX_BYTES_MIN};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Turn};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -35,9 +35,12 @@ pub(crate) struct Entry {
     room: Room,
 }
 
-/// Room for one message, in bytes.
+/// Room for messages, in bytes, and the turns of the connections that they came from.
 #[derive(Debug, Default)]
-pub(crate) struct Room(u32);
+pub(crate) struct Room {
+    bytes: u32,
+    turns: Vec<Turn>,
+}
 
 /// The inbox.
 #[derive(Debug)]
@@ -83,7 +86,7 @@ impl Inbox {
             }
         };
         permit.forget();
-        Room(bytes)
+        Room { bytes, turns: Vec::new() }
     }
 
     /// Hands an event over; it is handled at once. Room is needed for what a peer can repeat at will.
@@ -131,7 +134,7 @@ impl Inbox {
 
     /// Gives back the room of handled messages.
     pub(crate) fn give_back(&self, room: Room) {
-        self.room.add_permits(room.0 as usize);
+        self.room.add_permits(room.bytes as usize);
     }
 
     fn have_a_look(&self) {
@@ -162,12 +165,19 @@ impl Entry {
 impl Room {
     /// None: for what happens at most a few times a connection.
     pub(crate) fn none() -> Room {
-        Room(0)
+        Room::default()
+    }
+
+    /// Gives a turn back, too, when it is given back.
+    pub(crate) fn with(mut self, turn: Turn) -> Room {
+        self.turns.push(turn);
+        self
     }
 
     /// Adds another.
-    pub(crate) fn add(&mut self, other: Room) {
-        self.0 += other.0;
+    pub(crate) fn add(&mut self, mut other: Room) {
+        self.bytes += other.bytes;
+        self.turns.append(&mut other.turns);
     }
 }
 

@@ -4,13 +4,16 @@
 //! |---|---|
 //! | `hq-io` (one or two) | accepts, encrypts, decodes, encodes |
 //! | `hq-core` | decides: feeds the machine, sends its effects where they belong |
+//! | `hq-planner` | plans where the simple case does not do |
+//! | `hq-files` | looks for files that tasks wait for |
 //! | `hq-journal` | writes and syncs records in groups, lets out what waited for them |
 //! | `hq-compact` (now and then) | writes the records that rebuild the present, in place of the journal's history |
-//! | `hq-events` (one a reader) | sends a client what the journal holds |
+//! | `hq-events` (from the first reader on) | sends clients what the journal holds |
+//! | `hq-batch` (one a batch system in use) | runs its commands |
 //!
 //! A message passes one bounded queue to the deciding thread, one to the journal if it
 //! must wait for the disk, and one to its peer. When a queue is full, whoever fills it waits, except the
-//! deciding thread: a peer that does not read is disconnected instead.
+//! deciding thread: a client that does not read is not read from, and at last disconnected.
 
 mod access;
 mod batch;
@@ -31,6 +34,7 @@ mod files;
 mod identity;
 mod inbox;
 pub mod limits;
+mod memory;
 mod options;
 mod outbox;
 mod planner;

@@ -33,8 +33,16 @@ pub const COMPACT_RATIO: u64 = 1;
 pub const COMPACTION_NICE: i32 = 15;
 /// How long after a failure compaction is tried again.
 pub const COMPACT_RETRY: Duration = Duration::from_secs(60);
-/// Bytes of events that wait until a client has read the past; over it, the client is sent no more.
+/// Bytes of events that wait until a client has read what it was sent; over it, the client is sent no more.
 pub const FOLLOWER_BYTES_MAX: usize = 64 << 20;
+/// The same for all clients together; over it, the one that most waits for is sent no more.
+pub const FOLLOWERS_BYTES_MAX: usize = 256 << 20;
+/// Clients that follow events at once; more are refused.
+pub const FOLLOWERS_MAX: usize = 1000;
+/// Bytes of events that are sent to a client and not read; further ones wait.
+pub const EVENTS_UNREAD_MAX: usize = 8 << 20;
+/// How long the reader of the past waits for a client to read before it turns to others.
+pub const LINGER_TIME: Duration = Duration::from_millis(200);
 /// How long a client may leave what it is sent of the past unread before it is disconnected.
 pub const FOLLOWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// Records in one message to a client that reads the journal.
@@ -44,6 +52,17 @@ pub const EVENTS_AT_ONCE: usize = 1000;
 pub const JOURNAL_STOP_TIME: Duration = Duration::from_secs(5);
 /// Bytes that may wait to be sent to one client. A client that lets more pile up is disconnected.
 pub const CLIENT_QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of answers that a client has not read, from which on nothing more is read from it.
+pub const ANSWERS_BYTES_MAX: usize = 4 << 20;
+/// Requests of one client that are decided together; fewer where its answers are large. Further ones wait in its
+/// connection.
+pub const REQUESTS_AT_ONCE: u32 = 64;
+/// Answers are sent on their way when so many bytes of them have been made, before more requests are decided.
+pub const ANSWERS_AT_ONCE: usize = 8 << 20;
+/// How long a client may take nothing of what is sent to it; then it is disconnected.
+pub const CLIENT_STALL_MAX: Duration = Duration::from_secs(60);
+/// Bytes that may wait to be sent to all clients together. Over it, the one that most waits for is disconnected.
+pub const CLIENTS_BYTES_MAX: usize = 256 << 20;
 /// Bytes that may wait to be sent to one worker. A worker that lets more pile up is disconnected;
 /// it may come back.
 pub const WORKER_QUEUE_BYTES_MAX: usize = 128 << 20;
@@ -53,6 +72,8 @@ pub const TASK_BYTES_MAX: usize = 32 << 20;
 pub const ENTRY_BYTES_MAX: usize = 16 << 20;
 /// Tasks for a worker are sent in messages of about this many bytes.
 pub const RUN_BYTES: usize = 4 << 20;
+/// Logs of earlier starts that are kept in the server directory; older ones are removed by the next start.
+pub const LOGS_KEPT: usize = 10;
 /// File descriptors kept free for the journal, for logs and for accepting; connections are refused
 /// when only so many are left.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
@@ -70,6 +91,9 @@ pub const PROBE_TIME: Duration = Duration::from_secs(3);
 pub const LOCK_TIME: Duration = Duration::from_secs(10);
 /// See [`LOCK_TIME`].
 pub const LOCK_RETRY: Duration = Duration::from_millis(20);
+
+/// Memory is given back to the system when what submits take has become less by so many bytes.
+pub const GIVE_BACK_BYTES: usize = 16 << 20;
 
 /// Room for so many items is kept in a buffer that has been emptied; a larger one is given back.
 pub const SPARE_ITEMS_MAX: usize = 4096;
@@ -93,14 +117,22 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("inbox", bytes(INBOX_BYTES_MAX)),
         ("journal queue", bytes(JOURNAL_QUEUE_BYTES_MAX)),
         ("queue to a client", bytes(CLIENT_QUEUE_BYTES_MAX)),
+        ("answers before a client reads", bytes(ANSWERS_BYTES_MAX)),
+        ("queues to all clients", bytes(CLIENTS_BYTES_MAX)),
+        ("time a client takes nothing", time(CLIENT_STALL_MAX)),
+        ("clients that follow events", FOLLOWERS_MAX.to_string()),
+        ("events for a client", bytes(FOLLOWER_BYTES_MAX)),
+        ("events for all clients", bytes(FOLLOWERS_BYTES_MAX)),
         ("queue to a worker", bytes(WORKER_QUEUE_BYTES_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
-        ("connections without a key", net::HALF_OPEN_MAX.to_string()),
+        ("connections that say nothing", net::silent_max().to_string()),
+        ("connections without a key", net::half_open_max().to_string()),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),
         ("descriptors reserved", DESCRIPTORS_RESERVED.to_string()),
+        ("logs of earlier starts", LOGS_KEPT.to_string()),
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
         ("stop time", time(core::STOP_TIME_MAX)),
@@ -109,14 +141,19 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("journal growth", format!("{} MiB", options.compact_bytes_min >> 20)),
         ("ended jobs kept", or_none(options.keep_jobs.jobs.map(|jobs| jobs.to_string()))),
         ("ended jobs kept for", or_none(options.keep_jobs.time.map(hq_model::duration::format))),
+        ("submits of ended jobs", bytes(core::JOBS_KEPT_BYTES)),
+        ("submits of all jobs", bytes(core::SUBMITS_BYTES_MAX)),
         ("ended workers kept", core::WORKERS_KEPT.to_string()),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
-        ("details of failures", core::FAILURE_DETAILS_MAX.to_string()),
+        ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
         ("error text", format!("{} bytes", core::ERROR_TEXT_MAX)),
         ("notification text", format!("{} bytes", core::NOTIFY_TEXT_MAX)),
-        ("tasks in a page", core::TASK_PAGE_MAX.to_string()),
+        ("page of a task list", bytes(core::TASK_PAGE_BYTES)),
+        ("page of a job's submits", bytes(core::JOB_PAGE_BYTES)),
+        ("tasks one by one in a page", core::TASK_PAGE_MAX.to_string()),
         ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
         ("tasks behind others on a worker", core::FOLLOWERS_MAX.to_string()),
+        ("armed behind a running task", time(core::ARMED_TIME)),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
         ("submissions that may fail", core::SUBMIT_FAILURES_MAX.to_string()),
         ("allocations that may fail", core::ALLOCATION_FAILURES_MAX.to_string()),
@@ -125,13 +162,18 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
         ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
         ("submits in one request", core::SUBMITS_MAX.to_string()),
+        ("time the maker of a draft is away", time(core::DRAFT_GRACE)),
         ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
         ("tasks about to be put back", core::DEFERRALS_MAX.to_string()),
         ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
+        ("classes a picky worker chooses from", core::PICKY_CLASSES_MAX.to_string()),
+        ("steps of its choice", core::PICKY_STEPS_MAX.to_string()),
         ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
         ("classes tried without success", core::MISSES_MAX.to_string()),
         ("locality keys of a worker", core::KEYS_OF_WORKER_MAX.to_string()),
         ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
+        ("answers to repeated requests", bytes(core::REQUEST_KEYS_BYTES_MAX)),
+        ("time away that counts", time(core::TIME_AWAY_MAX)),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -30,7 +30,7 @@ pub struct ServerOptions {
     pub fresh: bool,
     /// Idle timeout of workers that have none of their own.
     pub idle_timeout: Option<Duration>,
-    /// How long a worker may be out of touch before its tasks go elsewhere.
+    /// How long a worker may be away after its connection was lost before its tasks go elsewhere.
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,

@@ -1,14 +1,15 @@
 //! What waits to be sent to one peer, and in which order: the deciding thread's and the journal
 //! thread's end of a connection.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hq_core::client_messages::ClientResponse;
 use hq_core::worker_messages::ToWorker;
-use hq_net::queue::{QueueReceiver, QueueSender, bounded_bytes};
-use tokio::sync::Notify;
-use tracing::warn;
+use hq_net::queue::{QueueReceiver, QueueSender, counted_bytes};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use crate::limits::{ANSWERS_BYTES_MAX, REQUESTS_AT_ONCE};
 use crate::weight;
 
 /// What is sent to a peer.
@@ -43,28 +44,45 @@ impl Message {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     peer: String,
-    limit: usize,
     queue: QueueSender<Message>,
     /// Messages that wait for the journal; what comes after them must not pass them.
     held: AtomicUsize,
     /// Those of them that wait for a sync.
     held_for_sync: AtomicUsize,
+    /// Nothing is sent any more.
+    is_cut: AtomicBool,
     kill: Notify,
     closing: Notify,
+    /// Something was sent.
+    sent: Notify,
+    /// Requests that may be decided together, and what the last answer weighed.
+    turns: Arc<Semaphore>,
+    last_answer: AtomicUsize,
 }
 
+/// A request has been taken from a connection and is not decided yet.
+pub(crate) type Turn = OwnedSemaphorePermit;
+
 impl Outbox {
-    /// An outbox for this many bytes, and the end a writer takes messages from.
-    pub(crate) fn new(peer: String, limit: usize) -> (Outbox, QueueReceiver<Message>) {
-        let (queue, receiver) = bounded_bytes(limit);
+    /// An outbox for this many bytes, which count in `total`, too, and the end a writer takes messages from.
+    pub(crate) fn new(
+        peer: String,
+        limit: usize,
+        total: Arc<AtomicUsize>,
+    ) -> (Outbox, QueueReceiver<Message>) {
+        let (queue, receiver) = counted_bytes(limit, total);
         let outbox = Outbox {
             peer,
-            limit,
             queue,
             held: AtomicUsize::new(0),
             held_for_sync: AtomicUsize::new(0),
+            is_cut: AtomicBool::new(false),
             kill: Notify::new(),
             closing: Notify::new(),
+            sent: Notify::new(),
+            turns: Arc::new(Semaphore::new(REQUESTS_AT_ONCE as usize)),
+            // Unknown: the first request is decided alone.
+            last_answer: AtomicUsize::new(ANSWERS_BYTES_MAX),
         };
         (outbox, receiver)
     }
@@ -76,14 +94,51 @@ impl Outbox {
 
     /// Sends after all that was sent before. A peer that does not read what it is sent is disconnected.
     pub(crate) fn send(&self, message: Message) {
+        if self.is_cut.load(Ordering::Relaxed) {
+            return;
+        }
         let weight = message.weight();
         if matches!(message, Message::Close) {
             self.closing.notify_one();
         }
+        if let Message::Answer(..) = message {
+            self.last_answer.store(weight, Ordering::Relaxed);
+        }
         if self.queue.try_push(message, weight).is_err() {
-            warn!(peer = %self.peer, limit_bytes = self.limit, "peer does not read what it is sent, disconnected");
+            self.cut();
+        }
+    }
+
+    /// The peer does not read what it is sent: the connection is cut, and nothing more is sent.
+    pub(crate) fn cut(&self) {
+        if !self.is_cut.swap(true, Ordering::Relaxed) {
             self.kill.notify_one();
         }
+    }
+
+    /// True when the connection is about to be cut.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the peer has read enough of what it was sent, and enough of what it has asked is decided, for one
+    /// more request. The larger the last answer was, the fewer are decided together.
+    pub(crate) async fn turn(&self) -> Turn {
+        let last = self.last_answer.load(Ordering::Relaxed).min(ANSWERS_BYTES_MAX);
+        let share = (REQUESTS_AT_ONCE as usize * last / ANSWERS_BYTES_MAX) as u32;
+        let turn = match self.turns.clone().acquire_many_owned(share.max(1)).await {
+            Ok(turn) => turn,
+            Err(_) => unreachable!("turns are never closed"),
+        };
+        while self.bytes() >= ANSWERS_BYTES_MAX {
+            self.sent.notified().await;
+        }
+        turn
+    }
+
+    /// Something was sent, and what it weighed is free again.
+    pub(crate) fn has_sent(&self) {
+        self.sent.notify_one();
     }
 
     /// True when nobody takes what is sent any more.
@@ -94,6 +149,11 @@ impl Outbox {
     /// Bytes that wait to be sent.
     pub(crate) fn bytes(&self) -> usize {
         self.queue.bytes()
+    }
+
+    /// True when they are counted there.
+    pub(crate) fn counts_in(&self, total: &Arc<AtomicUsize>) -> bool {
+        self.queue.counts_in(total)
     }
 
     /// Returns when the connection shall be cut without sending more.

@@ -5,13 +5,14 @@ use std::fs;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use hq_core::client_messages::ServerInfo;
+use hq_core::clock_gap::ClockGap;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
-use hq_net::{AccessFile, Endpoint, ListenError, Listener, Role};
+use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -23,7 +24,7 @@ use crate::claim::claim;
 use crate::clock::Clock;
 use crate::commit::{Committer, Unsaved};
 use crate::commits::Commits;
-use crate::decide::Decider;
+use crate::decide::{Decider, Router};
 use crate::descriptors;
 use crate::directory::{Instance, Lock, ServerDir};
 use crate::door::Door;
@@ -88,7 +89,9 @@ impl Running {
             self.runtime.spawn(signals.handle(self.inbox.clone(), self.commits.clone(), access));
         }
         self.access.save(&self.instance.access())?;
-        dir.set_current(&self.instance)
+        dir.set_current(&self.instance)?;
+        dir.tidy(&self.instance);
+        Ok(())
     }
 
     /// About the server, with hosts, ports and paths. Its epoch and start time are known to the server alone.
@@ -192,6 +195,19 @@ fn serve(
     {
         info!(path = %aside.display(), "the old journal was put aside");
     }
+    let saved = match AccessFile::load(&dir.identity()) {
+        Ok(saved) => Some(saved),
+        // Keys that others know are not used again, and not replaced without a word either.
+        Err(error @ (AccessError::Exposed { .. } | AccessError::Foreign { .. })) => return Err(error.into()),
+        Err(_) => None,
+    };
+    if let (Some(path), Some(saved)) = (&journal, &saved)
+        && !options.fresh
+        && options.access_file.is_none()
+        && !has_entries(path)
+    {
+        return Err(ServerError::NoJournal { path: path.clone(), uid: saved.server_uid.clone() });
+    }
     let machine_options = MachineOptions {
         idle_timeout: options.idle_timeout,
         worker_grace: options.worker_grace,
@@ -208,7 +224,6 @@ fn serve(
         }
         None => (None, Told::default()),
     };
-    let saved = AccessFile::load(&dir.identity()).ok();
     let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
     if let (Some(path), Some(theirs), Some(saved)) = (&journal, journal_uid, &saved)
         && theirs != saved.server_uid
@@ -223,15 +238,18 @@ fn serve(
     let runtime = runtime()?;
     let inbox = Arc::new(Inbox::new());
     let places = Arc::new(Semaphore::new(places_total));
+    let clients_bytes = Arc::new(AtomicUsize::new(0));
     let (doors, access) = {
         let _entered = runtime.enter();
-        open_doors(identity, around.address, &inbox, &places)?
+        open_doors(identity, around.address, &inbox, &places, &clients_bytes)?
     };
     // Kept for the next start, which continues the journal under the same name.
     if journal.is_some() {
         access.save(&dir.identity())?;
     }
-    let info = server_info(&access, &instance, journal.as_deref(), options);
+    let wall = Clock::of_machine();
+    let clock_gap = ClockGap::between(wall, told.latest);
+    let info = ServerInfo { clock_gap, ..server_info(&access, &instance, journal.as_deref(), options) };
     machine.set_info(info.clone());
 
     let commits = saving.as_ref().map(|_| Arc::new(Commits::default()));
@@ -244,9 +262,20 @@ fn serve(
         uid, clients = info.client_port, workers = info.worker_port, records = told.records,
         dir = %instance.path().display(), "server starts"
     );
+    match clock_gap {
+        Some(ClockGap::Behind(gap)) => warn!(
+            clock = %wall, journal = %told.latest, ?gap,
+            "this machine's clock is behind the journal: times go on from the journal's, ahead of the clock"
+        ),
+        Some(ClockGap::Ahead(gap)) => warn!(
+            clock = %wall, journal = %told.latest, ?gap,
+            "the journal's last record is old: the server was away for long, or a clock is or was wrong"
+        ),
+        None => {}
+    }
     let access_path = instance.access();
     let before_end = Box::new(move || remove_access(&access_path));
-    let clock = Clock::new(told.latest);
+    let clock = Clock::new(wall, told.latest);
     let place = Place {
         hq: std::env::current_exe().map_err(ServerError::system("the path of this program is not known"))?,
         server_dir: dir.path().to_owned(),
@@ -257,8 +286,8 @@ fn serve(
     spawn("hq-planner", planning)?;
     let (files, looking) = Files::new(inbox.clone());
     spawn("hq-files", looking)?;
-    let decider =
-        Decider::new(machine, clock, inbox.clone(), commits.clone(), batch, (planner, files), before_end);
+    let router = Router::new(commits.clone(), batch, (planner, files), clients_bytes);
+    let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
     let access = access.without_server_keys(None);
@@ -287,12 +316,21 @@ fn serve(
     }
 }
 
+// What is no directory is refused when it is opened.
+fn has_entries(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
 fn runtime() -> Result<Runtime, ServerError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     Builder::new_multi_thread()
         .worker_threads(cores.min(IO_THREADS_MAX))
         .max_blocking_threads(1)
         .thread_name("hq-io")
+        .on_thread_park(crate::memory::before_sleep)
         .enable_all()
         .build()
         .map_err(ServerError::system("no threads for connections"))
@@ -304,6 +342,7 @@ fn open_doors(
     address: IpAddr,
     inbox: &Arc<Inbox>,
     places: &Arc<Semaphore>,
+    clients_bytes: &Arc<AtomicUsize>,
 ) -> Result<(Vec<Door>, AccessFile), ServerError> {
     let Identity { mut access, client_port_is_fixed, worker_port_is_fixed } = identity;
     let last_id = Arc::new(AtomicU64::new(0));
@@ -322,7 +361,12 @@ fn open_doors(
             inbox: inbox.clone(),
             last_id: last_id.clone(),
             places: places.clone(),
+            bytes_waiting: match role {
+                Role::Client => clients_bytes.clone(),
+                Role::Worker => Arc::default(),
+            },
             refusals: Mutex::default(),
+            cuts: Mutex::default(),
         });
     }
     Ok((doors, access))

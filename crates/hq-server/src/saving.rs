@@ -10,6 +10,7 @@ use hq_core::record::Record;
 use hq_core::server::Server;
 use hq_journal::{Journal, JournalId, OpenError, Options, RealDisk, Snapshot};
 use hq_model::Timestamp;
+use hq_net::AccessError;
 use hq_proto::ProtoError;
 use tracing::{info, warn};
 
@@ -17,7 +18,7 @@ use crate::commit::Log;
 use crate::commits::Commits;
 use crate::compaction::{self, Compaction};
 use crate::error::ServerError;
-use crate::events::{self, Reply};
+use crate::events::{Past, Reading, Reply};
 use crate::limits::{COMPACT_RATIO, COMPACT_RETRY, OS_UNSYNCED_BYTES_MAX};
 use crate::options::Durability;
 
@@ -36,6 +37,8 @@ pub(crate) struct Saving {
     not_before: Option<Instant>,
     /// Held once more by everybody who reads the files.
     readers: Arc<()>,
+    /// Sends the past to clients, from the first that asks for it on.
+    past: Option<Past>,
 }
 
 /// What a journal told.
@@ -58,6 +61,8 @@ impl Saving {
         let directory_error =
             |source| ServerError::Directory { what: "the journal directory", path: path.to_owned(), source };
         let disk = RealDisk::create(path).map_err(directory_error)?;
+        // It holds commands that will run as this user.
+        hq_net::trust::check_files(path).map_err(|error| not_ours(path, error))?;
         let mut told = Told::default();
         let mut release = String::new();
         let mut restore = |seq: u64, bytes: &[u8]| {
@@ -94,6 +99,7 @@ impl Saving {
             waiting_for_next: Vec::new(),
             not_before: None,
             readers: Arc::new(()),
+            past: None,
         };
         Ok((saving, told))
     }
@@ -104,6 +110,30 @@ impl Saving {
         if let Err(error) = self.journal.close() {
             warn!(%error, "the journal was saved, but not marked as ended well");
         }
+    }
+}
+
+fn not_ours(journal: &Path, error: AccessError) -> ServerError {
+    match error {
+        AccessError::Foreign { path, owner, own } => ServerError::Journal {
+            reason: format!(
+                "{} belongs to user {owner} and not to you (user {own}): a journal says what runs as you",
+                path.display()
+            ),
+            hint: "name a journal of your own with --journal, or copy this one once you have made sure what is in it",
+        },
+        AccessError::Exposed { path, mode, .. } => ServerError::Journal {
+            reason: format!(
+                "others may write {} (mode {mode:o}): a journal says what runs as you",
+                path.display()
+            ),
+            hint: "make sure that nobody has changed it, then take the right away with `chmod -R go-w` on the journal",
+        },
+        error => ServerError::Directory {
+            what: "the journal directory",
+            path: journal.to_owned(),
+            source: io::Error::other(error.to_string()),
+        },
     }
 }
 
@@ -164,7 +194,12 @@ impl Log for Saving {
             Durability::Sync => true,
             Durability::Os => self.journal.pending_bytes() > OS_UNSYNCED_BYTES_MAX,
         };
-        if is_due { self.flush() } else { Ok(()) }
+        if is_due {
+            return self.flush();
+        }
+        // What the system has must be in files that will be found again, too.
+        let written = self.journal.write().and_then(|()| self.journal.look_at_places());
+        written.map_err(|error| error.to_string())
     }
 
     fn flush(&mut self) -> Result<(), String> {
@@ -196,6 +231,16 @@ impl Log for Saving {
         }
     }
 
+    fn make_room(&mut self) {
+        if let Some(compaction) = self.compaction.take() {
+            compaction.cancel();
+            self.journal.abandon_compaction();
+            let error = "the journal cannot be written meanwhile";
+            self.has_failed(error);
+            self.waiting.drain(..).for_each(|reply| reply.done(Err(format!("compacted: {error}"))));
+        }
+    }
+
     fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
         // One that runs already may have begun before what is to be forgotten was.
         self.waiting_for_next.push(reply);
@@ -208,8 +253,18 @@ impl Log for Saving {
         has_past: Option<Arc<AtomicBool>>,
         commits: &Arc<Commits>,
     ) {
-        let wanted = after..self.journal.next_seq();
-        events::send_past(&self.path, wanted, reply, has_past, self.readers.clone(), commits.clone());
+        let past = match self.past.take() {
+            Some(past) => Ok(past),
+            None => Past::start(&self.path, commits.clone()),
+        };
+        match past {
+            Ok(past) => {
+                let (wanted, files) = (after..self.journal.next_seq(), self.readers.clone());
+                past.send(Reading { wanted, reply, has_past, _files: files });
+                self.past = Some(past);
+            }
+            Err(error) => reply.done(Err(error)),
+        }
     }
 }
 
@@ -244,4 +299,33 @@ fn new_id() -> Result<JournalId, ServerError> {
         source: io::Error::other(e.to_string()),
     })?;
     Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_core::server::ServerOptions;
+    use hq_model::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_compaction_is_given_up_when_there_is_no_room_and_leaves_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut machine = Server::new(ServerOptions::default());
+        let (mut saving, _) = Saving::open(dir.path(), Durability::Sync, 0, &mut machine).expect("a journal");
+        saving.append(Timestamp(1), &Record::JobClosed { job: JobId(1) });
+        saving.flush().expect("room");
+        let commits = Arc::new(Commits::default());
+        saving.begin(&commits).expect("room");
+        let unfinished = || {
+            let names = std::fs::read_dir(dir.path()).expect("a directory");
+            names.filter(|name| name.as_ref().is_ok_and(|name| name.path().extension().is_some())).count()
+        };
+        assert_eq!(unfinished(), 1);
+        saving.make_room();
+        assert_eq!(unfinished(), 0);
+        saving.tend(&commits);
+        assert!(saving.compaction.is_none(), "it is tried again, and not at once");
+        saving.close();
+    }
 }

@@ -77,6 +77,7 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
             services: batch.services.clone(),
             nodes: batch.nodes.clone(),
             after: batch.after,
+            variant: batch.variant,
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -100,13 +101,19 @@ mod tests {
         let last = first + entries.len() as u32 - 1;
         RunBatch {
             template: TEMPLATE,
-            content: Some(Template { id: TEMPLATE, spec: Arc::default(), submit_dir: Vec::new() }),
+            content: Some(Template {
+                id: TEMPLATE,
+                spec: Arc::default(),
+                submit_dir: Vec::new(),
+                submitted: hq_model::Timestamp(0),
+            }),
             ids: IdSet::range(first, last),
             instance: Instance(0),
             services: Vec::new(),
             entries: Entries::new(entries.iter().map(Vec::as_slice)).expect("short"),
             nodes: Vec::new(),
             after: None,
+            variant: None,
         }
     }
 

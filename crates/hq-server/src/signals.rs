@@ -1,4 +1,4 @@
-//! What signals do to a server process: the first SIGTERM or SIGINT ends it cleanly, the second at
+//! What signals do to a server process: the first SIGTERM, SIGINT or SIGQUIT ends it cleanly, the second at
 //! once, SIGHUP is survived.
 
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use crate::inbox::{Event, Inbox, Room};
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
     hangup: Signal,
 }
 
@@ -27,6 +28,7 @@ impl Signals {
         Ok(Signals {
             terminate: catch(SignalKind::terminate())?,
             interrupt: catch(SignalKind::interrupt())?,
+            quit: catch(SignalKind::quit())?,
             hangup: catch(SignalKind::hangup())?,
         })
     }
@@ -51,6 +53,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return "SIGTERM",
                 _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.quit.recv() => return "SIGQUIT",
                 _ = self.hangup.recv() => info!("SIGHUP ignored"),
             }
         }

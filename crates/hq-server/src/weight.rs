@@ -1,92 +1,472 @@
 //! How much memory a message or record takes, roughly and quickly: what bounded queues count.
+//!
+//! Every kind is weighed by all that it holds, so that no kind of message can fill the memory while it counts
+//! as little. What is shared counts as if it were not.
 
-use hq_core::client_messages::ClientResponse;
-use hq_core::record::Record;
-use hq_core::worker_messages::{RunBatch, ToWorker};
-use hq_model::{IdSet, TaskSpec};
+use hq_core::alloc::AllocRecord;
+use hq_core::alloc::decisions::Decision;
+use hq_core::alloc::messages::{
+    AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
+};
+use hq_core::client_messages::{
+    AlikeTasks, ClientResponse, JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
+};
+use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
+use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, SecondAttempt};
+use hq_core::worker_messages::{RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
+use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
+use hq_model::dependency::After;
+use hq_model::resources::Coupling;
+use hq_model::task::Output;
+use hq_model::worker::{Manager, WorkerConfig};
+use hq_model::{
+    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, PoolKind, Request, ResourcePool,
+    ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
+};
 
-/// What anything takes at least, in bytes.
+/// What anything takes at least, in bytes: the message itself, and its place in queues.
 const LEAST: usize = 256;
 
 /// Bytes of an answer.
 pub(crate) fn of_response(response: &ClientResponse) -> usize {
+    use ClientResponse as Is;
     let more = match response {
-        ClientResponse::Submitted { ids, existing, warnings, .. } => {
-            existing.len() * 8 + of_ids(ids) + warnings.iter().map(String::len).sum::<usize>()
-        }
-        ClientResponse::Jobs(jobs) => jobs.len() * 4,
-        ClientResponse::JobList(jobs) | ClientResponse::Progress(jobs) => {
-            jobs.iter().map(|job| 160 + job.name.len()).sum()
-        }
-        ClientResponse::JobDetails(jobs) => (jobs.iter())
-            .map(|job| {
-                let submits = job.submits.iter().map(|s| LEAST + of_ids(&s.ids) + of_task(&s.spec));
-                LEAST + submits.sum::<usize>() + job.workers.len() * 4
-            })
-            .sum(),
-        ClientResponse::Canceled(jobs) => jobs.iter().map(|(_, ids, _)| 48 + of_ids(ids)).sum(),
-        ClientResponse::Tasks { tasks, .. } => {
-            tasks.iter().map(|(_, task)| 200 + task.error.as_ref().map_or(0, String::len)).sum()
-        }
-        ClientResponse::TaskIds(jobs) => jobs.iter().map(|(_, ids)| 32 + of_ids(ids)).sum(),
-        ClientResponse::Notification { text, .. } => text.len(),
-        ClientResponse::Workers(workers) => {
-            workers.iter().map(|worker| 512 + worker.config.resources.pools.len() * 128).sum()
-        }
-        ClientResponse::WorkersStopped(workers) => workers.len() * 4,
-        ClientResponse::Events { records, .. } => records.iter().map(|(_, record)| of_record(record)).sum(),
-        _ => 0,
+        Is::Done | Is::WatchEnded => 0,
+        // Its text has all that it holds.
+        Is::Error(error) => error.to_string().len(),
+        Is::ServerInfo(info) => info.heap(),
+        Is::Submitted { ids, existing, warnings, .. } => ids.heap() + existing.heap() + warnings.heap(),
+        Is::Jobs(jobs) => jobs.heap(),
+        Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
+        Is::JobCounts(counts) => counts.heap(),
+        Is::JobDetails { jobs, .. } => jobs.heap(),
+        Is::Canceled(jobs) => jobs.heap(),
+        Is::Tasks { tasks, groups, .. } => tasks.heap() + groups.heap(),
+        Is::TaskIds(jobs) => jobs.heap(),
+        Is::Explained(explanation) => explanation.heap(),
+        Is::ExplainedJobs(jobs) => jobs.heap(),
+        Is::Notification { text, .. } => text.heap(),
+        Is::Workers(workers) => workers.heap(),
+        Is::WorkersStopped { workers, away, stopping } => workers.heap() + away.heap() + stopping.heap(),
+        Is::Alloc(response) => of_alloc_response(response),
+        Is::Events { records, .. } => records.iter().map(|(_, record)| of_record(record)).sum(),
     };
     LEAST + more
+}
+
+fn of_alloc_response(response: &AllocResponse) -> usize {
+    match response {
+        AllocResponse::Added(_) => 0,
+        AllocResponse::Queues(queues) => queues.heap(),
+        AllocResponse::Details { queue, allocations } => queue.heap() + allocations.heap(),
+        AllocResponse::Found(allocation) => allocation.heap(),
+        AllocResponse::Explained(explanation) => explanation.heap(),
+    }
 }
 
 /// Bytes of a message to a worker.
 pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
     let more = match message {
+        ToWorker::Welcome(welcome) => welcome.server_uid.heap(),
         ToWorker::Run(batches) => batches.iter().map(of_batch).sum(),
-        ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => of_ids(ids),
-        _ => 0,
+        ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
+        ToWorker::Saved { .. } | ToWorker::Stop { .. } => 0,
     };
     LEAST + more
 }
 
 /// Bytes of some tasks for a worker.
 pub(crate) fn of_batch(batch: &RunBatch) -> usize {
-    let content = batch.content.as_ref().map_or(0, |template| of_task(&template.spec));
-    let nodes: usize = batch.nodes.iter().map(|node| 56 + node.hostname.len() + node.address.len()).sum();
-    LEAST + nodes + of_ids(&batch.ids) + batch.entries.bytes_len() + batch.entries.len() * 4 + content
+    let content = batch.content.as_ref().map_or(0, Heap::heap);
+    LEAST + content + batch.ids.heap() + batch.entries.heap() + batch.services.heap() + batch.nodes.heap()
 }
 
 /// Bytes of a record.
 pub(crate) fn of_record(record: &Record) -> usize {
+    use Record as Is;
     let more = match record {
-        Record::Submitted { ids, entries, keys, dependencies, task, .. } => {
-            let texts = [entries, keys].map(|texts| texts.bytes_len() + texts.len() * 4);
-            of_ids(ids) + texts.iter().sum::<usize>() + dependencies.edges.len() * 4 + of_task(task)
+        Is::JobClosed { .. }
+        | Is::JobForgotten { .. }
+        | Is::Speculated { .. }
+        | Is::AttemptDropped { .. }
+        | Is::WorkerEnded { .. }
+        | Is::WorkerForgotten { .. }
+        | Is::IdsGiven { .. } => 0,
+        Is::Together { records } => records.iter().map(of_record).sum(),
+        Is::TimeSkipped { gaps } => gaps.heap(),
+        Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),
+        Is::JobOpened { spec, .. } => spec.heap(),
+        Is::Submitted { spec, ids, entries, keys, dependencies, task, submit_dir, .. } => {
+            spec.heap()
+                + ids.heap()
+                + entries.heap()
+                + keys.heap()
+                + boxed(dependencies.as_ref())
+                + boxed(task.as_ref())
+                + submit_dir.heap()
         }
-        Record::Leased { ids, .. }
-        | Record::Returned { ids, .. }
-        | Record::Restarted { ids, .. }
-        | Record::Canceled { ids, .. }
-        | Record::Aborted { ids, .. } => of_ids(ids),
-        Record::LeasedNodes { workers, .. } => workers.len() * 4,
-        Record::Finished { span, .. } | Record::DetailKept { span, .. } => {
-            of_ids(&span.ids) + span.measures.bytes().len()
-        }
-        Record::Failed { failure, .. } | Record::FailureKept { failure, .. } => failure.error.len(),
-        _ => 0,
+        Is::Leased { ids, .. }
+        | Is::Returned { ids, .. }
+        | Is::Restarted { ids, .. }
+        | Is::Answered { ids, .. } => ids.heap(),
+        Is::Canceled { ids, reason, .. } => ids.heap() + reason.heap(),
+        Is::Aborted { ids, reason, .. } => ids.heap() + reason.heap(),
+        Is::LeasedNodes { workers, .. } => workers.heap(),
+        Is::Deferred { after, .. } => after.heap(),
+        Is::FilesFound { files, .. } => files.heap(),
+        Is::ServiceReady { text, .. } => text.heap(),
+        Is::Finished { span, .. } => span.heap(),
+        Is::DetailKept { span, nodes, .. } => span.heap() + nodes.heap(),
+        Is::EndedEarly { attempts, .. } => attempts.heap(),
+        Is::Failed { failure, .. } | Is::FailureKept { failure, .. } => failure.heap(),
+        Is::WorkerJoined { config, .. } => config.heap(),
+        Is::JobKept { progress, .. } => progress.heap(),
+        Is::Alloc(record) => size_of::<AllocRecord>() + of_alloc_record(record),
     };
     LEAST + more
 }
 
-fn of_ids(ids: &IdSet) -> usize {
-    ids.range_count() * 8
+fn of_alloc_record(record: &AllocRecord) -> usize {
+    use AllocRecord as Is;
+    match record {
+        Is::QueueResumed { .. }
+        | Is::QueueDrained { .. }
+        | Is::QueueRemoved { .. }
+        | Is::Started { .. }
+        | Is::Requeued { .. }
+        | Is::QueueIdGiven { .. } => 0,
+        Is::QueueAdded { params, .. } | Is::QueueEdited { params, .. } => params.heap(),
+        Is::QueuePaused { cause, .. } => cause.heap(),
+        Is::ShapeLearned { resources, .. } => resources.heap(),
+        Is::Planned { directory, .. } => directory.heap(),
+        Is::Submitted { batch_id, .. } => batch_id.heap(),
+        Is::Ended { end, .. } => end.heap(),
+        Is::QueueKept { state, .. } => {
+            let known = state.known.as_ref().map_or(0, |(resources, _)| resources.heap());
+            let paused = state.paused.as_ref().map_or(0, |(_, cause)| cause.heap());
+            // Its allocations are records of their own.
+            size_of_val(state.as_ref()) + boxed(state.params.as_ref()) + known + paused
+        }
+        Is::AllocationKept { state, .. } => {
+            let ended = state.ended.as_ref().map_or(0, |(_, end)| end.heap());
+            // The nodes of a tree have places for eleven.
+            let connected = state.connected.len().next_multiple_of(11) * 2 * size_of::<WorkerId>();
+            size_of_val(state.as_ref()) + state.directory.heap() + state.batch_id.heap() + connected + ended
+        }
+    }
 }
 
 /// Bytes of a template.
 pub(crate) fn of_task(task: &TaskSpec) -> usize {
-    let args: usize = task.args.iter().map(|arg| 24 + arg.len()).sum();
-    let env: usize = task.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
-    let outputs: usize = task.outputs.iter().map(|path| 24 + path.len()).sum();
-    args + env + outputs + task.stdin.len()
+    task.heap()
+}
+
+/// Memory behind a value, which the size of its type does not count.
+trait Heap {
+    /// True when there never is any.
+    const IS_FLAT: bool = false;
+    fn heap(&self) -> usize;
+}
+
+// A value that is allocated by itself.
+fn boxed<T: Heap>(value: &T) -> usize {
+    // With the two counts of an `Arc`.
+    size_of::<T>() + 2 * size_of::<usize>() + value.heap()
+}
+
+macro_rules! flat {
+    ($($type:ty),*) => {$(
+        impl Heap for $type {
+            const IS_FLAT: bool = true;
+            fn heap(&self) -> usize { 0 }
+        }
+    )*};
+}
+
+macro_rules! sum_of {
+    ($($type:ty: $($field:ident)*;)*) => {$(
+        impl Heap for $type {
+            fn heap(&self) -> usize { 0 $(+ self.$field.heap())* }
+        }
+    )*};
+}
+
+flat!(u8, u32, u64, usize, JobId, TaskId, WorkerId, Instance, Timestamp, TaskRef, JobState, Manager);
+flat!(WorkerEnd, SecondAttempt, hq_core::alloc::ShapeSource);
+
+sum_of! {
+    ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
+    JobSummary: name cancel_reason;
+    JobDetail: summary submits workers;
+    TaskInfo: error dependencies key nodes;
+    AlikeTasks: ids common measures;
+    WorkerInfo: config;
+    WorkerConfig: resources hostname group work_dir listen_address allocation;
+    WorkerResources: pools coupling;
+    ResourcePool: name kind;
+    Coupling: left right;
+    TaskExplanation: reasons workers;
+    JobExplanation: groups;
+    TaskGroup: ids reasons;
+    Reason: text;
+    WorkerMatch: variants;
+    QueueInfo: params status known;
+    QueueParams: name manager manager_args worker_args resources start_command stop_command wrap_command;
+    AllocationInfo: batch_id detail connected ended seen directory;
+    QueueExplanation: queue next facts demand decisions;
+    DemandLine: request why_not;
+    Decision: text;
+    TaskNode: hostname address;
+    JobSpec: name;
+    After: tasks key;
+    FinishedSpan: ids measures;
+    Failure: error nodes;
+    JobProgress: cancel_reason leased finished failed canceled aborted instances crashes retries delayed workers
+        seconds deferred ready files nodes;
+    Request: resources;
+    ResourceRequest: name;
+}
+
+impl Heap for SubmitInfo {
+    fn heap(&self) -> usize {
+        self.ids.heap() + boxed(self.spec.as_ref()) + self.submit_dir.heap()
+    }
+}
+
+impl Heap for Template {
+    fn heap(&self) -> usize {
+        boxed(self.spec.as_ref()) + self.submit_dir.heap()
+    }
+}
+
+impl Heap for TaskSpec {
+    fn heap(&self) -> usize {
+        self.args.heap()
+            + self.env.heap()
+            + self.stdin.heap()
+            + self.cwd.heap()
+            + self.stdout.heap()
+            + self.stderr.heap()
+            + self.outputs.heap()
+            + self.requests.heap()
+            + self.retry.on.codes.heap()
+            + self.locality.heap()
+            + self.launcher.heap()
+    }
+}
+
+impl Heap for Dependencies {
+    fn heap(&self) -> usize {
+        // A list for each task, and where each ends.
+        let edges = self.edges.len() * size_of::<TaskId>() + self.edges.lists() * size_of::<u32>();
+        self.after.heap() + self.files.heap() + edges
+    }
+}
+
+impl Heap for Output {
+    fn heap(&self) -> usize {
+        match self {
+            Output::None => 0,
+            Output::File { path, .. } => path.heap(),
+        }
+    }
+}
+
+impl Heap for PoolKind {
+    fn heap(&self) -> usize {
+        match self {
+            PoolKind::Groups(groups) => groups.heap(),
+            PoolKind::Range { .. } | PoolKind::Sum(_) => 0,
+        }
+    }
+}
+
+impl Heap for Lack {
+    fn heap(&self) -> usize {
+        match self {
+            Lack::Resource { name, .. } => name.heap(),
+            Lack::Time { .. } | Lack::Group { .. } => 0,
+        }
+    }
+}
+
+impl Heap for QueueStatus {
+    fn heap(&self) -> usize {
+        match self {
+            QueueStatus::Active | QueueStatus::Draining => 0,
+            QueueStatus::Paused(_, reason) => reason.heap(),
+        }
+    }
+}
+
+impl Heap for PauseCause {
+    fn heap(&self) -> usize {
+        match self {
+            PauseCause::User => 0,
+            PauseCause::Submissions(_, text) | PauseCause::Allocations(_, text) => text.heap(),
+        }
+    }
+}
+
+impl Heap for AllocationEnd {
+    fn heap(&self) -> usize {
+        use AllocationEnd as Is;
+        match self {
+            Is::Finished
+            | Is::TimedOut
+            | Is::Canceled
+            | Is::Preempted
+            | Is::NodeFailed
+            | Is::OutOfMemory
+            | Is::WorkersLost => 0,
+            Is::Failed(text) | Is::Refused(text) | Is::Vanished(text) => text.heap(),
+        }
+    }
+}
+
+impl Heap for BatchState {
+    fn heap(&self) -> usize {
+        match self {
+            BatchState::Failed(text) | BatchState::Unknown(text) => text.heap(),
+            _ => 0,
+        }
+    }
+}
+
+impl Heap for hq_core::measures::Measures {
+    fn heap(&self) -> usize {
+        self.bytes().len()
+    }
+}
+
+impl Heap for IdSet {
+    fn heap(&self) -> usize {
+        self.range_count() * size_of::<(u32, u32)>()
+    }
+}
+
+impl Heap for Entries {
+    fn heap(&self) -> usize {
+        self.bytes_len() + self.len() * size_of::<u32>()
+    }
+}
+
+impl Heap for String {
+    fn heap(&self) -> usize {
+        self.len()
+    }
+}
+
+impl<T: Heap> Heap for Box<T> {
+    fn heap(&self) -> usize {
+        boxed(self.as_ref())
+    }
+}
+
+impl<T: Heap> Heap for Option<T> {
+    const IS_FLAT: bool = T::IS_FLAT;
+    fn heap(&self) -> usize {
+        self.as_ref().map_or(0, Heap::heap)
+    }
+}
+
+impl<T: Heap> Heap for Vec<T> {
+    fn heap(&self) -> usize {
+        let own = self.len() * size_of::<T>();
+        if T::IS_FLAT { own } else { own + self.iter().map(Heap::heap).sum::<usize>() }
+    }
+}
+
+impl<A: Heap, B: Heap> Heap for (A, B) {
+    const IS_FLAT: bool = A::IS_FLAT && B::IS_FLAT;
+    fn heap(&self) -> usize {
+        self.0.heap() + self.1.heap()
+    }
+}
+
+impl<A: Heap, B: Heap, C: Heap> Heap for (A, B, C) {
+    const IS_FLAT: bool = A::IS_FLAT && B::IS_FLAT && C::IS_FLAT;
+    fn heap(&self) -> usize {
+        self.0.heap() + self.1.heap() + self.2.heap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(unsafe_code, reason = "counts in an allocator")]
+
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+
+    use hq_proto::testing;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Counts the bytes that each thread has and has not given back.
+    struct Counting;
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    thread_local! {
+        static BYTES: Cell<isize> = const { Cell::new(0) };
+    }
+
+    // SAFETY: all is left to the system's allocator.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            // At the end of a thread nobody counts any more.
+            let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + layout.size() as isize));
+            // SAFETY: as the caller promises.
+            unsafe { System.alloc(layout) }
+        }
+        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+            let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() - layout.size() as isize));
+            // SAFETY: as the caller promises.
+            unsafe { System.dealloc(pointer, layout) }
+        }
+    }
+
+    // Bytes behind a copy of a value; what is shared is not copied.
+    fn held<T: Clone>(value: &T) -> usize {
+        let before = BYTES.get();
+        let copy = value.clone();
+        let held = BYTES.get() - before;
+        drop(copy);
+        usize::try_from(held).expect("a copy gives nothing back") + size_of::<T>()
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_weighs_what_it_holds(answer in testing::client_response()) {
+            let (held, weight) = (held(&answer), of_response(&answer));
+            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, answer);
+        }
+
+        #[test]
+        fn a_message_to_a_worker_weighs_what_it_holds(message in testing::to_worker()) {
+            let (held, weight) = (held(&message), of_worker_message(&message));
+            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, message);
+        }
+
+        #[test]
+        fn a_record_weighs_what_it_holds(record in testing::record()) {
+            let (held, weight) = (held(&record), of_record(&record));
+            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, record);
+        }
+    }
+
+    #[test]
+    fn what_is_shared_counts_too() {
+        let spec = TaskSpec { args: vec![vec![0; 10_000]], ..TaskSpec::default() };
+        let template = |spec: TaskSpec| Template {
+            id: hq_core::worker_messages::TemplateId { job: JobId(1), submit: 0 },
+            spec: std::sync::Arc::new(spec),
+            submit_dir: Vec::new(),
+            submitted: Timestamp(0),
+        };
+        let more = template(spec).heap() - template(TaskSpec::default()).heap();
+        assert!(more >= 10_000);
+    }
 }

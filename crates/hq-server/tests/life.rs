@@ -202,6 +202,52 @@ fn without_a_journal_nothing_is_kept_and_an_old_journal_is_left_alone() {
 }
 
 #[test]
+fn a_journal_that_is_not_where_it_was_is_not_begun_anew_without_a_word() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |place: &str| {
+        let mut options = ServerOptions::new(dir.path());
+        options.journal = JournalPlace::Path(dir.path().join(place));
+        options
+    };
+    let first = try_start(at("mounted")).expect("a server");
+    let before = access(dir.path());
+    assert_eq!(submit(&before, 1), 1);
+    stop(first);
+    fs::rename(dir.path().join("mounted"), dir.path().join("elsewhere")).expect("a journal");
+    for options in [at("mounted"), ServerOptions::new(dir.path())] {
+        let error = try_start(options).err().expect("a refusal");
+        assert!(matches!(error, ServerError::NoJournal { .. }), "{error}");
+        assert!(error.to_string().contains(&before.server_uid), "{error}");
+    }
+    assert!(!dir.path().join("mounted").exists(), "nothing was made in its place");
+    let second = try_start(at("elsewhere")).expect("a server");
+    assert_eq!(submit(&access(dir.path()), 2), 2);
+    stop(second);
+    let third = try_start(ServerOptions { fresh: true, ..at("new") }).expect("a server");
+    assert_eq!(submit(&access(dir.path()), 3), 1);
+    stop(third);
+}
+
+#[test]
+fn a_journal_that_others_may_write_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    stop(start(dir.path()));
+    let journal = dir.path().join("journal");
+    let file = fs::read_dir(&journal).expect("a journal").next().expect("a file").expect("a name").path();
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    for (path, lax, strict) in [(&journal, 0o770, 0o700), (&file, 0o666, 0o600)] {
+        set_mode(path, lax);
+        let error = try_start(ServerOptions::new(dir.path())).err().expect("a refusal");
+        assert!(error.to_string().contains("others may write"), "{error}");
+        assert!(error.hint().contains("chmod -R go-w"), "{}", error.hint());
+        set_mode(path, strict);
+    }
+    stop(start(dir.path()));
+}
+
+#[test]
 fn a_journal_elsewhere_belongs_to_one_server_at_a_time() {
     let dirs = tempfile::tempdir().expect("a directory");
     let journal = dirs.path().join("deep/journal");

@@ -3,15 +3,24 @@
 //! The program starts itself again as the server. It has no harness, because a process that goes to the
 //! background must have one thread.
 
+#![expect(unsafe_code, reason = "changes how a signal is taken")]
+
 mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use common::{Client, Worker, runtime, spec, start, stop};
+use common::{Client, Worker, finished, runtime, spec, start, stop, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::record::Record;
+use hq_core::worker_messages::{FromWorker, Held, Report, ToWorker, WorkerHello};
+use hq_model::worker::WorkerConfig;
+use hq_model::{IdSet, JobId, Timestamp};
 use hq_net::AccessFile;
 use hq_server::directory::access_path;
 use hq_server::{Detached, ServerOptions, detach};
@@ -19,10 +28,20 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 const DIR: &str = "HQ_TEST_SERVER_DIR";
 const IN_BACKGROUND: &str = "HQ_TEST_IN_BACKGROUND";
-const TESTS: [(&str, fn()); 6] = [
+/// Longest time of one test.
+const TEST_TIME_MAX: Duration = Duration::from_secs(180);
+/// Longest wait for what must come at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TESTS: [(&str, fn()); 9] = [
+    ("clients_that_never_read_cost_little", clients_that_never_read_cost_little),
+    ("watchers_of_events_cost_no_thread_each", watchers_of_events_cost_no_thread_each),
     ("a_server_has_few_threads_and_survives_hanging_up", a_server_has_few_threads_and_survives_hanging_up),
-    ("both_ending_signals_end_cleanly", both_ending_signals_end_cleanly),
+    ("all_ending_signals_end_cleanly", all_ending_signals_end_cleanly),
     ("answers_wait_for_a_full_disk", answers_wait_for_a_full_disk),
+    (
+        "workers_and_their_tasks_stay_while_the_disk_is_full",
+        workers_and_their_tasks_stay_while_the_disk_is_full,
+    ),
     ("a_second_signal_ends_at_once", a_second_signal_ends_at_once),
     ("a_server_in_the_background_answers_when_its_starter_returns", in_the_background),
     ("a_killed_server_is_continued", a_killed_server_is_continued),
@@ -37,14 +56,33 @@ fn main() {
         let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
+    let is_list = arguments.iter().any(|argument| argument == "--list");
+    let mut passed = 0;
     for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
-        if arguments.iter().any(|argument| argument == "--list") {
+        if is_list {
             print(&format!("{name}: test"));
         } else {
-            test();
+            watched(name, *test);
             print(&format!("test {name} ... ok"));
+            passed += 1;
         }
     }
+    if !is_list {
+        print(&format!("test result: ok. {passed} passed; 0 failed"));
+    }
+}
+
+// Names a test that hangs, and ends the process: nothing can end a thread.
+fn watched(name: &'static str, test: fn()) {
+    let (ended, end) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        if end.recv_timeout(TEST_TIME_MAX) == Err(mpsc::RecvTimeoutError::Timeout) {
+            print(&format!("test {name} has been running for over {} seconds", TEST_TIME_MAX.as_secs()));
+            std::process::abort();
+        }
+    });
+    test();
+    drop(ended);
 }
 
 #[expect(clippy::print_stdout)]
@@ -63,7 +101,7 @@ fn serve(dir: &Path) -> i32 {
                 print(&instance.display().to_string());
                 return 0;
             }
-            Detached::Failed { error, hint } => {
+            Detached::Failed { error, hint, .. } => {
                 print(&format!("{error}; {hint}"));
                 return 1;
             }
@@ -163,9 +201,84 @@ fn a_server_has_few_threads_and_survives_hanging_up() {
     assert!(server.wait().success());
 }
 
-fn both_ending_signals_end_cleanly() {
+fn clients_that_never_read_cost_little() {
+    const CLIENTS: usize = 4;
+    const REQUESTS: usize = 5000;
     let dir = tempfile::tempdir().expect("a directory");
-    for signal in [Signal::TERM, Signal::INT] {
+    let server = Server::start(dir.path());
+    runtime().block_on(async {
+        let mut good = Client::connect(&server.access).await;
+        let mut lazy = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = Client::connect(&server.access).await;
+            for _ in 0..REQUESTS {
+                client.send(&ClientRequest::ServerInfo).await;
+            }
+            lazy.push(client);
+        }
+        for _ in 0..100 {
+            assert_eq!(good.jobs().await, [0; 0]);
+        }
+        // Their answers would take 200 MB.
+        let used = resident_bytes(server.pid());
+        assert!(used < 100 << 20, "{used} bytes");
+        // They are all there for who reads in the end.
+        for request in 1..=REQUESTS as u64 {
+            assert!(matches!(lazy[0].answer(request).await, ClientResponse::ServerInfo(_)));
+        }
+    });
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+}
+
+fn resident_bytes(pid: Pid) -> usize {
+    let path = format!("/proc/{}/statm", pid.as_raw_nonzero());
+    let text = fs::read_to_string(path).expect("it lives");
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number") * 4096
+}
+
+fn watchers_of_events_cost_no_thread_each() {
+    const WATCHERS: usize = 100;
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::start(dir.path());
+    runtime().block_on(async {
+        let mut client = Client::connect(&server.access).await;
+        client.submit(1, 10, spec()).await;
+        let mut watchers = Vec::new();
+        for _ in 0..WATCHERS {
+            let mut watcher = Client::connect(&server.access).await;
+            let request = watcher.send(&ClientRequest::Events { follow: true, after: 0 }).await;
+            watchers.push((watcher, request));
+        }
+        // The past, and then what happens.
+        for wanted in [JobId(1), JobId(2)] {
+            for (watcher, request) in &mut watchers {
+                while !told(&watcher.answer(*request).await, wanted) {}
+            }
+            let tasks = format!("/proc/{}/task", server.pid().as_raw_nonzero());
+            let threads = fs::read_dir(tasks).expect("it lives").count();
+            assert!(threads <= 9, "{threads} threads");
+            client.submit(2, 10, spec()).await;
+        }
+    });
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
+}
+
+// True when these events have a submit to the job.
+fn told(answer: &ClientResponse, wanted: JobId) -> bool {
+    match answer {
+        ClientResponse::Events { records, .. } => records
+            .iter()
+            .any(|(_, record)| matches!(record, Record::Submitted { job, .. } if *job == wanted)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all_ending_signals_end_cleanly() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let server = Server::start(dir.path());
         server.signal(signal);
         assert_eq!(server.wait().code(), Some(0));
@@ -204,6 +317,77 @@ fn answers_wait_for_a_full_disk() {
     let jobs = runtime().block_on(async { Client::connect(again.access()).await.jobs().await });
     assert_eq!(jobs, [1, 2]);
     stop(again);
+}
+
+fn workers_and_their_tasks_stay_while_the_disk_is_full() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = Server::start(dir.path());
+    runtime().block_on(async {
+        let mut client = Client::connect(&server.access).await;
+        let mut worker = Worker::connect(&server.access).await;
+        client.submit(1, 1, spec()).await;
+        let Some(ToWorker::Run(batches)) = worker.hear().await else { panic!("a task") };
+        server.set_file_size_limit(Some(0));
+        let opened = ClientRequest::OpenJob { key: 2, spec: hq_model::JobSpec::default() };
+        client.send(&opened).await;
+        server.wait_for_log("the journal cannot be written");
+
+        // Its connection is cut. It is welcomed again under its id, and keeps its task.
+        let held = Held {
+            template: batches[0].template,
+            instance: batches[0].instance,
+            variant: None,
+            queued: IdSet::new(),
+            running: batches[0].ids.clone(),
+            started: vec![Timestamp(1)],
+        };
+        let hello = WorkerHello {
+            config: common::worker_config(),
+            started: Timestamp(1),
+            known_as: Some(worker.id),
+            holds: vec![held],
+            last_report: 0,
+            follows: false,
+        };
+        let again = Worker::connect_as(&server.access, hello);
+        let mut again = tokio::time::timeout(PATIENCE, again).await.expect("it is welcomed without a disk");
+        assert_eq!(again.id, worker.id);
+        // A new one is welcomed when its id is on disk, however long it was silent until then.
+        let short = WorkerHello {
+            config: WorkerConfig { heartbeat: Duration::from_millis(50), ..common::worker_config() },
+            started: Timestamp(1),
+            known_as: None,
+            holds: Vec::new(),
+            last_report: 0,
+            follows: false,
+        };
+        let mut new = Box::pin(Worker::connect_as(&server.access, short));
+        let looks = async {
+            // Several times as long as it may be silent once it is welcomed; whoever looks is answered.
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < Duration::from_secs(1) {
+                let mut looker = Client::connect(&server.access).await;
+                assert_eq!(looker.jobs().await, [1, 2]);
+            }
+        };
+        tokio::select! {
+            _ = &mut new => panic!("nothing is acknowledged that is not saved"),
+            () = looks => {}
+        }
+        server.set_file_size_limit(None);
+        let mut new = tokio::time::timeout(PATIENCE, new).await.expect("it is welcomed when there is room");
+        new.say(&FromWorker::Heartbeat).await;
+        assert_ne!(new.id, again.id);
+
+        // The task goes on as it was: its end is taken in, and it was not started elsewhere.
+        let finished = batches.iter().map(finished).collect();
+        again.say(&FromWorker::Report(Report { number: 1, finished, ..Report::default() })).await;
+        let mut looker = Client::connect(&server.access).await;
+        assert_eq!(watch(&mut looker, hq_model::JobId(1)).await, (1, 1));
+        assert!(matches!(again.hear().await, Some(ToWorker::Saved { report: 1 })));
+    });
+    server.signal(Signal::TERM);
+    assert!(server.wait().success());
 }
 
 fn a_second_signal_ends_at_once() {
@@ -275,6 +459,7 @@ fn a_killed_server_is_continued() {
     assert_eq!(server.access, before);
     let jobs = runtime().block_on(async { Client::connect(&before).await.jobs().await });
     assert_eq!(jobs.len(), 100, "what was acknowledged is there");
+    assert!(!dir.path().join("001").exists(), "the keys of the dead one are gone");
     server.signal(Signal::TERM);
     assert!(server.wait().success());
 }

@@ -249,6 +249,7 @@ impl VariantEnvironment {
         {
             block.set_bytes(b"HQ_SERVER_DIR", dir);
         }
+        let sets_task_dir = spec.task_dir || spec.requests.iter().any(|request| request.nodes > 0);
         let sets_omp_threads = asks(&[CPUS]) && is_free("OMP_NUM_THREADS");
         let sets_omp_places = is_pinned_by_omp && is_free("OMP_PLACES");
         for (is_set, name) in [
@@ -264,8 +265,8 @@ impl VariantEnvironment {
             (true, "HQ_RANKS"),
             (true, "HQ_NODE_RANK"),
             (true, "HQ_LOCAL_RANK"),
-            (spec.task_dir, "HQ_TASK_DIR"),
-            (spec.task_dir, "HQ_ERROR_FILENAME"),
+            (sets_task_dir, "HQ_TASK_DIR"),
+            (sets_task_dir, "HQ_ERROR_FILENAME"),
             (sets_cuda, "CUDA_VISIBLE_DEVICES"),
             (sets_rocr, "ROCR_VISIBLE_DEVICES"),
             // Those of the worker would be applied to what is left by the one above.
@@ -510,6 +511,7 @@ mod tests {
             id: TemplateId { job: JobId(1), submit: 0 },
             spec: Arc::new(spec),
             submit_dir: b"/d".into(),
+            submitted: Default::default(),
         });
         let start = Start {
             task: TaskRef::new(JobId(1), TaskId(2)),

@@ -7,6 +7,9 @@ use std::time::Duration;
 pub const SPAWNERS_FIRST: usize = 4;
 /// Most of them when all hang (a pipe that nobody reads, a file system that does not answer); then tasks wait.
 pub const SPAWNERS_MAX: usize = 64;
+/// Most threads of the launcher that wait for ends, one at a time: the others start what waited for an end. When all
+/// others are at that, what waits goes back to the worker.
+pub const REAPERS_MAX: usize = 5;
 /// They hang when all are at the same orders after this time.
 pub const SPAWNERS_LOOK: Duration = Duration::from_millis(500);
 /// Orders and reports larger than this travel to and from the launcher in an anonymous file, in bytes.
@@ -23,10 +26,15 @@ pub const FORK_ATTEMPTS: u32 = 10;
 pub const FORK_PAUSE: Duration = Duration::from_millis(20);
 /// Attempts to start one task with a directory made in between.
 pub const DIRECTORY_ATTEMPTS: u32 = 8;
-/// How long the launcher goes on killing what its tasks left behind after the worker has died.
+/// How long what tasks left behind is killed again and again: after the worker or the launcher has died, or a task was
+/// ended.
 pub const CLEANUP_LIMIT: Duration = Duration::from_secs(5);
 /// Pause between two looks at what is left then.
 pub const CLEANUP_PAUSE: Duration = Duration::from_millis(5);
+/// How long the launcher may take to end its tasks and itself when the worker ends; then it is killed.
+pub const LAUNCHER_EXIT_LIMIT: Duration = Duration::from_secs(8);
+/// Pause between two looks at whether the launcher, or what it left, is gone.
+pub const LAUNCHER_LOOK: Duration = Duration::from_millis(1);
 /// Time between two looks at the resident memory of tasks that are held to some and are in no control group.
 pub const MEMORY_LOOK: Duration = Duration::from_millis(200);
 /// How long the end of a worker waits for its control groups to be empty; the next worker removes what is left.
@@ -35,12 +43,19 @@ pub const GROUP_REMOVAL_LIMIT: Duration = Duration::from_secs(2);
 pub const GROUP_REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// How long one notification may take to be said and taken.
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most tasks that speak at the same time; others wait.
+/// Most tasks that speak at the same time. The oldest connection on which nothing was said makes room for a new one;
+/// when all have spoken, new ones wait.
 pub const NOTIFY_CONNECTIONS_MAX: usize = 64;
+/// How long a connection may be silent before it has to make room for another.
+pub const NOTIFY_SILENCE: Duration = Duration::from_millis(50);
+/// Pause between two attempts to make a socket for tasks that was removed again.
+pub const SOCKET_PAUSE: Duration = Duration::from_secs(1);
 /// Notifications that wait for the worker's loop; a full queue makes tasks wait.
 pub const NOTIFY_QUEUE: usize = 256;
 /// Longest text of a task's error file that becomes its failure message, in bytes; longer ones are cut.
 pub const ERROR_FILE_MAX: usize = 2048;
+/// Names that are tried for an output of a failed attempt; when all are taken, it stays where it is.
+pub const ASIDE_NAMES_MAX: u32 = 1000;
 /// Most inputs handed to the machine before it settles and its effects are carried out.
 pub const INPUTS_PER_TURN: usize = 4096;
 /// Attempts to reach the server at first.

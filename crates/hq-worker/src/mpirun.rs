@@ -1,8 +1,8 @@
 //! What `%{MPIRUN}` stands for: a command of ours that finds a launcher on the spot, and becomes it.
 
+use hq_model::task::MPIRUN;
 use hq_model::{ByteString, TaskSpec};
 
-const MPIRUN: &[u8] = b"%{MPIRUN}";
 /// The launcher that is used when a command with ranks names none.
 const DIRECT: &str = "direct";
 /// No launcher: the command runs once, whatever its ranks.

@@ -3,21 +3,26 @@
 //! A task is given `HQ_ACCESS_KEY`, the socket's path and a token that names the task and proves that this
 //! worker made it. The token is a keyed hash, so it costs no randomness and no memory per task.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use hq_core::limits::NOTIFY_TEXT_MAX;
 use hq_model::{ByteString, Instance, JobId, TaskId, TaskRef};
 use ring::hmac;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use crate::limits;
+use crate::socket::Socket;
 
 /// Why a task's words did not get through.
 #[derive(Debug, thiserror::Error)]
@@ -154,33 +159,82 @@ pub(crate) struct Words {
     pub(crate) text: ByteString,
 }
 
-/// Listens for tasks until the runtime ends. A task that speaks faster than the worker can pass on is made to wait.
+/// Listens for tasks until the runtime ends. A task that speaks faster than the worker can pass on is made to wait; one
+/// that connects and says nothing makes nobody wait.
 pub(crate) fn listen(socket: &Path, keys: AccessKeys, words: mpsc::Sender<Words>) -> io::Result<()> {
-    let listener = UnixListener::bind(socket)?;
+    let mut listener = Socket::bind(socket)?;
     tokio::spawn(async move {
-        let slots = Arc::new(Semaphore::new(limits::NOTIFY_CONNECTIONS_MAX));
-        while let Ok(slot) = slots.clone().acquire_owned().await {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let (keys, words) = (keys.clone(), words.clone());
-                    tokio::spawn(async move {
-                        // A caller that is gone or too slow gets no answer, and sees that itself.
-                        let _ =
-                            tokio::time::timeout(limits::NOTIFY_TIMEOUT, serve(stream, &keys, &words)).await;
-                        drop(slot);
-                    });
-                }
+        let mut speakers = Speakers::default();
+        loop {
+            let Ok(stream) = listener.accept().await else {
                 // Out of descriptors, most likely: other tasks will give some back.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            speakers.make_room().await;
+            let (keys, words, heard) = (keys.clone(), words.clone(), Arc::new(AtomicBool::new(false)));
+            let speaker = Speaker { heard: heard.clone(), since: Instant::now() };
+            let task = speakers.tasks.spawn(async move {
+                // A caller that is gone or too slow gets no answer, and sees that itself.
+                let _ = timeout(limits::NOTIFY_TIMEOUT, serve(stream, &keys, &words, &heard)).await;
+            });
+            speakers.by_age.push_back((task, speaker));
         }
     });
     Ok(())
 }
 
-async fn serve(mut stream: UnixStream, keys: &AccessKeys, words: &mpsc::Sender<Words>) -> io::Result<()> {
+/// The connections of tasks.
+#[derive(Default)]
+struct Speakers {
+    tasks: JoinSet<()>,
+    by_age: VecDeque<(AbortHandle, Speaker)>,
+}
+
+struct Speaker {
+    // Everything it had to say is here.
+    heard: Arc<AtomicBool>,
+    since: Instant,
+}
+
+impl Speakers {
+    /// Waits until there is room for one more. The oldest one that has said nothing has to go.
+    async fn make_room(&mut self) {
+        loop {
+            while self.tasks.try_join_next().is_some() {}
+            self.by_age.retain(|(task, _)| !task.is_finished());
+            if self.tasks.len() < limits::NOTIFY_CONNECTIONS_MAX {
+                return;
+            }
+            let silent = self.by_age.iter().find(|(_, speaker)| !speaker.heard.load(Ordering::Relaxed));
+            match silent {
+                Some((task, speaker)) if speaker.since.elapsed() >= limits::NOTIFY_SILENCE => task.abort(),
+                Some((_, speaker)) => {
+                    let rest = limits::NOTIFY_SILENCE.saturating_sub(speaker.since.elapsed());
+                    // One may be done before.
+                    let _ = timeout(rest, self.tasks.join_next()).await;
+                    continue;
+                }
+                None => {}
+            }
+            self.tasks.join_next().await;
+        }
+    }
+}
+
+async fn serve(
+    mut stream: UnixStream,
+    keys: &AccessKeys,
+    words: &mpsc::Sender<Words>,
+    heard: &AtomicBool,
+) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    if peer != 0 && peer != rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
     let mut message = Vec::new();
     (&mut stream).take(NOTIFY_TEXT_MAX as u64 + 256).read_to_end(&mut message).await?;
+    heard.store(true, Ordering::Relaxed);
     let answer = match understand(&message, keys) {
         Ok(spoken) => match words.send(spoken).await {
             Ok(()) => "ok",
@@ -257,5 +311,27 @@ mod tests {
         let words = receiver.recv().await.expect("words");
         assert_eq!((words.task, words.instance), (task, Instance(2)));
         assert_eq!(words.text, b"line 1\nline \xff");
+    }
+
+    #[tokio::test]
+    async fn those_who_say_nothing_make_nobody_wait() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let socket = dir.path().join("notify");
+        let keys = AccessKeys::new(&socket).expect("randomness");
+        let (sender, mut receiver) = mpsc::channel(4);
+        listen(&socket, keys.clone(), sender).expect("a free path");
+        let mut silent = Vec::new();
+        for _ in 0..2 * limits::NOTIFY_CONNECTIONS_MAX {
+            silent.push(UnixStream::connect(&socket).await.expect("room"));
+        }
+        let mut key = ByteString::new();
+        keys.append(TaskRef::new(JobId(3), TaskId(17)), Instance(2), &mut key);
+        let sent = tokio::task::spawn_blocking(move || send(&key, b"here"));
+        let words = receiver.recv().await.expect("words");
+        assert_eq!(words.text, b"here");
+        sent.await.expect("no panic").expect("delivered");
+        let mut nothing = [0];
+        let dropped = silent[0].read(&mut nothing).await;
+        assert!(matches!(dropped, Ok(0) | Err(_)), "the first one had to go");
     }
 }

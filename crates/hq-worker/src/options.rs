@@ -97,6 +97,14 @@ pub enum WorkerError {
 }
 
 impl WorkerError {
+    /// A short word that never changes, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            WorkerError::Access(_) => "no-access",
+            _ => "worker",
+        }
+    }
+
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {

@@ -1,10 +1,9 @@
 //! What is left to do when a task has ended: read its error file, remove its directory and what it asked to
 //! be removed. On a thread of its own, because file systems may take their time.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -15,7 +14,7 @@ use hq_model::{ByteString, Instance};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
-use crate::declared;
+use crate::declared::{self, Declared};
 use crate::limits;
 use crate::prepare::ignore_missing;
 
@@ -34,7 +33,7 @@ pub(crate) struct Aftermath {
     /// Output files: to remove when the task has finished, to look at when it has failed.
     pub(crate) outputs: Vec<ByteString>,
     /// What the task was to leave behind.
-    pub(crate) declared: Vec<ByteString>,
+    pub(crate) declared: Vec<Declared>,
     /// What it left stays where it is, even when it failed.
     pub(crate) keeps: bool,
     /// Which attempt of it this was.
@@ -121,9 +120,13 @@ fn clean(aftermath: Aftermath) -> Input {
     input
 }
 
+// Files only: a task may write to a device, a pipe or through a link, and none of that is its own.
 fn remove(outputs: &[ByteString]) {
     for output in outputs {
         let path = Path::new(OsStr::from_bytes(output));
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            continue;
+        }
         if let Err(error) = ignore_missing(fs::remove_file(path)) {
             warn!(path = %path.display(), %error, "an output file of a finished task could not be removed");
         }
@@ -141,16 +144,7 @@ fn append_full(text: &mut String, outputs: &[ByteString]) {
 
 // Only where the file is, so that a disk nothing was written to is not blamed.
 fn is_full(path: &[u8]) -> bool {
-    let Ok(path) = CString::new(path) else { return false };
-    let mut disk = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends with a NUL, and the system writes a whole structure where it returns 0.
-    let disk = unsafe {
-        if libc::statvfs(path.as_ptr(), disk.as_mut_ptr()) != 0 {
-            return false;
-        }
-        disk.assume_init()
-    };
-    disk.f_blocks > 0 && disk.f_bavail == 0
+    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_blocks > 0 && disk.f_bavail == 0)
 }
 
 /// What the task wrote about its failure.
@@ -177,15 +171,15 @@ fn error_file(path: &Path) -> Option<String> {
             text.truncate(whole);
         }
     }
-    let mut message = String::from_utf8_lossy(&text).into_owned();
-    if is_cut {
-        message.push_str("\n[The message was truncated]");
-    }
-    Some(message)
+    let text = String::from_utf8_lossy(&text);
+    let message = text.trim_end_matches(['\n', '\r']);
+    Some(if is_cut { format!("{message}\n[The message was truncated]") } else { message.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     fn check(content: &[u8], expected: &str) {
@@ -197,16 +191,30 @@ mod tests {
 
     #[test]
     fn the_error_file_becomes_the_message() {
-        check(b"no licence left\n", "no licence left\n");
         check(b"", "Task created an error file, but it is empty");
         check(b"bad \xff byte", "bad \u{fffd} byte");
         let long = "x".repeat(limits::ERROR_FILE_MAX);
         check(long.as_bytes(), &long);
+        check(b"no license left\n", "no license left");
         let cut = format!("{long}\n[The message was truncated]");
         check(format!("{long}y").as_bytes(), &cut);
         let accent = format!("{}\u{e9}", "x".repeat(limits::ERROR_FILE_MAX - 1));
         let cut = format!("{}\n[The message was truncated]", "x".repeat(limits::ERROR_FILE_MAX - 1));
         check(accent.as_bytes(), &cut);
+    }
+
+    #[test]
+    fn only_files_are_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("file"), "x").expect("writable");
+        fs::create_dir(path("directory")).expect("writable");
+        std::os::unix::fs::symlink("/dev/null", path("link")).expect("writable");
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
+        let all = ["file", "directory", "link", "pipe", "none"];
+        remove(&all.map(|name| path(name).into_os_string().into_encoded_bytes()));
+        let left = all.map(|name| fs::symlink_metadata(path(name)).is_ok());
+        assert_eq!(left, [false, true, true, true, false]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::oneshot;
 
 use crate::launcher::text::Subject;
-use crate::launcher::{End, Ended, Slot, text};
+use crate::launcher::{End, Ended, text};
 use crate::limits::PROCESSES_WAITING_MAX;
 use crate::prepare::Prepared;
 use crate::ranks::{Ask, AskStart, Session, Writers, pump};
@@ -38,7 +38,8 @@ pub(crate) struct Part {
 /// A process of a part.
 #[derive(Debug)]
 pub(crate) struct Process {
-    task: TaskRef,
+    pub(crate) task: TaskRef,
+    pub(crate) instance: Instance,
     key: (Session, u32),
     /// For the text when it cannot be started.
     subject: Box<Subject>,
@@ -66,7 +67,7 @@ impl Supervisor {
         let Some(part) = self.parts.get_mut(&task).filter(|part| part.start.is_part) else { return false };
         part.ending = Some(signal);
         let slots: Vec<u32> = part.processes.values().copied().collect();
-        self.signal_slots(&slots, signal);
+        self.signal_slots(&slots, signal, true);
         self.close_part(task);
         true
     }
@@ -80,7 +81,7 @@ impl Supervisor {
         }
         part.ended = Some(report);
         let slots: Vec<u32> = part.processes.values().copied().collect();
-        self.signal_slots(&slots, SIGKILL);
+        self.signal_slots(&slots, SIGKILL, true);
         None
     }
 
@@ -91,6 +92,8 @@ impl Supervisor {
             End::Exited(code) => Ok(ProcessEnd::Exited(code)),
             End::Signaled(signal) => Ok(ProcessEnd::Signaled(signal)),
             End::OverMemory(_) => Ok(ProcessEnd::Signaled(SIGKILL)),
+            // No process waits for another one.
+            End::Recalled | End::Begun => return,
             End::NotStarted(stage, errno) => Err(text::not_started(stage, errno, &subject)),
         };
         // Who asked may be gone.
@@ -112,14 +115,14 @@ impl Supervisor {
             Ask::Signal { session, process, signal } => {
                 let slots = self.parts.values().filter_map(|part| part.processes.get(&(session, process)));
                 let slots: Vec<u32> = slots.copied().collect();
-                self.signal_slots(&slots, signal);
+                self.signal_slots(&slots, signal, false);
             }
             Ask::Gone { session } => {
                 self.asked.retain(|asked| asked.session != session);
                 let of_session = (session, 0)..=(session, u32::MAX);
                 let slots = self.parts.values().flat_map(|part| part.processes.range(of_session.clone()));
                 let slots: Vec<u32> = slots.map(|(_, slot)| *slot).collect();
-                self.signal_slots(&slots, SIGKILL);
+                self.signal_slots(&slots, SIGKILL, false);
             }
         }
     }
@@ -190,19 +193,13 @@ impl Supervisor {
             }
         });
         let subject = Box::new(self.buffers.subject_of_process());
-        let process = Process { task: asked.task, key, subject, end, _writers: writers };
+        let process =
+            Process { task: asked.task, instance: asked.instance, key, subject, end, _writers: writers };
         self.slots[slot.index as usize].active = Some(Active::Process(process));
         if let Some(part) = self.parts.get_mut(&asked.task) {
             part.processes.insert(key, slot.index);
         }
         Ok(())
-    }
-
-    fn signal_slots(&mut self, slots: &[u32], signal: u8) {
-        for index in slots {
-            let generation = self.slots[*index as usize].generation;
-            self.launcher.signal(Slot { index: *index, generation }, signal);
-        }
     }
 
     // When it ends, and nothing of it is left.

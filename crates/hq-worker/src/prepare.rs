@@ -14,6 +14,7 @@ use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::{Output, Pin};
 use hq_model::{ByteString, TaskSpec};
 
+use crate::declared::Declared;
 use crate::enforce::Limits;
 use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
@@ -168,6 +169,11 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// True when a task has a private directory: those on several nodes always have.
+    pub(crate) fn has_task_dir(&self, start: &Start) -> bool {
+        self.template.spec.task_dir || !start.nodes.is_empty()
+    }
+
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
         let spec = &self.template.spec;
@@ -180,7 +186,7 @@ impl Prepared {
     /// The text for people when it cannot be started.
     pub(crate) fn order<'a>(
         &'a self,
-        slot: Slot,
+        (slot, after): (Slot, Option<Slot>),
         start: &Start,
         node: &Node,
         limits: &'a Limits,
@@ -194,6 +200,7 @@ impl Prepared {
         let variant = self.variant(start);
         let order = Order {
             slot,
+            after,
             programs: self.programs_block.as_deref().unwrap_or(&buffers.programs),
             args: self.args_block.as_deref().unwrap_or(&buffers.args),
             env: &buffers.env,
@@ -263,6 +270,7 @@ impl Prepared {
         let stdin = self.stdin.as_ref().filter(|_| rank.is_some_and(|rank| rank.rank == 0));
         let order = Order {
             slot,
+            after: None,
             programs: &buffers.programs,
             args: &buffers.args,
             env: &buffers.env,
@@ -320,11 +328,14 @@ impl Prepared {
     }
 
     /// What it is to leave behind.
-    pub(crate) fn declared(&self, start: &Start) -> Vec<ByteString> {
-        if self.template.spec.outputs.is_empty() {
+    pub(crate) fn declared(&self, start: &Start) -> Vec<Declared> {
+        let outputs = &self.template.spec.outputs;
+        if outputs.is_empty() {
             return Vec::new();
         }
-        self.paths.expand(start.task.job, start.task.task, start.instance).outputs
+        let paths = self.paths.expand(start.task.job, start.task.task, start.instance).outputs;
+        let is_own = |output: &ByteString| Pattern::new(output).has("TASK_ID");
+        paths.into_iter().zip(outputs).map(|(path, output)| Declared::new(path, is_own(output))).collect()
     }
 
     fn variant(&self, start: &Start) -> &VariantEnvironment {
@@ -340,7 +351,7 @@ impl Prepared {
         buffers.stdout = paths.stdout.unwrap_or_default();
         buffers.stderr = paths.stderr.unwrap_or_default();
         buffers.task_dir.clear();
-        if self.template.spec.task_dir {
+        if self.has_task_dir(start) {
             node.append_task_dir(start, &mut buffers.task_dir);
         }
         let values = Values { start, server_uid: &node.server_uid, cwd: &buffers.cwd };

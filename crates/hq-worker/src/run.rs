@@ -29,6 +29,7 @@ use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
 use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
+use crate::socket::register;
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
 
@@ -71,6 +72,8 @@ struct Turns {
     control: AsyncFd<OwnedFd>,
     inputs: Vec<Input>,
     effects: Vec<Effect>,
+    // The launcher is gone, and this is what was seen of it.
+    launcher_lost: Option<std::io::Error>,
     // The directory goes after the tasks that write there: fields are dropped in this order.
     supervisor: Supervisor,
     _socket_dir: Option<WorkDir>,
@@ -138,7 +141,7 @@ impl Turns {
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();
         Ok(Turns {
-            machine: Worker::new(config, clock.now()),
+            machine: Worker::new(config, clock.now()).with_arming(),
             clock,
             link: Link::Down(Box::pin(link::first(server.clone()))),
             server,
@@ -148,10 +151,11 @@ impl Turns {
             asks,
             nodes,
             cleaned,
-            orders: watch(orders, both).map_err(system("no event loop"))?,
-            control: watch(control, Interest::WRITABLE).map_err(system("no event loop"))?,
+            orders: register(orders, both).map_err(system("no event loop"))?,
+            control: register(control, Interest::WRITABLE).map_err(system("no event loop"))?,
             inputs: Vec::new(),
             effects: Vec::new(),
+            launcher_lost: None,
             supervisor,
             _socket_dir: socket_dir,
             _work_dir: work_dir,
@@ -161,7 +165,7 @@ impl Turns {
     async fn run(&mut self) -> Result<WorkerEnd, WorkerError> {
         let mut is_handed_over = true;
         loop {
-            if !self.supervisor.has_ended() {
+            if !self.supervisor.has_ended() && self.inputs.is_empty() {
                 let event = self.next_event(is_handed_over).await;
                 if let Event::Interrupt { by } = event {
                     // Whoever ends a batch job tells each process of it, and launchers in it pass that on once more.
@@ -177,17 +181,28 @@ impl Turns {
                 }
                 self.take_in(event)?;
             }
-            self.take_in_more().map_err(|source| WorkerError::Launcher { source })?;
+            self.take_in_more();
             let end = self.turn();
-            is_handed_over = self.supervisor.flush().map_err(|source| WorkerError::Launcher { source })?;
+            if self.launcher_lost.is_none() {
+                is_handed_over = self.supervisor.flush().unwrap_or_else(|error| {
+                    self.lose_launcher(error);
+                    true
+                });
+            }
             if let Some(end) = end {
-                if let Link::Up(connection) =
-                    std::mem::replace(&mut self.link, Link::Down(Box::pin(pending())))
-                {
-                    connection.close().await;
+                match std::mem::replace(&mut self.link, Link::Down(Box::pin(pending()))) {
+                    Link::Up(connection) => connection.close().await,
+                    Link::Down(_) => {
+                        for (job, tasks) in self.machine.untold() {
+                            warn!(%job, %tasks, "the server never heard that these tasks have ended, and runs them again");
+                        }
+                    }
                 }
                 info!(?end, "the worker ends");
-                return Ok(end);
+                return match self.launcher_lost.take() {
+                    Some(source) if end == WorkerEnd::LauncherLost => Err(WorkerError::Launcher { source }),
+                    _ => Ok(end),
+                };
             }
         }
     }
@@ -195,10 +210,11 @@ impl Turns {
     /// Waits until something happens.
     async fn next_event(&mut self, is_handed_over: bool) -> Event {
         let Turns { link, orders, control, words, asks, cleaned, interrupts, machine, clock, .. } = self;
+        let has_launcher = self.launcher_lost.is_none();
         let wakeup = machine.next_wakeup().map(|at| clock.instant(at));
         tokio::select! {
             event = next_of_link(link) => event,
-            _ = wait_readable(orders) => Event::Launcher,
+            _ = wait_readable(orders), if has_launcher => Event::Launcher,
             () = wait_writable(orders, control), if !is_handed_over => Event::Launcher,
             Some(words) = words.recv() => Event::Words(words),
             Some(ask) = asks.recv() => Event::Ask(ask),
@@ -229,7 +245,7 @@ impl Turns {
     }
 
     /// Takes in what else is there, without waiting.
-    fn take_in_more(&mut self) -> std::io::Result<()> {
+    fn take_in_more(&mut self) {
         while self.inputs.len() < limits::INPUTS_PER_TURN
             && let Link::Up(connection) = &mut self.link
         {
@@ -256,7 +272,19 @@ impl Turns {
             asks_left -= 1;
             self.supervisor.asked(ask);
         }
-        self.supervisor.take_ended(&mut self.inputs)
+        if self.launcher_lost.is_none()
+            && let Err(error) = self.supervisor.take_ended(&mut self.inputs)
+        {
+            self.lose_launcher(error);
+        }
+    }
+
+    // Its tasks are told to be over when nothing of them is left.
+    fn lose_launcher(&mut self, error: std::io::Error) {
+        warn!(%error, "the process that executes tasks has died");
+        self.supervisor.kill_launcher();
+        self.launcher_lost = Some(error);
+        self.inputs.push(Input::LauncherLost);
     }
 
     fn frame(&mut self, frame: &[u8]) {
@@ -300,7 +328,14 @@ impl Turns {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Start(start) => self.supervisor.start(start),
-                Effect::Signal { task, signal } => self.supervisor.signal(task, signal),
+                Effect::Arm { start, after } => self.supervisor.arm(start, after),
+                Effect::Recall { task } => self.supervisor.recall(task),
+                Effect::Signal { task, signal, ends } => self.supervisor.signal(task, signal, ends),
+                Effect::KillLauncher => {
+                    warn!("tasks that were killed do not end, so the process that executes them is killed");
+                    self.supervisor.kill_launcher();
+                    self.launcher_lost = Some(std::io::ErrorKind::TimedOut.into());
+                }
                 Effect::Send(message) => self.send(encode_from_worker(&message)),
                 Effect::Exit(why) => end = Some(why),
             }
@@ -327,11 +362,6 @@ fn server_dir(server: &ServerSource) -> Option<Vec<u8>> {
 
 fn make_dir(base: PathBuf) -> Result<WorkDir, WorkerError> {
     WorkDir::create(&base).map_err(|source| WorkerError::WorkDir { path: base, source })
-}
-
-fn watch(socket: OwnedFd, interest: Interest) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor is owned by what watches it, and never replaced.
-    Ok(unsafe { AsyncFd::register_with_interest(socket, interest) }?)
 }
 
 async fn next_of_link(link: &mut Link) -> Event {

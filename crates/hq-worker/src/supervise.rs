@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
@@ -11,11 +12,12 @@ use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, TaskRef, Usage};
 use tokio::sync::mpsc;
+use tracing::warn;
 
-use crate::declared;
+use crate::declared::{self, Declared};
 use crate::enforce::Enforcer;
 use crate::environment::Node;
-use crate::launcher::{End, Ended, Launcher, Slot, text};
+use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
 use crate::nodes;
 use crate::outputs::{Aftermath, Janitor};
 use crate::parts::{Part, Process};
@@ -34,6 +36,8 @@ pub(crate) struct Supervisor {
     pub(crate) slots: Vec<SlotState>,
     pub(crate) free: Vec<u32>,
     running: HashMap<TaskRef, u32>,
+    /// Of tasks that are to leave something behind.
+    declared: HashMap<TaskRef, Vec<Declared>>,
     /// Of tasks on several nodes.
     pub(crate) parts: HashMap<TaskRef, Part>,
     /// Processes of parts that are not there yet.
@@ -59,6 +63,15 @@ pub(crate) enum Active {
     Process(Process),
 }
 
+impl Active {
+    fn attempt(&self) -> (TaskRef, Instance) {
+        match self {
+            Active::Task { start, .. } => (start.task, start.instance),
+            Active::Process(process) => (process.task, process.instance),
+        }
+    }
+}
+
 impl Supervisor {
     /// `cleaned` gets the ends of tasks that something had to be removed or read for.
     pub(crate) fn new(
@@ -75,6 +88,7 @@ impl Supervisor {
             slots: Vec::new(),
             free: Vec::new(),
             running: HashMap::new(),
+            declared: HashMap::new(),
             parts: HashMap::new(),
             asked: Vec::new(),
             buffers: Buffers::default(),
@@ -101,56 +115,121 @@ impl Supervisor {
         if start.is_part {
             return self.open_part(start, prepared);
         }
-        // An attempt that was lost with its worker may have left something.
-        let may_be_anothers = prepared.template.spec.speculate.is_some();
-        if let Some(before) = start.instance.0.checked_sub(1).filter(|_| !may_be_anothers) {
-            declared::move_aside(&prepared.declared(&start), Instance(before));
+        let mut outputs = prepared.declared(&start);
+        // With two attempts at once, what is there may be of the other one.
+        if !outputs.is_empty() && prepared.template.spec.speculate.is_none() {
+            if let Some(before) = start.instance.0.checked_sub(1) {
+                declared::move_lost_aside(&outputs, prepared.template.submitted, Instance(before));
+            }
+            declared::look(&mut outputs);
         }
         if !start.nodes.is_empty() {
             let mut dir = Vec::new();
             self.node.append_nodes_dir(&start, &mut dir);
             if let Err(error) = nodes::write(&dir, &start.nodes) {
-                return self.refuse(start.task, error);
+                return self.put_off(start.task, error);
             }
         }
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = match self.enforcer.begin(&start, memory, cpus) {
             Ok(limits) => limits,
-            Err(error) => return self.refuse(start.task, error),
+            Err(error) => return self.put_off(start.task, error),
         };
         let slot = self.take_slot();
-        let ordered = prepared.order(slot, &start, &self.node, &limits, &mut self.buffers).and_then(
-            |(order, stdin)| {
+        let order = prepared.order((slot, None), &start, &self.node, &limits, &mut self.buffers);
+        let ordered =
+            order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(order, stdin)| {
                 let sent = self.launcher.start(&order, stdin);
-                sent.map_err(|e| format!("cannot hand the task to the launcher: {e}"))
-            },
-        );
+                sent.map_err(|e| Outcome::NotStarted(format!("cannot hand a task to the launcher: {e}")))
+            });
         match ordered {
             Ok(()) => {
                 self.running.insert(start.task, slot.index);
+                if !outputs.is_empty() {
+                    self.declared.insert(start.task, outputs);
+                }
                 if !start.nodes.is_empty() {
                     self.open_part(start.clone(), prepared.clone());
                 }
                 let active = Active::Task { start: Box::new(start), prepared };
                 self.slots[slot.index as usize].active = Some(active);
             }
-            Err(error) => {
+            Err(outcome) => {
                 self.free.push(slot.index);
                 self.enforcer.end(start.task, None);
-                self.refuse(start.task, error);
+                self.ended.push(Input::Ended { task: start.task, outcome, usage: Usage::default() });
             }
         }
     }
 
-    /// Sends a signal to the process group of a task, if it still runs.
-    pub(crate) fn signal(&mut self, task: TaskRef, signal: u8) {
+    /// Orders a task's start at the end of another one. Nothing is to be done before or after such a task.
+    pub(crate) fn arm(&mut self, start: Start, after: TaskRef) {
+        let task = start.task;
+        if self.try_to_arm(start, after).is_none() {
+            // Started the usual way, it says what is wrong.
+            self.ended.push(Input::Recalled { task });
+        }
+    }
+
+    fn try_to_arm(&mut self, start: Start, after: TaskRef) -> Option<()> {
+        let after = self.slot_of(after)?;
+        let prepared = self.prepared_for(&start.template).ok()?;
+        let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
+        let limits = self.enforcer.begin(&start, memory, cpus).ok()?;
+        let slot = self.take_slot();
+        let order = prepared.order((slot, Some(after)), &start, &self.node, &limits, &mut self.buffers).ok();
+        if order.and_then(|(order, stdin)| self.launcher.start(&order, stdin).ok()).is_none() {
+            self.free.push(slot.index);
+            self.enforcer.end(start.task, None);
+            return None;
+        }
+        self.running.insert(start.task, slot.index);
+        self.slots[slot.index as usize].active = Some(Active::Task { start: Box::new(start), prepared });
+        Some(())
+    }
+
+    /// Calls an armed task back.
+    pub(crate) fn recall(&mut self, task: TaskRef) {
+        if let Some(slot) = self.slot_of(task) {
+            self.launcher.recall(slot);
+        }
+    }
+
+    fn slot_of(&self, task: TaskRef) -> Option<Slot> {
+        let index = *self.running.get(&task)?;
+        Some(Slot { index, generation: self.slots[index as usize].generation })
+    }
+
+    /// Sends a signal to the process group of a task, if it still runs. One that `ends` is to leave nothing behind.
+    pub(crate) fn signal(&mut self, task: TaskRef, signal: u8, ends: bool) {
         if self.signal_part(task, signal) {
             return;
         }
-        if let Some(index) = self.running.get(&task) {
-            let generation = self.slots[*index as usize].generation;
-            self.launcher.signal(Slot { index: *index, generation }, signal);
+        if let Some(index) = self.running.get(&task).copied() {
+            self.signal_slots(&[index], signal, ends);
         }
+    }
+
+    /// Signals what runs in some slots.
+    pub(crate) fn signal_slots(&mut self, slots: &[u32], signal: u8, ends: bool) {
+        for index in slots {
+            let state = &self.slots[*index as usize];
+            let slot = Slot { index: *index, generation: state.generation };
+            match &state.active {
+                Some(active) if ends => {
+                    let (task, instance) = active.attempt();
+                    let mut mark = MARK.to_vec();
+                    self.node.keys.append(task, instance, &mut mark);
+                    self.launcher.end(slot, signal, &mark);
+                }
+                _ => self.launcher.signal(slot, signal),
+            }
+        }
+    }
+
+    /// Ends the launcher and everything that it started.
+    pub(crate) fn kill_launcher(&mut self) {
+        self.launcher.kill(Duration::ZERO);
     }
 
     /// True when this very start of a task runs.
@@ -197,12 +276,21 @@ impl Supervisor {
         if state.generation != report.slot.generation {
             return;
         }
+        if let (End::Begun, Some(active)) = (report.end, &state.active) {
+            self.ended.push(Input::Begun { task: active.attempt().0 });
+            return;
+        }
         let Some(active) = state.active.take() else { return };
         self.free.push(report.slot.index);
         match active {
             Active::Process(process) => self.process_ended(process, report.end),
             Active::Task { start, prepared } => {
                 self.running.remove(&start.task);
+                if report.end == End::Recalled {
+                    self.enforcer.end(start.task, None);
+                    self.ended.push(Input::Recalled { task: start.task });
+                    return;
+                }
                 let report = if start.nodes.is_empty() {
                     Some(report)
                 } else {
@@ -226,10 +314,18 @@ impl Supervisor {
         let outcome = match (report.end, for_memory) {
             (End::NotStarted(stage, errno), _) => {
                 let subject = prepared.subject(&start, &self.node);
-                Outcome::Failed(FailureKind::Start, text::not_started(stage, errno, &subject))
+                let text = text::not_started(stage, errno, &subject);
+                if stage.is_of_node(errno) {
+                    warn!(task = %start.task, "{text}; it goes elsewhere");
+                    Outcome::NotStarted(text)
+                } else {
+                    Outcome::Failed(FailureKind::Start, text)
+                }
             }
             (_, Some(text)) => Outcome::Failed(killed, text),
             (End::OverMemory(_), None) => Outcome::Failed(killed, text::signaled(libc::SIGKILL as u8)),
+            // What is armed is told apart before.
+            (End::Recalled | End::Begun, _) => return,
             (End::Exited(0), None) => Outcome::Finished,
             (End::Exited(code), None) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
             (End::Signaled(signal), None) => {
@@ -243,7 +339,7 @@ impl Supervisor {
             return;
         }
         let mut task_dir = Vec::new();
-        if prepared.template.spec.task_dir {
+        if prepared.has_task_dir(&start) {
             self.node.append_task_dir(&start, &mut task_dir);
         }
         let is_success = *outcome == Outcome::Finished;
@@ -252,10 +348,18 @@ impl Supervisor {
         if !start.nodes.is_empty() {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
         }
-        let (declared, instance) = (prepared.declared(&start), start.instance);
+        let declared = self.declared.remove(&start.task).unwrap_or_default();
+        let instance = start.instance;
         // Another attempt may have written what is there.
         let keeps = prepared.template.spec.speculate.is_some();
         self.janitor.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
+    }
+
+    // The task could start elsewhere.
+    fn put_off(&mut self, task: TaskRef, reason: String) {
+        warn!(%task, "{reason}; it goes elsewhere");
+        let outcome = Outcome::NotStarted(reason);
+        self.ended.push(Input::Ended { task, outcome, usage: Usage::default() });
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {

@@ -79,7 +79,7 @@ fn start_time(proc: &Path, pid: u32) -> Option<u64> {
 
 fn remove_leftovers(base: &Path, proc: &Path, node: &str) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        if !is_leftover(&entry.file_name(), proc, node) {
+        if !is_leftover(&entry.file_name(), proc, node) || !is_own_directory(&entry) {
             continue;
         }
         let path = entry.path();
@@ -89,6 +89,12 @@ fn remove_leftovers(base: &Path, proc: &Path, node: &str) {
             Err(error) => info!(path = %path.display(), %error, "left what a worker that died left behind"),
         }
     }
+}
+
+// Root may remove anything, and must not do so because of a name.
+fn is_own_directory(entry: &fs::DirEntry) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
 fn is_leftover(name: &OsStr, proc: &Path, node: &str) -> bool {

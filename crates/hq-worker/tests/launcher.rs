@@ -1,5 +1,9 @@
 //! The launcher with real processes.
 
+#![expect(unsafe_code, reason = "asks the kernel about processes")]
+
+#[path = "launcher/armed.rs"]
+mod armed;
 mod harness;
 
 use std::ffi::OsStr;
@@ -12,21 +16,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_model::Usage;
 use hq_worker::launcher::{End, Ended, Launcher, Order, Slot, Stage, memory_file};
 
 fn main() {
     let launcher = Launcher::fork().expect("the first thing this process does");
+    let blocked_at_birth = blocked_signals(launcher.pid());
     match std::env::args().nth(1).as_deref() {
-        Some("helper-until-killed") => helper(launcher, false),
-        Some("helper-kills-launcher") => helper(launcher, true),
+        Some("helper-until-killed") => helper(launcher, None),
+        Some("helper-kills-launcher") => helper(launcher, Some(libc::SIGKILL)),
+        Some("helper-freezes-launcher") => helper(launcher, Some(libc::SIGSTOP)),
         _ => {}
     }
-    let mut lab = Lab { launcher, generation: 0, early: Vec::new() };
+    let mut lab = Lab { launcher, blocked_at_birth, generation: 0, early: Vec::new() };
     harness::main(
         &mut lab,
         &[
+            ("a_launcher_is_born_deaf", a_launcher_is_born_deaf),
             ("exit_codes_and_signals_are_reported", exit_codes_and_signals_are_reported),
             ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
             (
@@ -52,13 +60,32 @@ fn main() {
             ("the_environment_is_base_less_dropped_plus_own", the_environment_is_base_less_dropped_plus_own),
             ("each_of_many_starts_ends_once", each_of_many_starts_ends_once),
             ("tasks_die_with_a_killed_worker", tasks_die_with_a_killed_worker),
-            ("tasks_die_with_a_killed_launcher", tasks_die_with_a_killed_launcher),
+            (
+                "everything_dies_with_a_launcher_that_is_killed_or_frozen",
+                everything_dies_with_a_launcher_that_is_killed_or_frozen,
+            ),
+            (
+                "what_left_its_session_ends_with_a_task_that_is_ended",
+                what_left_its_session_ends_with_a_task_that_is_ended,
+            ),
+            (
+                "what_left_its_session_outlives_a_task_that_ends_by_itself",
+                what_left_its_session_outlives_a_task_that_ends_by_itself,
+            ),
+            ("a_start_that_fails_while_it_is_ended_is_told", a_start_that_fails_while_it_is_ended_is_told),
+            ("what_follows_a_start_begins_at_its_end", armed::what_follows_a_start_begins_at_its_end),
+            ("nothing_follows_another_end", armed::nothing_follows_another_end),
+            ("what_is_called_back_never_begins", armed::what_is_called_back_never_begins),
+            ("what_has_begun_is_a_start_like_others", armed::what_has_begun_is_a_start_like_others),
+            ("followers_that_hang_hold_up_nobody", armed::followers_that_hang_hold_up_nobody),
+            ("each_of_many_followers_is_answered_once", armed::each_of_many_followers_is_answered_once),
         ],
     )
 }
 
 struct Lab {
     launcher: Launcher,
+    blocked_at_birth: u64,
     generation: u32,
     early: Vec<Ended>,
 }
@@ -77,12 +104,13 @@ struct Task<'a> {
     cpus: &'a [u32],
     memory_bytes: u64,
     stdin: Option<Arc<OwnedFd>>,
+    after: Option<Slot>,
 }
 
 impl Lab {
     fn start(&mut self, task: &Task<'_>) -> Slot {
         self.generation += 1;
-        let slot = Slot { index: self.generation % 7, generation: self.generation };
+        let slot = Slot { index: self.generation % 50, generation: self.generation };
         self.start_as(slot, task);
         slot
     }
@@ -92,6 +120,7 @@ impl Lab {
             |strings: &[&[u8]]| strings.iter().flat_map(|s| [s, &b"\0"[..]].concat()).collect::<Vec<u8>>();
         let order = Order {
             slot,
+            after: task.after,
             programs: &block(if task.programs.is_empty() { &task.args[..1] } else { task.programs }),
             args: &block(task.args),
             env: &block(task.env),
@@ -112,7 +141,7 @@ impl Lab {
     fn wait(&mut self, slot: Slot) -> Ended {
         loop {
             if let Some(at) = self.early.iter().position(|ended| ended.slot == slot) {
-                return self.early.swap_remove(at);
+                return self.early.remove(at);
             }
             self.launcher.wait().expect("poll works");
             self.launcher.receive(&mut self.early).expect("a living launcher");
@@ -472,8 +501,8 @@ fn each_of_many_starts_ends_once(lab: &mut Lab) {
 
 /// A worker of its own process, for tests that kill it: starts a task with a child and a runaway, says their
 /// process ids and waits for its end.
-fn helper(launcher: Launcher, kills_launcher: bool) -> ! {
-    let mut lab = Lab { launcher, generation: 0, early: Vec::new() };
+fn helper(launcher: Launcher, signal: Option<i32>) -> ! {
+    let mut lab = Lab { launcher, blocked_at_birth: 0, generation: 0, early: Vec::new() };
     let dir = temp();
     let pipe = pipe(dir.path());
     let script = format!(
@@ -486,11 +515,17 @@ fn helper(launcher: Launcher, kills_launcher: bool) -> ! {
     let mut out = std::io::stdout();
     writeln!(out, "{} {}", lab.launcher.pid(), pids.trim()).expect("a reader");
     out.flush().expect("a reader");
-    if kills_launcher {
+    if let Some(signal) = signal {
         // SAFETY: a plain system call on a child of ours.
-        unsafe { libc::kill(lab.launcher.pid() as i32, libc::SIGKILL) };
-        lab.launcher.wait().expect("poll works");
-        assert!(lab.launcher.receive(&mut lab.early).is_err(), "the worker sees that its launcher is gone");
+        unsafe { libc::kill(lab.launcher.pid() as i32, signal) };
+        if signal == libc::SIGKILL {
+            lab.launcher.wait().expect("poll works");
+            assert!(
+                lab.launcher.receive(&mut lab.early).is_err(),
+                "the worker sees that its launcher is gone"
+            );
+        }
+        lab.launcher.kill(Duration::ZERO);
         std::process::exit(0);
     }
     loop {
@@ -518,6 +553,20 @@ fn start_helper(mode: &str) -> (std::process::Child, Vec<i32>) {
     (helper, pids)
 }
 
+fn a_launcher_is_born_deaf(lab: &mut Lab) {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP] {
+        assert_ne!(lab.blocked_at_birth >> (signal - 1) & 1, 0, "signal {signal} would end it");
+    }
+    assert_eq!(blocked_signals(std::process::id()), 0, "this process hears them");
+}
+
+/// The signals that a process blocks, as the bits of a mask.
+fn blocked_signals(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("Linux says it");
+    u64::from_str_radix(mask.trim(), 16).expect("a mask")
+}
+
 fn tasks_die_with_a_killed_worker(_: &mut Lab) {
     let (mut helper, pids) = start_helper("helper-until-killed");
     // SAFETY: a plain system call on the group of a child of ours.
@@ -526,17 +575,81 @@ fn tasks_die_with_a_killed_worker(_: &mut Lab) {
     pids.into_iter().for_each(assert_gone);
 }
 
-fn tasks_die_with_a_killed_launcher(_: &mut Lab) {
-    let (mut helper, pids) = start_helper("helper-kills-launcher");
-    assert!(helper.wait().expect("our child").success());
-    assert_gone(pids[0]);
-    assert_gone(pids[1]);
-    // What was not the task itself was the launcher's to kill.
-    for pid in &pids[2..] {
-        // SAFETY: a plain system call on a process that this test made.
-        unsafe { libc::kill(*pid, libc::SIGKILL) };
-        assert_gone(*pid);
+fn everything_dies_with_a_launcher_that_is_killed_or_frozen(_: &mut Lab) {
+    for mode in ["helper-kills-launcher", "helper-freezes-launcher"] {
+        let (mut helper, pids) = start_helper(mode);
+        assert!(helper.wait().expect("our child").success());
+        assert_eq!(living(&pids), NOBODY, "{mode}");
     }
+}
+
+const NOBODY: [i32; 0] = [];
+
+/// Those of these processes that run.
+fn living(pids: &[i32]) -> Vec<i32> {
+    let state = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    pids.iter().copied().filter(|pid| state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))).collect()
+}
+
+/// A task that starts processes which leave its session: one that says so, one that is nobody's child any more, one
+/// without a variable in its environment, one with a child. Gives its start and them all.
+fn start_with_runaways(lab: &mut Lab, mark: &[u8], end: &str) -> (Slot, Vec<i32>) {
+    let dir = temp();
+    let pipe = pipe(dir.path());
+    let script = format!(
+        "trap '' TERM; say() {{ echo $1 >>{0}/pids; }}; \
+         setsid sleep 1000 & say $!; \
+         (setsid sh -c 'trap \"\" TERM; sleep 1000 & echo $! >>{0}/pids; echo $$ >>{0}/pids; wait' &); \
+         setsid env -i /bin/sleep 1000 & say $!; \
+         while test $(wc -l <{0}/pids) -lt 4; do sleep 0.01; done; cat {0}/pids >{1}; {end}",
+        dir.path().display(),
+        pipe.display()
+    );
+    let args: &[&[u8]] = &[b"/bin/sh", b"-c", script.as_bytes()];
+    let slot = lab.start(&Task { args, env: &[mark], ..Task::default() });
+    let text = fs::read_to_string(&pipe).expect("readable");
+    let pids: Vec<i32> = text.lines().map(|pid| pid.parse().expect("a process id")).collect();
+    assert_eq!(pids.len(), 4);
+    (slot, pids)
+}
+
+fn what_left_its_session_ends_with_a_task_that_is_ended(lab: &mut Lab) {
+    let (one, other) = (b"HQ_ACCESS_KEY=/x:1.1.0.aa", b"HQ_ACCESS_KEY=/x:1.2.0.bb");
+    let (kept, kept_pids) = start_with_runaways(lab, other, "wait");
+    let (slot, pids) = start_with_runaways(lab, one, "wait");
+    lab.launcher.end(slot, libc::SIGTERM as u8, one);
+    lab.launcher.end(slot, libc::SIGKILL as u8, one);
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    assert_eq!(lab.wait(slot).end, End::Signaled(libc::SIGKILL as u8));
+    assert_eq!(living(&pids), NOBODY, "the end is told when nothing is left");
+    assert_eq!(living(&kept_pids).len(), 4, "another task's");
+    lab.launcher.end(kept, libc::SIGKILL as u8, other);
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    lab.wait(kept);
+    assert_eq!(living(&kept_pids), NOBODY);
+}
+
+fn what_left_its_session_outlives_a_task_that_ends_by_itself(lab: &mut Lab) {
+    let (slot, pids) = start_with_runaways(lab, b"HQ_ACCESS_KEY=/x:1.3.0.cc", "exit 0");
+    assert_eq!(lab.wait(slot).end, End::Exited(0));
+    assert_eq!(living(&pids).len(), 4);
+    for pid in pids {
+        // SAFETY: a plain system call on a process that this test made.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        assert_gone(pid);
+    }
+}
+
+fn a_start_that_fails_while_it_is_ended_is_told(lab: &mut Lab) {
+    let slot = Slot { index: 90, generation: 1 };
+    let mark = b"HQ_ACCESS_KEY=/x:1.4.0.dd";
+    lab.launcher.end(slot, libc::SIGTERM as u8, mark);
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    lab.start_as(slot, &Task { args: &[b"/nonexistent/program"], ..Task::default() });
+    assert_eq!(lab.wait(slot).end, End::NotStarted(Stage::Exec, libc::ENOENT));
 }
 
 fn a_task_over_its_memory_is_ended_as_a_whole(lab: &mut Lab) {

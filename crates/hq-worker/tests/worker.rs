@@ -1,6 +1,10 @@
 //! A whole worker process against a server that the test plays.
 
+#![expect(unsafe_code, reason = "asks the kernel about processes")]
+
 mod harness;
+#[path = "worker/troubled_nodes.rs"]
+mod troubled_nodes;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,12 +23,17 @@ use hq_model::task::{Output, Pin};
 use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, TaskSpec, WorkerId, WorkerResources,
+    ResourceRequest, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 use hq_net::{AccessFile, FrameReceiver, FrameSender, Listener, Role};
 use hq_proto::{decode_from_worker, encode_to_worker};
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions, notify};
+
+use troubled_nodes::{
+    a_directory_that_was_removed_comes_back, a_node_that_cannot_start_tasks_gives_them_back,
+    a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
+};
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
@@ -51,6 +60,15 @@ fn main() {
                 a_worker_that_looks_for_its_server_can_be_ended,
             ),
             ("a_canceled_task_is_ended", a_canceled_task_is_ended),
+            (
+                "a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing",
+                a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
+            ),
+            ("a_directory_that_was_removed_comes_back", a_directory_that_was_removed_comes_back),
+            (
+                "a_node_that_cannot_start_tasks_gives_them_back",
+                a_node_that_cannot_start_tasks_gives_them_back,
+            ),
             ("many_tasks_that_do_nothing", many_tasks_that_do_nothing),
             ("without_a_server_there_is_no_worker", without_a_server_there_is_no_worker),
         ],
@@ -143,6 +161,7 @@ impl Server {
             .args([server.access_path(), server.work_base()])
             .arg(executor)
             .env("HQ_ENTRY", "of an outer task")
+            .env("HQ_SERVICE_db", "of an outer task")
             .env("CUDA_VISIBLE_DEVICES", "2,MIG-x")
             .stdout(Stdio::piped())
             .spawn()
@@ -218,7 +237,7 @@ impl Connection {
     async fn run(&mut self, spec: TaskSpec, dir: &Path, ids: IdSet, entries: &[&[u8]]) {
         let id = TemplateId { job: JobId(3), submit: 0 };
         let submit_dir = dir.as_os_str().as_bytes().to_vec();
-        let content = Some(Template { id, spec: Arc::new(spec), submit_dir });
+        let content = Some(Template { id, spec: Arc::new(spec), submit_dir, submitted: Timestamp(1) });
         let entries = Entries::new(entries.iter().copied()).expect("few bytes");
         let batch = RunBatch {
             template: id,
@@ -229,6 +248,7 @@ impl Connection {
             nodes: Vec::new(),
             services: Vec::new(),
             after: None,
+            variant: None,
         };
         self.say(&ToWorker::Run(vec![batch])).await;
     }
@@ -346,6 +366,7 @@ fn an_array_runs_with_its_variables_and_files(_: &mut ()) {
         let of = |name: &str| -> Vec<&str> {
             variables.iter().filter_map(|v| v.strip_prefix(name)?.strip_prefix('=')).collect()
         };
+        assert!(of("HQ_SERVICE_db").is_empty(), "of an outer task");
         let submit_dir = dir.to_str().expect("UTF-8");
         for (name, value) in [
             ("HQ_JOB_ID", "3"),

@@ -8,6 +8,9 @@ use hq_client::options::OptionsError;
 use hq_server::ServerError;
 use hq_worker::WorkerError;
 
+/// Added to the number of a signal, as a shell reports a program that died from it.
+pub(crate) const EXIT_SIGNAL: u8 = 128;
+
 /// An error to be shown.
 #[derive(Debug)]
 pub(crate) struct HqError {
@@ -19,17 +22,24 @@ pub(crate) struct HqError {
     pub hint: Option<String>,
     /// The exit status.
     pub exit: u8,
+    /// What was done before, as fields of the document.
+    pub done: Option<Box<serde_json::Map<String, serde_json::Value>>>,
 }
 
 impl HqError {
     /// The request failed.
     pub(crate) fn failed(code: &'static str, text: impl Into<String>) -> HqError {
-        HqError { text: text.into(), code, hint: None, exit: EXIT_FAILED }
+        HqError { text: text.into(), code, hint: None, exit: EXIT_FAILED, done: None }
     }
 
     /// The arguments are wrong.
     pub(crate) fn usage(text: impl Into<String>) -> HqError {
-        HqError { text: text.into(), code: "usage", hint: None, exit: EXIT_USAGE }
+        HqError { text: text.into(), code: "usage", hint: None, exit: EXIT_USAGE, done: None }
+    }
+
+    /// A signal ended the command.
+    pub(crate) fn interrupted(signal: u8, text: impl Into<String>) -> HqError {
+        HqError { exit: EXIT_SIGNAL + signal, ..HqError::failed("interrupted", text) }
     }
 
     /// With a hint.
@@ -46,6 +56,7 @@ impl From<ClientError> for HqError {
             code: error.code(),
             hint: error.hint().map(str::to_owned),
             exit: error.exit_code(),
+            done: None,
         }
     }
 }
@@ -62,7 +73,7 @@ impl From<OptionsError> for HqError {
 
 impl From<ServerError> for HqError {
     fn from(error: ServerError) -> HqError {
-        HqError::failed("server", error.to_string()).hint(error.hint())
+        HqError::failed(error.code(), error.to_string()).hint(error.hint())
     }
 }
 
@@ -72,7 +83,7 @@ impl From<WorkerError> for HqError {
             WorkerError::Access(_) | WorkerError::Connect { .. } => EXIT_NO_SERVER,
             _ => EXIT_FAILED,
         };
-        HqError { exit, ..HqError::failed("worker", error.to_string()).hint(error.hint()) }
+        HqError { exit, ..HqError::failed(error.code(), error.to_string()).hint(error.hint()) }
     }
 }
 

@@ -130,7 +130,7 @@ impl History {
             Record::JobOpened { .. } | Record::Submitted { .. } => {
                 self.begin = self.begin.map(|begin| begin.min(at));
             }
-            Record::Finished { worker, span } | Record::DetailKept { worker, span } => {
+            Record::Finished { worker, span } | Record::DetailKept { worker, span, .. } => {
                 for (task, (start, usage)) in span.ids.iter().zip(span.measures.iter()) {
                     let end = Timestamp(start.0.saturating_add(usage.wall_us));
                     self.run(*worker, span.job, task, start, end, false);
@@ -138,6 +138,14 @@ impl History {
             }
             Record::Failed { job, failure } | Record::FailureKept { job, failure } => {
                 self.failure(at, *job, failure);
+            }
+            Record::EndedEarly { job, attempts } => {
+                for attempt in attempts {
+                    if let (Some(worker), Some(start)) = (attempt.worker, attempt.started) {
+                        let end = Timestamp(start.0.saturating_add(attempt.usage.wall_us));
+                        self.run(worker, *job, attempt.task, start, end, true);
+                    }
+                }
             }
             Record::Restarted { ids, .. } => self.restarts += ids.len(),
             Record::JobForgotten { job } => self.note_job(*job),

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod error;
 mod history;
+mod jobs;
 mod launchers;
 mod logging;
 mod progress;
@@ -11,6 +12,7 @@ mod ranks;
 mod reference;
 mod render;
 mod report;
+mod signals;
 mod tasks;
 mod waiting;
 
@@ -23,7 +25,7 @@ use hq_client::error::EXIT_USAGE;
 
 use crate::cli::{Cli, Colors, OutputMode};
 use crate::error::HqError;
-use crate::render::Printer;
+use crate::render::{Printer, cannot_write};
 
 // The allocator of musl is slow with many threads and many small pieces.
 #[cfg(target_env = "musl")]
@@ -56,9 +58,15 @@ fn main() -> ExitCode {
 fn bad_arguments(error: &clap::Error) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer || !wants_json() {
-        let _ = error.print();
+        commands::end_quietly_when_nobody_reads();
+        let mut printed = error.print();
         if is_answer && !error.render().to_string().ends_with('\n') {
-            let _ = writeln!(std::io::stdout());
+            printed = printed.and_then(|()| writeln!(std::io::stdout()));
+        }
+        if is_answer && let Err(error) = printed {
+            let error = HqError::from(cannot_write(error));
+            Printer::new(OutputMode::Cli, Colors::Never).error(&error);
+            return ExitCode::from(error.exit);
         }
         return ExitCode::from(if is_answer { 0 } else { EXIT_USAGE });
     }

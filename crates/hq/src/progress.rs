@@ -56,18 +56,20 @@ impl Progress {
         bar.set_message(message(&sum));
     }
 
-    /// Takes the bar away; what was printed stays.
-    pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-
     /// Runs something that writes to the terminal without tearing the bar.
     pub(crate) fn suspend<T>(&self, action: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(action),
             None => action(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    /// Takes the bar away; what was printed stays.
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use hq_core::node_messages::{FromNode, ProcessEnd, Rank, StartProcess, ToNode};
 use hq_worker::ranks::client::{Asking, Node, NodeError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::HqError;
+use crate::render::StandardOutput;
+use crate::signals::Signals;
 
 /// Between SIGTERM and SIGKILL for ranks whose task is over.
 const GRACE: Duration = Duration::from_secs(5);
@@ -54,7 +56,7 @@ pub(crate) fn run_on(node: u32, command: OsString) -> Result<u8, HqError> {
         let (mut asking, mut saying) = Node::open(&access_key()?, node).await.map_err(node_error)?.split();
         let start = StartProcess { process: 0, rank: None, args, env: environment(), cwd: directory()? };
         asking.ask(&ToNode::Start(start)).await.map_err(node_error)?;
-        let mut signals = Signals::new()?;
+        let mut signals = signals()?;
         loop {
             let said = tokio::select! {
                 said = saying.next() => said.map_err(node_error)?,
@@ -109,7 +111,7 @@ impl Launch {
         let (key, env, cwd) = (access_key()?, environment(), directory()?);
         let args: Vec<Vec<u8>> = args.into_iter().map(OsString::into_vec).collect();
         let (sender, words) = mpsc::channel(QUEUE);
-        let signals = Signals::new()?;
+        let signals = signals()?;
         for node in 0..names.len() as u32 {
             let starts = (0..ranks_per_node).map(|local| StartProcess {
                 process: node * ranks_per_node + local,
@@ -318,34 +320,15 @@ async fn follow(
     }
 }
 
-struct Signals {
-    all: [(u8, Signal); 5],
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        let one = |kind: SignalKind| io::Result::Ok((kind.as_raw_value() as u8, signal(kind)?));
-        Ok(Signals {
-            all: [
-                one(SignalKind::terminate())?,
-                one(SignalKind::interrupt())?,
-                one(SignalKind::hangup())?,
-                one(SignalKind::user_defined1())?,
-                one(SignalKind::user_defined2())?,
-            ],
-        })
-    }
-
-    async fn next(&mut self) -> u8 {
-        let [(a, term), (b, int), (c, hup), (d, usr1), (e, usr2)] = &mut self.all;
-        tokio::select! {
-            _ = term.recv() => *a,
-            _ = int.recv() => *b,
-            _ = hup.recv() => *c,
-            _ = usr1.recv() => *d,
-            _ = usr2.recv() => *e,
-        }
-    }
+// What the ranks of a task get, too.
+fn signals() -> io::Result<Signals> {
+    Signals::of(&[
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ])
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
@@ -385,7 +368,7 @@ fn write(is_error: bool, bytes: &[u8]) -> io::Result<()> {
     if is_error {
         io::stderr().lock().write_all(bytes)
     } else {
-        let mut out = io::stdout().lock();
+        let mut out = StandardOutput(io::stdout().lock());
         out.write_all(bytes)?;
         out.flush()
     }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hq_core::alloc::messages::{AllocationInfo, QueueExplanation, QueueInfo};
-use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, TaskInfo, WorkerInfo};
+use hq_core::client_messages::{JobSummary, ServerInfo, TaskInfo, WorkerInfo};
 use hq_core::explanation::{JobExplanation, TaskExplanation};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::paths::PathTemplates;
 use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
 use hq_worker::discovery::Detected;
 
+use crate::error::HqError;
+use crate::jobs::JobStream;
 use crate::tasks::TaskStream;
 
 /// Nothing to show.
@@ -124,17 +125,18 @@ pub(crate) struct JobCounts(pub Vec<(JobState, u64)>);
 
 /// All about jobs.
 pub(crate) struct JobDetails {
-    /// The jobs.
-    pub jobs: Vec<JobDetail>,
-    /// Some failed tasks of each, for people.
-    pub failed: Vec<Vec<TaskInfo>>,
+    /// The jobs with their submits.
+    pub jobs: JobStream,
+    /// Some failed tasks of one of them, for people.
+    pub failed: FailedTasks,
     /// All their tasks, for JSON.
     pub tasks: Option<TaskStream>,
-    /// Name of the server, for paths.
-    pub server_uid: String,
     /// When they were asked for, for what still runs.
     pub now: hq_model::Timestamp,
 }
+
+/// Finds some failed tasks of a job.
+pub(crate) type FailedTasks = Box<dyn FnMut(JobId) -> Result<Vec<TaskInfo>, HqError>>;
 
 /// Jobs and the tasks that were canceled.
 pub(crate) struct Canceled {
@@ -142,6 +144,10 @@ pub(crate) struct Canceled {
     pub jobs: Vec<(JobId, IdSet, u64)>,
     /// True when only some tasks were to be canceled.
     pub of_tasks: bool,
+    /// Jobs among them that take more tasks.
+    pub open: IdSet,
+    /// Open jobs among them that take no more, since too many of their tasks failed.
+    pub over: IdSet,
 }
 
 /// Jobs that something was done to.
@@ -158,7 +164,7 @@ pub(crate) struct TaskIds(pub Vec<(JobId, IdSet)>);
 /// A list of tasks.
 pub(crate) struct Tasks {
     /// The jobs they belong to.
-    pub jobs: Vec<JobFiles>,
+    pub jobs: Vec<JobId>,
     /// The tasks.
     pub tasks: TaskStream,
     /// With paths and use.
@@ -170,39 +176,11 @@ pub(crate) struct Tasks {
 /// All about tasks of one job.
 pub(crate) struct TaskDetails {
     /// The job.
-    pub job: JobDetail,
-    /// Where its files are.
-    pub files: JobFiles,
+    pub job: JobId,
     /// The tasks.
-    pub tasks: Vec<TaskInfo>,
+    pub tasks: TaskStream,
     /// When they were asked for.
     pub now: hq_model::Timestamp,
-}
-
-/// Where the files of a job's tasks are.
-pub(crate) struct JobFiles {
-    job: JobId,
-    submits: Vec<PathTemplates>,
-}
-
-impl JobFiles {
-    /// The files of a job on the server of that name.
-    pub(crate) fn new(job: &JobDetail, server_uid: &str) -> JobFiles {
-        let submits =
-            job.submits.iter().map(|s| PathTemplates::new(&s.spec, &s.submit_dir, server_uid)).collect();
-        JobFiles { job: job.summary.job, submits }
-    }
-
-    /// The job.
-    pub(crate) fn job(&self) -> JobId {
-        self.job
-    }
-
-    /// The files of a task: of its present or last instance.
-    pub(crate) fn of(&self, task: &TaskInfo) -> Option<hq_model::paths::TaskPaths> {
-        let submit = self.submits.get(task.submit as usize)?;
-        Some(submit.expand(self.job, task.task, task.instance))
-    }
 }
 
 /// A list of workers.
@@ -215,6 +193,10 @@ pub(crate) struct WorkerDetails(pub Vec<WorkerInfo>);
 pub(crate) struct WorkersStopped {
     /// The workers.
     pub workers: Vec<WorkerId>,
+    /// Those of them that had no connection, and have ended.
+    pub away: Vec<WorkerId>,
+    /// Those of them that were stopping already, and do not finish what runs.
+    pub stopping: Vec<WorkerId>,
     /// They finish what runs first.
     pub drain: bool,
 }

@@ -1,53 +1,137 @@
 //! Tasks of jobs as a stream: read from the server a page at a time, so that a list of a million needs the memory of a page.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::iter::Peekable;
+use std::rc::Rc;
+use std::sync::Arc;
 
+use hq_client::ClientError;
 use hq_client::limits::TASK_PAGE;
-use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
+use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
+use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState};
 
 use crate::error::HqError;
+use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
+
+/// Some tasks: told one by one, ascending, and told together.
+#[derive(Default)]
+pub(crate) struct Page {
+    /// One by one.
+    pub tasks: Vec<(JobId, TaskInfo)>,
+    /// Together.
+    pub groups: Vec<AlikeTasks>,
+    /// The submits that they came with, if these were asked for.
+    pub submits: Submits,
+}
+
+/// Submits by job and place.
+pub(crate) type Submits = BTreeMap<(JobId, u32), Rc<TaskSubmit>>;
+
+/// What tasks of one submit have in common.
+pub(crate) struct TaskSubmit {
+    /// What they execute.
+    pub spec: Arc<TaskSpec>,
+    /// Where their files are.
+    pub paths: PathTemplates,
+}
+
+impl TaskSubmit {
+    /// Of a submit to a server of this name.
+    pub(crate) fn new(submit: SubmitInfo, server_uid: &str) -> TaskSubmit {
+        let paths = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
+        TaskSubmit { spec: submit.spec, paths }
+    }
+}
 
 /// Where pages come from.
 pub(crate) trait Pages {
-    /// The next page, ascending; `None` after the last one.
-    fn next_page(&mut self) -> Result<Option<Vec<(JobId, TaskInfo)>>, HqError>;
+    /// The next page, all of it behind the one before; `None` after the last one.
+    fn next_page(&mut self) -> Result<Option<Page>, HqError>;
 }
 
 /// Pages of a server.
 pub(crate) struct ServerPages {
-    session: Session,
+    session: SharedSession,
     jobs: Selector,
     tasks: Option<IdSet>,
     states: Vec<TaskState>,
     after: Option<TaskRef>,
+    grouped: bool,
     is_done: bool,
+    // Those of the page before, if they are wanted; all those of servers that tell all or nothing.
+    submits: Option<Submits>,
+    keeps_submits: bool,
 }
 
 impl ServerPages {
-    /// Tasks of these jobs: only `tasks`, only those in `states` (all when empty).
+    /// Tasks of these jobs: only `tasks`, only those in `states` (all when empty). What they wait for is left out, and what
+    /// they execute.
     pub(crate) fn new(
-        session: Session,
+        session: SharedSession,
         jobs: &[JobId],
         tasks: Option<IdSet>,
         states: Vec<TaskState>,
     ) -> ServerPages {
-        let ids: IdSet = jobs.iter().map(|job| TaskId(job.0)).collect();
         ServerPages {
             session,
-            jobs: Selector::Ids(ids),
+            jobs: only(jobs.iter().copied()),
             tasks,
             states,
             after: None,
+            grouped: true,
             is_done: jobs.is_empty(),
+            submits: None,
+            keeps_submits: false,
         }
+    }
+
+    /// With what they execute and where their files are.
+    pub(crate) fn with_submits(self) -> ServerPages {
+        ServerPages { submits: Some(Submits::new()), ..self }
+    }
+
+    /// With what they wait for.
+    pub(crate) fn with_waits(self) -> ServerPages {
+        ServerPages { grouped: false, ..self }
+    }
+
+    // The submits of these tasks: those of the page before need not be asked for.
+    fn submits_of(&mut self, tasks: &[(JobId, TaskInfo)], groups: &[AlikeTasks]) -> Result<Submits, HqError> {
+        let Some(known) = &mut self.submits else { return Ok(Submits::new()) };
+        let singly = tasks.iter().map(|(job, task)| ((*job, task.submit), task.task));
+        let together = groups
+            .iter()
+            .filter_map(|group| group.ids.first().map(|task| ((group.job, group.common.submit), task)));
+        let needed: BTreeMap<(JobId, u32), TaskId> = singly.chain(together).collect();
+        let missing = || needed.iter().filter(|(submit, _)| !known.contains_key(submit));
+        let jobs: BTreeSet<JobId> = missing().map(|((job, _), _)| *job).collect();
+        if !jobs.is_empty() {
+            let ids: IdSet = missing().map(|(_, task)| *task).collect();
+            let server_uid = self.session.borrow().server_uid().to_owned();
+            let mut pages = ServerJobs::new(Rc::clone(&self.session), only(jobs)).of_tasks(ids.clone());
+            while let Some(page) = pages.next_page()? {
+                for job in page {
+                    let id = job.summary.job;
+                    for submit in job.submits {
+                        self.keeps_submits |= !submit.ids.iter().all(|task| ids.contains(task));
+                        let index = submit.index;
+                        known.insert((id, index), Rc::new(TaskSubmit::new(submit, &server_uid)));
+                    }
+                }
+            }
+        }
+        if !self.keeps_submits {
+            known.retain(|submit, _| needed.contains_key(submit));
+        }
+        Ok(known.clone())
     }
 }
 
 impl Pages for ServerPages {
-    fn next_page(&mut self) -> Result<Option<Vec<(JobId, TaskInfo)>>, HqError> {
+    fn next_page(&mut self) -> Result<Option<Page>, HqError> {
         if self.is_done {
             return Ok(None);
         }
@@ -57,8 +141,10 @@ impl Pages for ServerPages {
             states: self.states.clone(),
             after: self.after,
             limit: TASK_PAGE,
+            grouped: self.grouped,
         };
-        let ClientResponse::Tasks { tasks, next } = self.session.request(request)? else {
+        let ClientResponse::Tasks { tasks, groups, next } = self.session.borrow_mut().request(request)?
+        else {
             return Err(ClientError::Unexpected.into());
         };
         // A page that does not move on would be asked for again without end.
@@ -67,33 +153,139 @@ impl Pages for ServerPages {
         }
         self.is_done = next.is_none();
         self.after = next;
-        Ok(Some(tasks))
+        let submits = self.submits_of(&tasks, &groups)?;
+        Ok(Some(Page { tasks, groups, submits }))
     }
 }
 
 /// A stream of tasks, job by job.
 pub(crate) struct TaskStream {
     pages: Box<dyn Pages>,
-    page: VecDeque<(JobId, TaskInfo)>,
+    page: Merged,
+    submits: Submits,
 }
 
 impl TaskStream {
-    /// A stream of these pages.
-    pub(crate) fn new(pages: impl Pages + 'static) -> TaskStream {
-        TaskStream { pages: Box::new(pages), page: VecDeque::new() }
+    /// A stream of these pages, of which the first is read now: when there is none, nothing has been printed yet.
+    pub(crate) fn begin(mut pages: impl Pages + 'static) -> Result<TaskStream, HqError> {
+        let mut first = pages.next_page()?.unwrap_or_default();
+        let submits = std::mem::take(&mut first.submits);
+        Ok(TaskStream { pages: Box::new(pages), page: Merged::new(first), submits })
     }
 
     /// The next task of that job, `None` when the stream has gone on to a later one or ended.
     pub(crate) fn next_of(&mut self, job: JobId) -> Result<Option<TaskInfo>, HqError> {
-        while self.page.is_empty() {
-            match self.pages.next_page()? {
-                Some(page) => self.page = page.into(),
-                None => return Ok(None),
+        loop {
+            match self.page.next_job() {
+                Some(next) if next == job => return Ok(self.page.next()),
+                Some(_) => return Ok(None),
+                None => match self.pages.next_page()? {
+                    Some(mut page) => {
+                        self.submits = std::mem::take(&mut page.submits);
+                        self.page = Merged::new(page);
+                    }
+                    None => return Ok(None),
+                },
             }
         }
-        match self.page.front() {
-            Some((first, _)) if *first == job => Ok(self.page.pop_front().map(|(_, task)| task)),
-            _ => Ok(None),
+    }
+
+    /// What the task that was told last executes, if that was asked for.
+    pub(crate) fn submit_of(&self, job: JobId, task: &TaskInfo) -> Option<&TaskSubmit> {
+        self.submits.get(&(job, task.submit)).map(Rc::as_ref)
+    }
+
+    /// The files of the task that was told last, if they were asked for: of its present or last instance.
+    pub(crate) fn paths_of(&self, job: JobId, task: &TaskInfo) -> Option<TaskPaths> {
+        let submit = self.submit_of(job, task)?;
+        Some(submit.paths.expand(job, task.task, task.instance))
+    }
+}
+
+type Source = Peekable<Box<dyn Iterator<Item = (JobId, TaskInfo)>>>;
+
+// The tasks of a page, ascending, made one by one.
+struct Merged {
+    sources: Vec<Source>,
+    // What each source has next.
+    heads: BinaryHeap<Reverse<(JobId, TaskId, usize)>>,
+}
+
+impl Merged {
+    fn new(page: Page) -> Merged {
+        let alone: Box<dyn Iterator<Item = (JobId, TaskInfo)>> = Box::new(page.tasks.into_iter());
+        let mut sources = vec![alone.peekable()];
+        for group in page.groups {
+            let job = group.job;
+            let tasks: Box<dyn Iterator<Item = (JobId, TaskInfo)>> =
+                Box::new(group.into_tasks().map(move |task| (job, task)));
+            sources.push(tasks.peekable());
         }
+        let mut merged = Merged { sources, heads: BinaryHeap::new() };
+        (0..merged.sources.len()).for_each(|source| merged.queue(source));
+        merged
+    }
+
+    fn queue(&mut self, source: usize) {
+        if let Some((job, task)) = self.sources[source].peek() {
+            self.heads.push(Reverse((*job, task.task, source)));
+        }
+    }
+
+    fn next_job(&self) -> Option<JobId> {
+        self.heads.peek().map(|Reverse((job, ..))| *job)
+    }
+
+    fn next(&mut self) -> Option<TaskInfo> {
+        let Reverse((.., source)) = self.heads.pop()?;
+        let (_, task) = self.sources[source].next()?;
+        self.queue(source);
+        Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::render::tests::task;
+
+    struct Given(VecDeque<Page>);
+
+    impl Pages for Given {
+        fn next_page(&mut self) -> Result<Option<Page>, HqError> {
+            Ok(self.0.pop_front())
+        }
+    }
+
+    #[test]
+    fn what_is_told_together_comes_in_order() {
+        let group = |job, ids: &str, state| AlikeTasks {
+            job: JobId(job),
+            ids: ids.parse().expect("ids"),
+            common: task(0, state),
+            measures: None,
+        };
+        let first = Page {
+            tasks: vec![(JobId(1), task(2, TaskState::Running)), (JobId(2), task(0, TaskState::Failed))],
+            groups: vec![
+                group(1, "5-6,9", TaskState::Waiting),
+                group(1, "1,7", TaskState::Canceled),
+                group(2, "1", TaskState::Waiting),
+            ],
+            ..Page::default()
+        };
+        let last = Page { groups: vec![group(2, "4-5", TaskState::Aborted)], ..Page::default() };
+        let mut stream = TaskStream::begin(Given([first, Page::default(), last].into())).expect("pages");
+        let mut all = Vec::new();
+        for job in [1, 2, 3] {
+            while let Some(task) = stream.next_of(JobId(job)).expect("pages") {
+                all.push(format!("{job}@{} {}", task.task, task.state.word()));
+            }
+        }
+        let expected = "1@1 canceled, 1@2 running, 1@5 waiting, 1@6 waiting, 1@7 canceled, 1@9 waiting, \
+                        2@0 failed, 2@1 waiting, 2@4 aborted, 2@5 aborted";
+        assert_eq!(all.join(", "), expected);
     }
 }

@@ -14,6 +14,7 @@ use tracing::warn;
 use crate::error::HqError;
 use crate::progress::Progress;
 use crate::report::Waited;
+use crate::signals::Signals;
 
 /// How to follow jobs.
 pub(crate) struct Follow {
@@ -56,12 +57,16 @@ impl NotifyCommand {
     }
 }
 
-/// Follows jobs until all have ended.
+/// Follows jobs until all have ended. `what` goes on when a signal ends the wait.
 ///
 /// # Errors
-/// When the server refuses or is lost.
-pub(crate) fn follow(watch: &mut Watch<'_>, follow: Follow) -> Result<Waited, HqError> {
-    follow_or(watch, follow, async || std::future::pending::<()>().await, |_, ()| Ok(()))
+/// When the server refuses or is lost, or a signal came: then the user is told, in JSON with a document.
+pub(crate) fn follow(watch: &mut Watch<'_>, follow: Follow, what: &str) -> Result<Waited, HqError> {
+    let mut signals = watch.enter(Signals::catch)?;
+    let interrupted = |_: &mut Watch<'_>, signal| {
+        Err(HqError::interrupted(signal, format!("The wait was interrupted; {what}")))
+    };
+    follow_or(watch, follow, async || signals.next().await, interrupted)
 }
 
 /// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output.
@@ -99,6 +104,6 @@ pub(crate) fn follow_or<T>(
             _ => return Err(ClientError::Unexpected.into()),
         }
     }
-    progress.finish();
+    drop(progress);
     Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
 }

@@ -12,6 +12,7 @@ use hq_model::{IdSet, JobId};
 pub struct Acknowledged {
     submits: BTreeMap<RequestKey, (JobId, IdSet)>,
     forgotten: Vec<JobId>,
+    unnamed: u128,
 }
 
 impl Acknowledged {
@@ -20,6 +21,14 @@ impl Acknowledged {
     /// # Errors
     /// When it was told something else before, or somebody else was told the same.
     pub fn submitted(&mut self, key: RequestKey, job: JobId, ids: &IdSet) -> Result<(), String> {
+        // Those without a key are no repetitions of each other.
+        let key = match key {
+            0 => {
+                self.unnamed += 1;
+                u128::MAX - self.unnamed
+            }
+            key => key,
+        };
         if let Some(known) = self.submits.get(&key) {
             if known != &(job, ids.clone()) {
                 return Err(format!(

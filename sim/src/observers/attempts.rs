@@ -27,6 +27,11 @@ impl Attempts {
         }
     }
 
+    /// The node could not start it: it may be started again as the same instance.
+    pub fn not_started(&mut self, task: TaskRef, instance: Instance) {
+        self.started.remove(&(task, instance));
+    }
+
     /// Number of starts.
     pub fn count(&self) -> usize {
         self.started.len()

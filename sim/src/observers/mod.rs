@@ -3,21 +3,30 @@
 
 mod acknowledged;
 mod allocations;
+mod at_most_once;
 mod attempts;
+mod blocks;
 mod ends;
 mod fold;
+mod lives;
 mod nodes;
 mod once;
 mod order;
+mod policies;
+pub mod work;
 
 pub use acknowledged::Acknowledged;
 pub use allocations::Allocations;
+pub use at_most_once::AtMostOnce;
 pub use attempts::Attempts;
+pub use blocks::Blocks;
 pub use ends::Ends;
 pub use fold::{Folds, fold_equals_state};
+pub use lives::lives_long_enough;
 pub use nodes::Nodes;
 pub use once::Once;
 pub use order::Order;
+pub use policies::Policies;
 
 use hq_core::server::Effect;
 use hq_model::{Epoch, Instance, TaskRef};
@@ -29,8 +38,12 @@ pub struct Observers {
     pub acknowledged: Acknowledged,
     /// What was asked of batch systems.
     pub allocations: Allocations,
+    /// Tasks that must never run twice.
+    pub at_most_once: AtMostOnce,
     /// Starts of tasks.
     pub attempts: Attempts,
+    /// Submits of one request.
+    pub blocks: Blocks,
     /// Ends of tasks.
     pub ends: Ends,
     /// Tasks on several nodes.
@@ -41,6 +54,8 @@ pub struct Observers {
     pub fold: Folds,
     /// Tasks and those they wait for.
     pub order: Order,
+    /// What tasks get of pools with groups.
+    pub policies: Policies,
 }
 
 impl Observers {
@@ -51,22 +66,23 @@ impl Observers {
     pub fn persisted(&mut self, effects: &[Effect]) -> Result<(), String> {
         self.acknowledged.may_forget(effects);
         self.order.persisted(effects);
+        self.at_most_once.persisted(effects);
         self.nodes.persisted(effects)?;
         self.once.check(effects)
     }
 
-    /// A process for a task was started.
+    /// A process for a task was started. Whether it was too early can be told when its worker knows.
     ///
     /// # Errors
-    /// When the attempt was started before, or too early.
-    pub fn started(
-        &mut self,
-        process: (usize, u64),
-        task: TaskRef,
-        instance: Instance,
-        epoch: Epoch,
-    ) -> Result<(), String> {
+    /// When the attempt was started before.
+    pub fn started(&mut self, task: TaskRef, instance: Instance, epoch: Epoch) -> Result<(), String> {
         self.attempts.started(task, instance, epoch)?;
-        self.order.started(process, task, instance)
+        self.at_most_once.started(task)
+    }
+
+    /// The node could not make the process: nothing of the task has run.
+    pub fn not_started(&mut self, task: TaskRef, instance: Instance) {
+        self.attempts.not_started(task, instance);
+        self.at_most_once.not_started(task);
     }
 }

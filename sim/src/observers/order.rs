@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hq_core::record::Record;
 use hq_core::server::Effect;
+use hq_core::server::state::State;
 use hq_core::worker_messages::FromWorker;
 use hq_model::dependency::{After, Condition, Dependencies, Mapping};
 use hq_model::{IdSet, Instance, JobId, TaskRef};
@@ -27,8 +28,11 @@ pub struct Order {
 impl Order {
     /// A server accepts submits.
     pub fn persisted(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            let Effect::Persist { record, .. } = effect else { continue };
+        let records = effects.iter().filter_map(|effect| match effect {
+            Effect::Persist { record, .. } => Some(record),
+            _ => None,
+        });
+        for record in records.flat_map(Record::parts) {
             // A machine that crashed forgot what was not synced: its ids are given again.
             if let Record::JobOpened { job, .. } | Record::Submitted { job, spec: Some(_), .. } = record {
                 self.submits.remove(job);
@@ -45,6 +49,14 @@ impl Order {
                 self.submits.entry(*job).or_default().push((ids.clone(), dependencies.clone()));
             }
         }
+    }
+
+    /// A server starts again. What was put back and not kept is not put back.
+    pub fn restarted(&mut self, state: &State) {
+        let is_kept = |task: &TaskRef| {
+            state.jobs.get(&task.job).is_some_and(|job| job.deferred.contains_key(&task.task))
+        };
+        self.deferred.retain(|task, _| is_kept(task));
     }
 
     /// A worker says how tasks ended.

@@ -1,9 +1,10 @@
 //! `#HQ` lines of a script: options that travel with it.
 //!
-//! Only blank lines and comments may come before and between them, and only the first 32 KiB are
-//! looked at. All lines are joined and split as a shell would split them.
+//! Only blank lines and comments may come before and between them, and they end within the first 32 KiB.
+//! All lines are joined and split as a shell would split them.
 
 use std::ffi::OsString;
+use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStringExt;
 
 use clap::Parser;
@@ -33,30 +34,62 @@ struct Lines {
     wait: WaitOptions,
 }
 
-/// Reads the directives of a script. `script` is its name, for errors; `content` may be longer than what is
-/// looked at.
+/// Reads the directives of a script. `script` is its name, for errors; no more of `content` is read than up to
+/// its first command.
 ///
 /// # Errors
-/// When `#HQ` lines cannot be split into words or are no options of a submit.
-pub fn parse(script: &str, content: &[u8]) -> Result<Directives, OptionsError> {
-    let content = &content[..content.len().min(DIRECTIVES_BYTES_MAX)];
-    let mut words = Vec::new();
-    for line in content.split(|b| *b == b'\n').map(<[u8]>::trim_ascii) {
-        if line.is_empty() {
-            continue;
-        }
-        if !line.starts_with(b"#") {
-            break;
-        }
-        if let Some(options) = directive(line) {
-            words.extend_from_slice(options);
-            words.push(b' ');
-        }
+/// When `#HQ` lines cannot be read, reach beyond the limit, cannot be split into words or are no options of a submit.
+pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsError> {
+    let Prologue { words, interpreter, is_within_limit } =
+        prologue(content).map_err(|source| OptionsError::Script { path: script.into(), source })?;
+    if !is_within_limit {
+        return Err(OptionsError::DirectivesTooLong { script: script.into() });
     }
     let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
     let lines = Lines::try_parse_from(args)
         .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
-    Ok(Directives { common: lines.common, wait: lines.wait, interpreter: interpreter(content) })
+    Ok(Directives { common: lines.common, wait: lines.wait, interpreter })
+}
+
+// What comes before the first command of a script.
+struct Prologue {
+    words: Vec<u8>,
+    interpreter: Vec<OsString>,
+    is_within_limit: bool,
+}
+
+fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
+    let mut found = Prologue { words: Vec::new(), interpreter: Vec::new(), is_within_limit: true };
+    let mut line = Vec::new();
+    let mut end = 0;
+    let mut is_new_line = true;
+    loop {
+        let begins_line = is_new_line;
+        line.clear();
+        // Of a longer line the next round reads the rest.
+        end += content.by_ref().take(DIRECTIVES_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+        is_new_line = line.ends_with(b"\n");
+        if line.is_empty() {
+            return Ok(found);
+        }
+        if !begins_line {
+            continue;
+        }
+        if end == line.len() {
+            found.interpreter = interpreter(&line);
+        }
+        let text = line.trim_ascii();
+        if let Some(options) = directive(text) {
+            if end - usize::from(is_new_line) > DIRECTIVES_BYTES_MAX {
+                found.is_within_limit = false;
+                return Ok(found);
+            }
+            found.words.extend_from_slice(options);
+            found.words.push(b' ');
+        } else if !text.is_empty() && !text.starts_with(b"#") {
+            return Ok(found);
+        }
+    }
 }
 
 fn directive(line: &[u8]) -> Option<&[u8]> {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::limits::DIRECTIVES_BYTES_MAX;
+
 /// Why options make no submit.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
@@ -76,6 +78,16 @@ pub enum OptionsError {
     /// `#HQ` lines that cannot be split into words.
     #[error("the #HQ lines of {script} have a quote that is never closed")]
     DirectiveQuotes {
+        /// The script.
+        script: String,
+    },
+    /// `#HQ` lines that go on beyond what is read of them.
+    #[error(
+        "the #HQ lines of {script} go on beyond its first {} KiB: move them up, before other comments, or give these \
+         options on the command line",
+        DIRECTIVES_BYTES_MAX / 1024
+    )]
+    DirectivesTooLong {
         /// The script.
         script: String,
     },
@@ -199,6 +211,7 @@ impl OptionsError {
         !matches!(
             self,
             OptionsError::Script { .. }
+                | OptionsError::DirectivesTooLong { .. }
                 | OptionsError::Read { .. }
                 | OptionsError::NoEntries { .. }
                 | OptionsError::JsonNoArray { .. }

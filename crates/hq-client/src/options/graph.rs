@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use hq_model::dependency::{After, Edges, find_cycle};
+use hq_model::dependency::{After, Edges, Mapping, find_cycle};
 use hq_model::job::TaskIds;
 use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId};
 use serde::Deserialize;
@@ -54,11 +54,6 @@ impl Graph {
         }
     }
 
-    /// True when a task waits for another one.
-    pub(super) fn has_edges(&self) -> bool {
-        self.tasks.iter().any(|(_, deps)| !deps.is_empty())
-    }
-
     /// The submits, one for each task in the order in which they were added, so that each comes after those it waits
     /// for. Neighbours that differ only in what they wait for become one. With `into`, tasks may wait for others
     /// that are in this job already, by their ids or keys.
@@ -76,9 +71,7 @@ impl Graph {
         let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
         let mut open: Vec<usize> = Vec::with_capacity(self.tasks.len());
         for (place, (id, deps)) in self.tasks.iter().enumerate() {
-            let invalid = |what: String| {
-                format!("Task {id} is part of dependency cycle or has an invalid dependencies: {what}")
-            };
+            let invalid = |what: String| format!("deps of {}: {what}", self.named(*id));
             let mut list: Vec<TaskId> = Vec::with_capacity(deps.len());
             for dep in deps {
                 let target = match dep {
@@ -119,19 +112,28 @@ impl Graph {
             }
         }
         if order.len() < self.tasks.len() {
-            return Err(cycle(&self.tasks, &targets));
+            return Err(self.cycle(&targets));
         }
         Ok(merged(submits, &order, targets))
     }
-}
 
-fn cycle(tasks: &[(TaskId, Vec<Dep>)], targets: &[Vec<TaskId>]) -> String {
-    let lists: BTreeMap<TaskId, &Vec<TaskId>> = tasks.iter().map(|task| task.0).zip(targets).collect();
-    let ids: IdSet = lists.keys().copied().collect();
-    let found = Edges::new(lists.into_values()).and_then(|edges| find_cycle(&ids, &edges));
-    let words: Vec<String> = found.iter().flatten().map(ToString::to_string).collect();
-    let first = words.first().cloned().unwrap_or_default();
-    format!("Task {first} is part of dependency cycle or has an invalid dependencies: {}", words.join(" -> "))
+    fn cycle(&self, targets: &[Vec<TaskId>]) -> String {
+        let lists: BTreeMap<TaskId, &Vec<TaskId>> =
+            self.tasks.iter().map(|task| task.0).zip(targets).collect();
+        let ids: IdSet = lists.keys().copied().collect();
+        let found = Edges::new(lists.into_values()).and_then(|edges| find_cycle(&ids, &edges));
+        let words: Vec<String> = found.iter().flatten().map(|id| self.named(*id)).collect();
+        format!("deps: tasks wait for each other in a cycle: {}", words.join(" -> "))
+    }
+
+    // A task as the file calls it.
+    fn named(&self, id: TaskId) -> String {
+        let names = self.names.iter().chain(&self.keys);
+        match names.into_iter().find(|(_, named)| **named == id) {
+            Some((name, _)) => format!("`{name}`"),
+            None => format!("task {id}"),
+        }
+    }
 }
 
 // What a task of a merged submit has for itself.
@@ -170,11 +172,17 @@ fn merged(submits: Vec<Submit>, order: &[usize], mut targets: Vec<Vec<TaskId>>) 
     found.into_iter().map(whole).collect()
 }
 
+/// True when nobody waits for those at certain places: then tasks may have other neighbours in their submit.
+pub(super) fn maps_all(dependencies: &Dependencies) -> bool {
+    dependencies.after.iter().all(|after| after.mapping == Mapping::All)
+}
+
 fn are_alike(one: &Submit, other: &Submit) -> bool {
     let no_entries = Entries::default();
     one.spec == other.spec
         && one.keys.is_empty() == other.keys.is_empty()
         && one.dependencies.after == other.dependencies.after
+        && maps_all(&one.dependencies)
         && one.dependencies.files == other.dependencies.files
         && one.entries == no_entries
         && other.entries == no_entries

@@ -59,6 +59,7 @@ impl JobOptions {
             name: self.name.clone().unwrap_or_else(|| default_name.to_owned()),
             max_fails: self.max_fails,
             share: share(self.share, self.share_weight),
+            is_draft: false,
         }
     }
 }
@@ -79,7 +80,7 @@ pub struct ArrayOptions {
     ///
     /// A comma list of numbers, ranges and ranges with a step. The id is in HQ_TASK_ID and replaces
     /// %{TASK_ID} in arguments and paths. With --each-line or --from-json it chooses lines or elements,
-    /// counted from 0.
+    /// counted from 0. On a `#HQ` line it means nothing when the command line names a file of entries.
     ///
     /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
     #[arg(long, value_name = "IDS", value_parser = values::ids_some)]
@@ -112,13 +113,13 @@ pub struct ArrayOptions {
 
 impl ArrayOptions {
     pub(super) fn over(self, script: ArrayOptions) -> ArrayOptions {
-        // A file of entries named here replaces the script's, of whatever kind that is.
-        let (each_line, from_json) = if self.each_line.is_some() || self.from_json.is_some() {
-            (self.each_line, self.from_json)
-        } else {
-            (script.each_line, script.from_json)
-        };
         let key = self.key.or(script.key);
+        // A file of entries named here replaces the script's, of whatever kind that is, and the script's ids with it:
+        // they were not written for this file, and would leave out lines of it unseen.
+        if self.each_line.is_some() || self.from_json.is_some() {
+            return ArrayOptions { key, ..self };
+        }
+        let (each_line, from_json) = (script.each_line, script.from_json);
         ArrayOptions { array: self.array.or(script.array), each_line, from_json, key }
     }
 }

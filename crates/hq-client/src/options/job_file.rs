@@ -1,7 +1,7 @@
 //! Job files in TOML: an array, or tasks one by one, each with one or several resource requests. The values are
 //! those of the options of the same names, read by the same functions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;
@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
-use hq_model::key::check_key;
 use hq_model::request::check_variants;
 use hq_model::{Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 use serde::Deserialize;
@@ -17,11 +16,16 @@ use serde::Deserialize;
 use super::checks::{check_lengths, check_locality};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
-use super::graph::{Dep, Graph};
+use super::graph::Dep;
+use super::job_tables::Tables;
+use super::placeholders::of_text;
 use super::prepare::{job_name, request, spec};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 use super::values::{self, EnvArg, OutputArg};
 use super::warnings::warnings;
+
+/// What a service without a key is told.
+pub(super) const SERVICE_WITHOUT_KEY: &str = "a service needs a key";
 
 /// A job file, read and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +40,7 @@ pub struct PreparedFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     name: Option<String>,
     max_fails: Option<u64>,
     share: Option<String>,
@@ -45,18 +49,17 @@ struct File {
     // Some files have it; it never meant anything.
     #[serde(rename = "data_layer")]
     _data_layer: Option<toml::Value>,
-    #[serde(default)]
-    task: Vec<Task>,
+    pub(super) task: Option<Vec<Task>>,
     array: Option<Task>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Task {
-    id: Option<u32>,
-    ids: Option<String>,
-    entries: Option<Vec<String>>,
-    command: Vec<String>,
+pub(super) struct Task {
+    pub(super) id: Option<u32>,
+    pub(super) ids: Option<String>,
+    pub(super) entries: Option<Vec<String>>,
+    pub(super) command: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     stdout: Option<Output>,
@@ -68,7 +71,7 @@ struct Task {
     #[serde(default)]
     task_dir: bool,
     #[serde(default)]
-    service: bool,
+    pub(super) service: bool,
     pin: Option<String>,
     time_limit: Option<Word>,
     signal: Option<String>,
@@ -81,11 +84,11 @@ struct Task {
     retry_delay: Option<Word>,
     retry_on: Option<Word>,
     /// Names it in `deps` of this file.
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// Names it in its job, so that it is made once.
-    key: Option<String>,
+    pub(super) key: Option<String>,
     #[serde(default)]
-    deps: Vec<Dep>,
+    pub(super) deps: Vec<Dep>,
     #[serde(default)]
     after: Vec<String>,
     #[serde(default)]
@@ -162,8 +165,7 @@ pub fn prepare_file(
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
     let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
-    let file: File =
-        toml::from_str(content).map_err(|error| in_file(error.to_string().trim_end().to_owned()))?;
+    let (file, tables) = Tables::read(path, content, submit_dir)?;
     let shares = file.share.is_some() || file.share_weight.is_some();
     if job.is_some() && (file.name.is_some() || file.max_fails.is_some() || shares) {
         let what = "name, max_fails, share and share_weight belong to a new job";
@@ -172,110 +174,90 @@ pub fn prepare_file(
     if file.stream.is_some() {
         return Err(in_file("stream: outputs are not collected in streams in this release".into()));
     }
-    let tables = match (file.array, file.task) {
-        (Some(array), tasks) if tasks.is_empty() => vec![("array".to_owned(), array)],
-        (Some(_), _) => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
-        (None, tasks) if tasks.is_empty() => {
-            return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
-        }
-        (None, tasks) => {
-            tasks.into_iter().enumerate().map(|(at, task)| (format!("task {}", at + 1), task)).collect()
-        }
+    let Some(first) = file.array.as_ref().map(|array| &array.command[..]).or(tables.first_command()) else {
+        return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
-    let first = tables.first().map_or(&[][..], |(_, task)| &task.command);
     let name = job_name(&first.iter().map(OsString::from).collect::<Vec<_>>());
     let name = file.name.unwrap_or(name);
     values::name(&name).map_err(in_file)?;
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
     let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
-    let new = JobSpec { name, max_fails: file.max_fails, share: super::job::share(bounds, weight) };
+    let share = super::job::share(bounds, weight);
+    let new = JobSpec { name, max_fails: file.max_fails, share, is_draft: false };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
-    let mut ids = Ids::new(&tables, path)?;
-    let mut graph = Graph::default();
-    let mut found =
-        PreparedFile { job: new, submits: Vec::with_capacity(tables.len()), warnings: Vec::new() };
-    for (table, mut task) in tables {
-        let wrong =
-            |message: String| OptionsError::JobFileTable { path: path.into(), table: table.clone(), message };
-        let is_array = table == "array";
-        let (ids, entries) = ids.of(&task, is_array).map_err(wrong)?;
-        let dependencies = task.dependencies(submit_dir).map_err(wrong)?;
-        let (name, deps, key) = (task.name.take(), std::mem::take(&mut task.deps), task.key.take());
-        if task.service && key.is_none() {
-            return Err(wrong("a service needs a key".into()));
+    let of = SubmitsOf { path, target, submit_dir };
+    let (submits, warnings) = match file.array {
+        Some(_) if !tables.is_empty() => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
+        Some(array) => {
+            let (submit, warnings) = array_submit(array, &of)?;
+            (vec![submit], warnings)
         }
-        let keys = match key {
-            None => Entries::default(),
-            Some(_) if is_array => return Err(wrong("key belongs to [[task]]".into())),
-            Some(key) => {
-                check_key(key.as_bytes()).map_err(|error| wrong(format!("key: {error}")))?;
-                graph.note_key(&key, ids.first().unwrap_or_default()).map_err(wrong)?;
-                Entries::new([key.as_bytes()]).unwrap_or_default()
-            }
-        };
-        let spec = task.spec().map_err(wrong)?;
-        check_lengths(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
-        check_locality(&spec, &entries).map_err(|error| wrong(error.to_string()))?;
-        for warning in warnings(&spec, if is_array { ids.len() } else { 1 }) {
-            if !found.warnings.contains(&warning) {
-                found.warnings.push(warning);
-            }
-        }
-        if !is_array {
-            graph.add(ids.first().unwrap_or_default(), name, deps).map_err(wrong)?;
-        } else if name.is_some() || !deps.is_empty() {
-            return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
-        }
-        found.submits.push(Submit {
-            target: target.clone(),
+        None => tables.submits(&of, job)?,
+    };
+    Ok(PreparedFile { job: new, submits, warnings })
+}
+
+// The submit of an array, with warnings.
+fn array_submit(array: Task, of: &SubmitsOf<'_>) -> Result<(Submit, Vec<String>), OptionsError> {
+    let wrong = |message: String| of.wrong("array", message);
+    let (ids, entries) = array.ids().map_err(wrong)?;
+    let dependencies = array.dependencies(of.submit_dir).map_err(wrong)?;
+    if array.service && array.key.is_none() {
+        return Err(wrong(SERVICE_WITHOUT_KEY.into()));
+    }
+    if array.key.is_some() {
+        return Err(wrong("key belongs to [[task]]".into()));
+    }
+    if array.name.is_some() || !array.deps.is_empty() {
+        return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
+    }
+    let spec = array.spec().map_err(wrong)?;
+    let mut warnings = checked(&spec, &entries, ids.len()).map_err(wrong)?;
+    warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "after_files", &[])));
+    let submit = of.submit(ids, Arc::new(spec), Arc::new(dependencies));
+    Ok((Submit { entries, ..submit }, warnings))
+}
+
+/// Checks what so many tasks have in common, and gives what the user should know.
+pub(super) fn checked(spec: &TaskSpec, entries: &Entries, tasks: u64) -> Result<Vec<String>, String> {
+    check_lengths(spec, entries).map_err(|error| error.to_string())?;
+    check_locality(spec, entries).map_err(|error| error.to_string())?;
+    Ok(warnings(spec, tasks, None, None))
+}
+
+/// What all submits of a file have in common.
+pub(super) struct SubmitsOf<'a> {
+    pub(super) path: &'a Path,
+    target: Target,
+    submit_dir: &'a [u8],
+}
+
+impl SubmitsOf<'_> {
+    pub(super) fn submit(&self, ids: IdSet, spec: Arc<TaskSpec>, dependencies: Arc<Dependencies>) -> Submit {
+        Submit {
+            target: self.target.clone(),
             ids: TaskIds::Given(ids),
-            entries,
-            keys,
-            dependencies: Arc::new(dependencies),
-            spec: Arc::new(spec),
-            submit_dir: submit_dir.to_vec(),
-        });
+            entries: Entries::default(),
+            keys: Entries::default(),
+            dependencies,
+            spec,
+            submit_dir: self.submit_dir.to_vec(),
+        }
     }
-    if graph.has_edges() {
-        found.submits = graph.in_order(found.submits, job).map_err(in_file)?;
+
+    pub(super) fn wrong(&self, table: &str, message: String) -> OptionsError {
+        OptionsError::JobFileTable { path: self.path.into(), table: table.into(), message }
     }
-    Ok(found)
 }
 
-// Which ids tasks without one get.
-struct Ids {
-    next: u32,
-}
-
-impl Ids {
-    fn new(tables: &[(String, Task)], path: &Path) -> Result<Ids, OptionsError> {
-        let mut seen = BTreeSet::new();
-        for id in tables.iter().filter_map(|(_, task)| task.id) {
-            if !seen.insert(id) {
-                let message = format!("Task {id} is defined more than once.");
-                return Err(OptionsError::JobFile { path: path.into(), message });
-            }
-        }
-        Ok(Ids { next: seen.last().map_or(0, |last| last.saturating_add(1)) })
-    }
-
-    fn of(&mut self, task: &Task, is_array: bool) -> Result<(IdSet, Entries), String> {
-        if !is_array {
-            if task.ids.is_some() || task.entries.is_some() {
-                return Err("ids and entries belong to [array]; a task has one id".into());
-            }
-            let id = task.id.unwrap_or_else(|| {
-                let id = self.next;
-                self.next = self.next.saturating_add(1);
-                id
-            });
-            return Ok((IdSet::range(id, id), Entries::default()));
-        }
-        if task.id.is_some() {
+impl Task {
+    // The ids and entries of an array.
+    fn ids(&self) -> Result<(IdSet, Entries), String> {
+        if self.id.is_some() {
             return Err("an array has ids, not id".into());
         }
-        let given = task.ids.as_deref().map(values::ids_some).transpose()?;
-        let Some(texts) = &task.entries else {
+        let given = self.ids.as_deref().map(values::ids_some).transpose()?;
+        let Some(texts) = &self.entries else {
             return Ok((given.unwrap_or_else(|| IdSet::range(0, 0)), Entries::default()));
         };
         let count = u32::try_from(texts.len()).ok().filter(|count| *count > 0).ok_or("entries is empty")?;
@@ -286,10 +268,8 @@ impl Ids {
         let entries = Entries::new(texts.iter().map(String::as_bytes));
         Ok((ids, entries.ok_or("the entries are too long together")?))
     }
-}
 
-impl Task {
-    fn dependencies(&self, dir: &[u8]) -> Result<Dependencies, String> {
+    pub(super) fn dependencies(&self, dir: &[u8]) -> Result<Dependencies, String> {
         let list = |key: &str, texts: &[String]| -> Result<Vec<After>, String> {
             texts.iter().map(|text| text.parse().map_err(|error| format!("{key}: {error}"))).collect()
         };
@@ -306,7 +286,7 @@ impl Task {
         options.dependencies(dir).map_err(|_| "each and window need after or after_any".into())
     }
 
-    fn spec(self) -> Result<TaskSpec, String> {
+    pub(super) fn spec(self) -> Result<TaskSpec, String> {
         if self.command.is_empty() {
             return Err("command: the list is empty".into());
         }
@@ -463,8 +443,8 @@ mod tests {
         .expect("a job");
         assert_eq!((file.job.name.as_str(), file.job.max_fails), ("mixed", Some(2)));
         let ids: Vec<String> = file.submits.iter().map(|submit| format!("{:?}", submit.ids)).collect();
-        let given = |id| format!("{:?}", TaskIds::Given(IdSet::range(id, id)));
-        assert_eq!(ids, [given(8), given(7), given(9)]);
+        let given = |ids: &str| format!("{:?}", TaskIds::Given(ids.parse().expect("ids")));
+        assert_eq!(ids, [given("8"), given("7,9")]);
         let requests: Vec<String> = file.submits[0].spec.requests.iter().map(ToString::to_string).collect();
         assert_eq!(
             requests,
@@ -533,13 +513,11 @@ mod tests {
         for (content, expected) in [
             ("", "job.toml: there are no tasks: write [[task]] tables, or one [array]"),
             ("[[task]]\ncommand=[]", "job.toml: task 1: command: the list is empty"),
-            (
-                "[[task]]\ncommand=[\"a\"]\ndeps=[1]",
-                "Task 0 is part of dependency cycle or has an invalid dependencies: there is no task 1",
-            ),
+            ("[[task]]\nid=7\ncommand=[]", "job.toml: task with id 7: command: the list is empty"),
+            ("[[task]]\ncommand=[\"a\"]\ndeps=[1]", "deps of task 0: there is no task 1 in the file"),
             (
                 "[[task]]\ncommand=[\"a\"]\nname=\"x\"\ndeps=[\"y\"]\n[[task]]\ncommand=[\"b\"]\nname=\"y\"\ndeps=[\"x\"]",
-                "Task 0 is part of dependency cycle or has an invalid dependencies: 0 -> 1 -> 0",
+                "deps: tasks wait for each other in a cycle: `x` -> `y` -> `x`",
             ),
             ("[[task]]\ncommand=[\"a\"]\ndeps=[\"x\"]", "no task of the file is named `x`"),
             ("[[task]]\ncommand=[\"a\"]\nafter=[\"x\"]", "after: `x` is not JOB, JOB@TASKS or JOB@KEY"),

@@ -9,6 +9,8 @@ mod error;
 mod graph;
 mod job;
 mod job_file;
+mod job_tables;
+mod placeholders;
 mod prepare;
 mod submit;
 mod task;

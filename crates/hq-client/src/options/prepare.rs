@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use super::directives::{self, Directives};
 use super::entries;
 use super::error::OptionsError;
 use super::job::WaitOptions;
+use super::placeholders::of_text;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
 use super::values::{OutputArg, StdinArg};
@@ -83,13 +84,14 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     check_locality(&spec, &entries)?;
-    let warnings = warnings(&spec, task_count(&ids));
+    let mut warnings = warnings(&spec, task_count(&ids), job.name.as_deref(), array.key.as_deref());
     let target = match options.job {
         Some(id) => Target::Open(id),
         None => Target::New(job.spec(&name)),
     };
     let submit_dir = around.submit_dir.as_os_str().as_bytes().to_vec();
     let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
+    warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "--after-file", &[])));
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
     Ok(Prepared { submit, wait, warnings })
 }
@@ -121,7 +123,7 @@ impl Script {
             }
             DirectivesArg::Stdin => {
                 let content = read_stdin(&StdinArg::Inherited, around)?;
-                let directives = directives::parse("standard input", &content)?;
+                let directives = directives::parse("standard input", content.as_slice())?;
                 Ok(Script { directives, is_command: false, stdin: Some(content) })
             }
         }
@@ -129,12 +131,9 @@ impl Script {
 
     fn from_file(path: &OsString, may_miss: bool, around: &Surroundings) -> Result<Script, OptionsError> {
         let full = around.submit_dir.join(path);
-        let mut head = Vec::new();
-        let read = File::open(&full)
-            .and_then(|file| file.take(limits::DIRECTIVES_BYTES_MAX as u64).read_to_end(&mut head));
-        match read {
-            Ok(_) => {
-                let directives = directives::parse(&path.to_string_lossy(), &head)?;
+        match File::open(&full) {
+            Ok(file) => {
+                let directives = directives::parse(&path.to_string_lossy(), BufReader::new(file))?;
                 Ok(Script { directives, is_command: true, stdin: None })
             }
             // The worker may find it by its own PATH or in another directory.

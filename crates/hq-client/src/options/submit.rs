@@ -81,10 +81,10 @@ pub struct SubmitOptions {
     /// Waiting.
     #[command(flatten)]
     pub wait: WaitOptions,
-    /// Add the tasks to this open job
+    /// Add the tasks to this open job, or to the `last` one that was made
     ///
     /// See `hq job open`. Tasks without ids are numbered on from the largest one there is.
-    #[arg(long, value_name = "ID", help_heading = "Job", conflicts_with_all = ["name", "max_fails", "share", "share_weight"])]
+    #[arg(long, value_name = "ID", value_parser = super::values::job, help_heading = "Job", conflicts_with_all = ["name", "max_fails", "share", "share_weight"])]
     pub job: Option<JobId>,
     /// Command.
     #[command(flatten)]

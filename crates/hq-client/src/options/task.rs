@@ -23,8 +23,8 @@ pub struct ResourceOptions {
     ///
     /// A number, perhaps with a policy after it, or `all`. A task gets CPUs of its own: nothing else
     /// that Headquarters runs uses them meanwhile. Policies choose among NUMA groups: `compact` (the
-    /// default, as few as possible), `compact!` (as few as possible, and waits for them), `tight` and
-    /// `tight!` (as few as possible, filled from the fullest), `scatter` (spread).
+    /// default, as few as possible, evenly), `compact!` (the same, and waits for them), `tight` and
+    /// `tight!` (as few as possible, the largest filled first), `scatter` (spread).
     ///
     /// Examples: `--cpus 4`, `--cpus "8 compact!"`, `--cpus all`.
     #[arg(long, allow_negative_numbers = true, value_name = "REQUEST", value_parser = values::cpus)]
@@ -213,8 +213,8 @@ pub struct OutputOptions {
     /// A file or directory that each task leaves behind; may be given several times
     ///
     /// A task that exits with 0 and has not made all of them has failed. What an attempt that failed leaves there is moved
-    /// aside, to PATH.failed-INSTANCE. Relative paths start at the task's working directory; placeholders as for
-    /// --stdout.
+    /// aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that was there before.
+    /// Relative paths start at the task's working directory; placeholders as for --stdout.
     ///
     /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]

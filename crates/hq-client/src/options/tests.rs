@@ -373,6 +373,27 @@ fn where_directives_are_looked_for() {
 }
 
 #[test]
+fn entries_of_the_command_line_are_all_taken_whatever_ids_a_script_names() {
+    let script = "#!/bin/bash\n#HQ --array=1-10\n";
+    let place = Place::new()
+        .file("ids.sh", script)
+        .file("lines.sh", "#HQ --each-line lines\n#HQ --array=1-2\n")
+        .file("lines", "a\nb\nc\nd\ne\n")
+        .file("elements", "[1, 2, 3]");
+    let ids = |line: &str| match place.submit(line).ids {
+        TaskIds::Given(ids) => ids.to_string(),
+        TaskIds::Next(count) => format!("the next {count}"),
+    };
+    assert_eq!(ids("ids.sh"), "1-10");
+    assert_eq!(ids("--each-line lines ids.sh"), "the next 5");
+    assert_eq!(ids("--from-json elements ids.sh"), "the next 3");
+    assert_eq!(ids("--each-line lines --array 2-3 ids.sh"), "2-3", "said together, one chooses of the other");
+    assert_eq!(ids("lines.sh"), "1-2");
+    assert_eq!(ids("--array 3-9 lines.sh"), "3-4");
+    assert_eq!(ids("--from-json elements lines.sh"), "the next 3");
+}
+
+#[test]
 fn a_script_is_found_from_another_working_directory() {
     let place = Place::new().file("job.sh", SCRIPT);
     let script = place.dir.path().join("job.sh").display().to_string();
@@ -409,10 +430,28 @@ fn bad_directives_name_the_script() {
 }
 
 #[test]
-fn directives_beyond_the_limit_are_not_read() {
-    let comment = format!("# {}\n", "x".repeat(1000)).repeat(40);
-    let place = Place::new().file("job.sh", format!("{comment}#HQ --name late\n"));
-    assert_eq!(name(&place.submit("job.sh")), "job.sh");
+fn directives_beyond_the_limit_are_refused_and_never_cut() {
+    let last = "#HQ --array 1-123456\n";
+    let before = |room: usize| format!("#HQ --name x\n#{}\n", "-".repeat(32 * 1024 - 15 - room));
+    let script = |room: usize| format!("{}{last}", before(room));
+    let long_line = format!("# {}\n", "x".repeat(100_000));
+    let place = Place::new()
+        .file("fits.sh", script(last.len() - 1))
+        .file("cut.sh", script(8))
+        .file("later.sh", script(0))
+        .file("behind-a-long-line.sh", format!("{long_line}{last}"))
+        .file("comments.sh", format!("#HQ --name x\n{long_line}# end\necho {long_line}{last}"));
+    assert_eq!(place.submit("fits.sh").ids, TaskIds::Given(IdSet::range(1, 123_456)));
+    for line in ["cut.sh", "later.sh", "behind-a-long-line.sh"] {
+        let expected = format!(
+            "the #HQ lines of {line} go on beyond its first 32 KiB: move them up, before other comments, or give these \
+             options on the command line"
+        );
+        assert_eq!(place.error(line), expected);
+    }
+    assert_eq!(name(&place.submit("comments.sh")), "x");
+    let piped = Place::new().stdin(&script(8));
+    assert!(piped.error("--directives stdin bash").contains("the #HQ lines of standard input go on beyond"));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
-use hq_model::{AmountRequest, ByteString, IdSet, ResourceRequest, signal};
+use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, signal};
 
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -45,6 +46,17 @@ pub fn ids(text: &str) -> Result<IdSet, String> {
 pub fn ids_some(text: &str) -> Result<IdSet, String> {
     let set = ids(text)?;
     if set.is_empty() { Err("no task id is in it".into()) } else { Ok(set) }
+}
+
+/// Reads the id of a job, or `last`, which [`After::LAST`] stands for.
+///
+/// # Errors
+/// When it is neither.
+pub fn job(text: &str) -> Result<JobId, String> {
+    match text {
+        "last" => Ok(After::LAST),
+        _ => text.parse().map_err(|_| format!("`{text}` is no id: write a number, or `last`")),
+    }
 }
 
 /// The value of `--cpus`.

@@ -3,22 +3,17 @@
 use hq_model::task::Output;
 use hq_model::{TaskSpec, pattern};
 
+use super::placeholders;
 use crate::limits;
 
-/// Warnings about a submit of so many tasks.
-pub(super) fn warnings(spec: &TaskSpec, tasks: u64) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// Warnings about a submit of so many tasks, with what was said of the job's name and of keys.
+pub(super) fn warnings(spec: &TaskSpec, tasks: u64, name: Option<&str>, key: Option<&str>) -> Vec<String> {
+    let mut warnings = placeholders::warnings(spec, name, key);
     let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
     let paths = outputs.iter().filter_map(|(option, output)| match output {
         Output::File { path, .. } => Some((*option, path)),
         Output::None => None,
     });
-    for (option, text) in paths.clone().chain([("--cwd", &spec.cwd)]) {
-        for name in pattern::names(text).iter().filter(|name| !pattern::KNOWN.contains(&name.as_str())) {
-            warnings
-                .push(format!("%{{{name}}} in {option} is no placeholder that is known; it stays as it is"));
-        }
-    }
     for (option, path) in paths.clone() {
         if tasks > 1 && !differs_by_task(path, &spec.cwd) {
             let shown = String::from_utf8_lossy(path);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::amount::UNITS;
+use hq_model::fit::{Kind, Lack};
 use hq_model::request::{CPUS, GPUS, MEM};
 use hq_model::{Amount, AmountRequest, PoolKind, QueueId, Request, ResourcePool, WorkerResources, duration};
 
@@ -205,37 +206,31 @@ impl Offer {
     }
 
     fn lack(&self, request: &Request) -> Option<String> {
-        if self.life < request.time_request {
-            return Some(format!(
+        let kind = Kind {
+            resources: &self.resources,
+            is_all: self.is_known,
+            left: Some(self.life),
+            group: self.per_allocation,
+        };
+        let lacks = kind.lacks(request);
+        let first = lacks.iter().min_by_key(|lack| matches!(lack, Lack::Resource { .. }));
+        first.map(|lack| match lack {
+            Lack::Time { request, left } => format!(
                 "a worker of this queue takes tasks for {}, the tasks ask for {}",
-                duration::format(self.life),
-                duration::format(request.time_request)
-            ));
-        }
-        if request.nodes > self.per_allocation {
-            return Some(format!(
-                "an allocation of this queue has {} workers at most, the tasks ask for {} nodes",
-                self.per_allocation, request.nodes
-            ));
-        }
-        for resource in &request.resources {
-            let Some(pool) = self.resources.giver(&resource.name) else {
-                if self.is_known {
-                    return Some(format!("a worker of this queue has no {}", resource.name));
-                }
-                continue;
-            };
-            let total = self.resources.pools[pool].kind.total();
-            if let AmountRequest::Some(amount, _) = resource.amount
-                && amount > total
-            {
-                return Some(format!(
-                    "{}: a worker of this queue has {total}, the tasks ask for {amount}",
-                    resource.name
-                ));
+                duration::format(*left),
+                duration::format(*request)
+            ),
+            Lack::Group { nodes, size } => format!(
+                "an allocation of this queue has {size} workers at most, the tasks ask for {nodes} nodes"
+            ),
+            Lack::Resource { name, has: Amount::ZERO, .. } => format!("a worker of this queue has no {name}"),
+            Lack::Resource { name, request: AmountRequest::Some(amount, _), has } => {
+                format!("{name}: a worker of this queue has {has}, the tasks ask for {amount}")
             }
-        }
-        None
+            Lack::Resource { name, request: AmountRequest::All, .. } => {
+                format!("a worker of this queue has no {name}")
+            }
+        })
     }
 
     // True when a worker has to say first what it offers.
@@ -569,6 +564,10 @@ mod tests {
             (
                 Request { time_request: HOUR * 2, ..request(&[("cpus", 1)]) },
                 "a worker of this queue takes tasks for 1h, the tasks ask for 2h",
+            ),
+            (
+                Request { nodes: 1, ranks: 5, ..request(&[("cpus", 1)]) },
+                "cpus: a worker of this queue has 4, the tasks ask for 5",
             ),
             (
                 Request { nodes: 2, ..Request::default() },

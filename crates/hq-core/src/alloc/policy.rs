@@ -90,10 +90,7 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
     let waiting = queue.waiting();
     let allocations = queue.params.backlog.saturating_sub(waiting);
     if allocations == 0 {
-        let backlog = queue.params.backlog;
-        return Permit::none(format!(
-            "{waiting} of at most {backlog} allocations wait in the batch system (backlog)"
-        ));
+        return Permit::none(waiting_told(queue));
     }
     let workers = match queue.params.max_worker_count {
         None => u32::MAX,
@@ -102,8 +99,8 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
         Some(limit) => match limit.saturating_sub(queue.workers()) {
             0 => {
                 return Permit::none(format!(
-                    "{} workers are there or to come, of at most {limit} (max worker count)",
-                    queue.workers()
+                    "{}, of at most {limit} (max worker count)",
+                    workers_told(queue)
                 ));
             }
             left => left,
@@ -135,7 +132,10 @@ pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
         WorkerEnd::IdleTimeout | WorkerEnd::Stopped => Some(AllocationEnd::Finished),
         WorkerEnd::TimeLimit => Some(AllocationEnd::TimedOut),
         // Canceled, preempted, requeued, a failed node: the batch system knows.
-        WorkerEnd::Interrupted | WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost => None,
+        WorkerEnd::Interrupted
+        | WorkerEnd::ConnectionLost
+        | WorkerEnd::HeartbeatLost
+        | WorkerEnd::LauncherLost => None,
     }
 }
 
@@ -200,6 +200,22 @@ pub fn clock(at: Timestamp) -> String {
     text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
+/// How many allocations of a queue wait, in words.
+pub fn waiting_told(queue: &QueueState) -> String {
+    let (waiting, backlog) = (queue.waiting(), queue.params.backlog);
+    let allocations = if backlog == 1 { "allocation" } else { "allocations" };
+    let wait = if waiting == 1 { "waits" } else { "wait" };
+    format!("{waiting} of at most {backlog} {allocations} {wait} in the batch system (backlog)")
+}
+
+/// How many workers a queue has, in words.
+pub fn workers_told(queue: &QueueState) -> String {
+    match queue.workers() {
+        1 => "1 worker is there or to come".into(),
+        workers => format!("{workers} workers are there or to come"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hq_model::allocation::QueueParams;
@@ -257,6 +273,18 @@ mod tests {
         assert_eq!(permit_of(&state, at(4)), (2, 1, None));
         plan(&mut state, 3, 1);
         let text = "6 workers are there or to come, of at most 6 (max worker count)";
+        assert_eq!(permit_of(&state, at(4)), (0, 0, Some(text.into())));
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let params = QueueParams { backlog: 1, max_worker_count: Some(1), ..QueueParams::default() };
+        let mut state = queue(params);
+        plan(&mut state, 1, 1);
+        let text = "1 of at most 1 allocation waits in the batch system (backlog)";
+        assert_eq!(permit_of(&state, at(2)), (0, 0, Some(text.into())));
+        state.worker_joined(at(3), WorkerId(1), which(1), &WorkerResources::default());
+        let text = "1 worker is there or to come, of at most 1 (max worker count)";
         assert_eq!(permit_of(&state, at(4)), (0, 0, Some(text.into())));
     }
 

@@ -1,11 +1,18 @@
 //! How much of what a worker offers is promised, and how many tasks of a class still fit.
 //!
-//! The server counts amounts per pool; which indices a task gets is the worker's business. A worker
-//! may be promised more than it has: the excess is its backlog.
+//! The server counts amounts per pool; which indices a task gets is the worker's business. Of tasks that cannot be cut to
+//! fill a pool, such as those that ask for fractions or with strict policies, it also counts how many run at once. Room is
+//! promised to what was placed into it. What waits on a worker for room, its backlog, is counted apart, and only as much
+//! of the one pool that it is likely to wait for: it takes nothing from anybody.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use hq_model::amount::UNITS;
 use hq_model::request::CPUS;
 use hq_model::{Amount, AmountRequest, Request, WorkerResources};
+
+use crate::worker::pools;
 
 /// Amounts of one worker, by pool.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,18 +20,26 @@ pub struct Capacity {
     pools: Vec<Pool>,
     // Where the CPUs are.
     cpus: Option<usize>,
+    // Promised tasks of which fewer run at once than amounts say.
+    counted: BTreeMap<Needs, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Pool {
     total: Amount,
-    // Over `total` when there is a backlog.
     promised: u64,
+    // What the backlog waits for.
+    queued: u64,
 }
 
-/// A request resolved against a worker's pools: index and units of each.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Needs(Vec<(usize, u64)>);
+/// A request resolved against a worker's pools.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Needs {
+    // Index and units of each.
+    units: Vec<(usize, u64)>,
+    // So many run at once on an idle worker, where amounts say more.
+    at_once: Option<u64>,
+}
 
 impl Needs {
     /// What a request takes of a worker that offers `resources`, or of each of them; `None` when it could never run it.
@@ -43,51 +58,118 @@ impl Needs {
             }
             needs.push((index, units));
         }
+        if pools::never_starts(resources, request) {
+            return None;
+        }
         if request.takes_whole_nodes() {
             let totals = resources.pools.iter().map(|pool| pool.kind.total().0).enumerate();
-            return Some(Needs(totals.filter(|(_, total)| *total > 0).collect()));
+            let units = totals.filter(|(_, total)| *total > 0).collect();
+            return Some(Needs { units, at_once: None });
         }
-        Some(Needs(needs))
+        let total = |pool: usize| resources.pools[pool].kind.total().0;
+        let by_amount = needs.iter().map(|(pool, units)| total(*pool) / units).min();
+        let at_once = by_amount.and_then(|most| pools::at_once(resources, request, most));
+        if at_once == Some(0) {
+            return None;
+        }
+        Some(Needs { units: needs, at_once })
+    }
+
+    /// The pool of which one task takes the largest part, with the units that it takes.
+    fn binding(&self, pools: &[Pool]) -> Option<(usize, u64)> {
+        let part = |need: &&(usize, u64)| {
+            let total = pools[need.0].total.0.max(1);
+            (u128::from(need.1) * u128::from(UNITS) / u128::from(total), Reverse(need.0))
+        };
+        self.units.iter().max_by_key(part).copied()
+    }
+
+    /// The pools that are needed, as a set.
+    pub fn pools(&self) -> u64 {
+        self.units.iter().fold(0, |mask, need| mask | pool_bit(need.0))
     }
 
     /// Units of a pool that are needed.
     pub fn units_of(&self, pool: usize) -> u64 {
-        self.0.iter().filter(|need| need.0 == pool).map(|need| need.1).sum()
+        self.units.iter().filter(|need| need.0 == pool).map(|need| need.1).sum()
     }
+}
+
+// The bit of a pool in a set of pools; those beyond the 64th are in none.
+fn pool_bit(pool: usize) -> u64 {
+    if pool < 64 { 1 << pool } else { 0 }
 }
 
 impl Capacity {
     /// A worker with nothing promised.
     pub fn new(resources: &WorkerResources) -> Capacity {
-        let pool = |p: &hq_model::ResourcePool| Pool { total: p.kind.total(), promised: 0 };
+        let pool = |p: &hq_model::ResourcePool| Pool { total: p.kind.total(), promised: 0, queued: 0 };
         let cpus = resources.pools.iter().position(|pool| pool.name == CPUS);
-        Capacity { pools: resources.pools.iter().map(pool).collect(), cpus }
+        Capacity { pools: resources.pools.iter().map(pool).collect(), cpus, counted: BTreeMap::new() }
     }
 
     /// How many such tasks run here at once when nothing else does.
     pub fn slots(&self, needs: &Needs) -> u64 {
-        needs.0.iter().map(|&(pool, units)| self.pools[pool].total.0 / units).min().unwrap_or(u64::MAX)
+        let by_amount = needs.units.iter().map(|&(pool, units)| self.pools[pool].total.0 / units).min();
+        needs.at_once.or(by_amount).unwrap_or(u64::MAX)
     }
 
     /// How many more such tasks fit beside all that is promised; negative when more is promised than
     /// there is, by so many.
     pub fn room(&self, needs: &Needs) -> i64 {
+        self.room_beside(needs, |pool| pool.promised)
+    }
+
+    /// How many such tasks would fit if the backlog had what it waits for; negative when it is larger.
+    pub fn room_behind_backlog(&self, needs: &Needs) -> i64 {
+        self.room_beside(needs, |pool| pool.promised.saturating_add(pool.queued))
+    }
+
+    fn room_beside(&self, needs: &Needs, taken: impl Fn(&Pool) -> u64) -> i64 {
         let room = |&(pool, units): &(usize, u64)| {
             let pool = &self.pools[pool];
-            let free = i128::from(pool.total.0) - i128::from(pool.promised);
+            let free = i128::from(pool.total.0) - i128::from(taken(pool));
             free.div_euclid(i128::from(units)) as i64
         };
-        needs.0.iter().map(room).min().unwrap_or(i64::MAX)
+        let alike =
+            needs.at_once.map(|most| most as i64 - self.counted.get(needs).copied().unwrap_or(0) as i64);
+        needs.units.iter().map(room).chain(alike).min().unwrap_or(i64::MAX)
+    }
+
+    /// The pools of which nothing is free, as a set.
+    pub fn exhausted(&self) -> u64 {
+        let is_out = |pool: &usize| self.free_of(*pool) == 0;
+        (0..self.pools.len()).filter(is_out).fold(0, |mask, pool| mask | pool_bit(pool))
+    }
+
+    /// The pools of which less is free than one such task takes, as a set.
+    pub fn scarce(&self, needs: &Needs) -> u64 {
+        let is_scarce = |need: &&(usize, u64)| self.free_of(need.0) < need.1;
+        needs.units.iter().filter(is_scarce).fold(0, |mask, need| mask | pool_bit(need.0))
+    }
+
+    /// All that is free of the pools of which less is free than one such task takes: what must be kept so that the task
+    /// gets what it still lacks. `None` when it lacks nothing, or nothing is left of that.
+    pub fn kept_for(&self, needs: &Needs) -> Option<Needs> {
+        let kept = needs.units.iter().map(|need| (need.0, self.free_of(need.0), need.1));
+        let kept = kept.filter(|(_, free, units)| 0 < *free && free < units);
+        let kept: Vec<(usize, u64)> = kept.map(|(pool, free, _)| (pool, free)).collect();
+        (!kept.is_empty()).then_some(Needs { units: kept, at_once: None })
+    }
+
+    fn free_of(&self, pool: usize) -> u64 {
+        let pool = &self.pools[pool];
+        pool.total.0.saturating_sub(pool.promised)
     }
 
     /// The pool that lets fewest such tasks in: its index, what is free of it, and what one task takes.
     pub fn scarcest(&self, needs: &Needs) -> (usize, Amount, Amount) {
-        let free = |&(pool, units): &(usize, u64)| {
-            let pool_of = &self.pools[pool];
-            (pool, Amount(pool_of.total.0.saturating_sub(pool_of.promised)), Amount(units))
+        // Of pools that are as scarce now, the one that never lets many in.
+        let fit = |(pool, units): &&(usize, u64)| {
+            (self.free_of(*pool) / (*units).max(1), self.pools[*pool].total.0 / (*units).max(1))
         };
-        let scarcest = needs.0.iter().map(free).min_by_key(|(_, free, units)| free.0 / units.0.max(1));
-        scarcest.unwrap_or_default()
+        let scarcest = needs.units.iter().min_by_key(fit);
+        scarcest.map(|&(pool, units)| (pool, Amount(self.free_of(pool)), Amount(units))).unwrap_or_default()
     }
 
     /// What is not promised, pool by pool.
@@ -97,24 +179,63 @@ impl Capacity {
 
     /// Promises `count` tasks.
     pub fn promise(&mut self, needs: &Needs, count: u64) {
-        for &(pool, units) in &needs.0 {
+        for &(pool, units) in &needs.units {
             self.pools[pool].promised += units * count;
+        }
+        if needs.at_once.is_some() && count > 0 {
+            *self.counted.entry(needs.clone()).or_default() += count;
         }
     }
 
     /// Takes back the promise for `count` tasks.
     pub fn release(&mut self, needs: &Needs, count: u64) {
-        for &(pool, units) in &needs.0 {
+        for &(pool, units) in &needs.units {
             let pool = &mut self.pools[pool];
             assert!(pool.promised >= units * count, "nothing is released that was not promised");
             pool.promised -= units * count;
         }
+        if let Some(counted) = self.counted.get_mut(needs) {
+            *counted -= count;
+            if *counted == 0 {
+                self.counted.remove(needs);
+            }
+        }
+    }
+
+    /// Tasks wait for room. Returns what of it is counted for each of them.
+    pub fn queue(&mut self, needs: &Needs, count: u64) -> Option<(usize, u64)> {
+        let (pool, units) = needs.binding(&self.pools)?;
+        self.pools[pool].queued += units * count;
+        Some((pool, units))
+    }
+
+    /// So many more wait as those of before, of which each counts for so much.
+    pub fn queue_as(&mut self, (pool, units): (usize, u64), count: u64) {
+        self.pools[pool].queued += units * count;
+    }
+
+    /// So many do not wait any more.
+    pub fn unqueue(&mut self, (pool, units): (usize, u64), count: u64) {
+        let pool = &mut self.pools[pool];
+        assert!(pool.queued >= units * count, "nothing leaves the backlog that was not in it");
+        pool.queued -= units * count;
     }
 
     /// The part of the CPUs that is promised, in 1/10000; all when there are none.
     pub fn used_cpus(&self) -> u64 {
+        self.used_cpus_with(0)
+    }
+
+    /// The same, with so many units more.
+    pub fn used_cpus_with(&self, more: u64) -> u64 {
         let Some(cpus) = self.cpus.map(|cpus| &self.pools[cpus]) else { return UNITS };
-        (cpus.promised.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
+        let used = cpus.promised.saturating_add(more);
+        (used.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
+    }
+
+    /// Units of CPUs that are needed.
+    pub fn cpus_of(&self, needs: &Needs) -> u64 {
+        self.cpus.map_or(0, |cpus| needs.units_of(cpus))
     }
 
     /// Units of CPUs that are not promised.
@@ -129,7 +250,7 @@ impl Capacity {
     }
 
     /// True when more is promised than there is.
-    pub fn has_backlog(&self) -> bool {
+    pub fn is_overdrawn(&self) -> bool {
         self.pools.iter().any(|p| p.promised > p.total.0)
     }
 
@@ -176,6 +297,61 @@ mod tests {
         ] {
             let needs = Needs::new(&resources(), &request(parts));
             assert_eq!(needs.map(|n| capacity.slots(&n)), slots, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn a_backlog_takes_no_room_and_counts_for_what_it_waits_for() {
+        let mut capacity = Capacity::new(&resources());
+        let small = Needs::new(&resources(), &request(&[("cpus", 10_000)])).expect("fits");
+        let large = Needs::new(&resources(), &request(&[("cpus", 10_000), ("mem", 6_000_000)]));
+        let large = large.expect("fits");
+        capacity.promise(&large, 1);
+        let waits = capacity.queue(&large, 3).expect("it takes something");
+        assert_eq!((capacity.room(&small), capacity.room(&large)), (3, 0));
+        assert_eq!((capacity.room_behind_backlog(&small), capacity.room_behind_backlog(&large)), (3, -3));
+        let kept = capacity.kept_for(&large).expect("of the memory");
+        assert_eq!((kept.units_of(0), kept.units_of(1)), (0, 4_000_000), "it lacks no CPU");
+        capacity.unqueue(waits, 3);
+        capacity.release(&large, 1);
+        assert_eq!(capacity, Capacity::new(&resources()));
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_counted_by_what_runs_at_once() {
+        let node = |cpus: &str| {
+            let pool = hq_model::resources::parse_pool("cpus", cpus).expect("a pool");
+            WorkerResources::new(vec![pool], Vec::new()).expect("resources")
+        };
+        for (cpus, asked, slots) in [
+            ("2x3", "2 compact!", 2),
+            ("2x3", "2 tight!", 2),
+            ("2x3", "2", 3),
+            ("2x3", "1 compact!", 6),
+            ("2x3", "4 compact!", 1),
+            ("4", "0.6", 4),
+            ("4", "0.5", 8),
+            ("4", "1.5", 2),
+            ("4", "1.6", 2),
+            ("5", "1.6", 2),
+        ] {
+            let resources = node(cpus);
+            let amount = hq_model::request::parse_amount("cpus", asked).expect("an amount");
+            let asked_for = vec![ResourceRequest { name: "cpus".into(), amount }];
+            let request = Request { resources: asked_for, ..Request::default() };
+            let needs = Needs::new(&resources, &request).expect("it could run");
+            let mut capacity = Capacity::new(&resources);
+            assert_eq!(
+                (capacity.slots(&needs), capacity.room(&needs)),
+                (slots, slots as i64),
+                "{cpus} {asked}"
+            );
+            capacity.promise(&needs, slots);
+            assert!(!capacity.is_overdrawn(), "{cpus} {asked}");
+            capacity.promise(&needs, 2);
+            assert_eq!(capacity.room(&needs).min(-1), capacity.room(&needs), "{cpus} {asked}");
+            capacity.release(&needs, slots + 2);
+            assert_eq!(capacity, Capacity::new(&resources));
         }
     }
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::dependency::{Condition, Mapping};
-use hq_model::{IdSet, TaskId, TaskRef};
+use hq_model::{IdSet, TaskRef};
 
-use super::job::{Job, SubmitState};
 use super::machine::Server;
+use super::readiness;
 use crate::worker_messages::TemplateId;
 
 impl Server {
@@ -23,7 +22,8 @@ impl Server {
         self.followers_are_leased_and_wait()?;
         self.nodes_are_in_order()?;
         self.shares_are_kept()?;
-        self.promises_match_what_is_held()
+        self.drafts_have_makers()?;
+        self.backlogs_are_in_order()
     }
 
     fn each_task_is_in_one_set(&self) -> Result<(), String> {
@@ -84,8 +84,12 @@ impl Server {
 
     fn ready_tasks_are_queued(&self) -> Result<(), String> {
         for (id, job) in &self.state.jobs {
-            let mut ready: IdSet =
-                job.delayed.keys().copied().filter(|task| self.is_delayed(*id, *task)).collect();
+            let mut ready: IdSet = job
+                .delayed
+                .keys()
+                .copied()
+                .filter(|task| self.readiness.is_delayed(TaskRef::new(*id, *task)))
+                .collect();
             for submit in 0..job.submits.len() as u32 {
                 let template = TemplateId { job: *id, submit };
                 let queued = self.classes.get(&template).map(|class| self.queue.ready(*class, template));
@@ -93,7 +97,13 @@ impl Server {
                     ready.union_with(&queued);
                 }
             }
-            if let Some(blocked) = self.waits.blocked(*id) {
+            if job.is_draft() {
+                if !ready.is_empty() || job.leased_count() > 0 {
+                    return Err(format!("job {id}: {ready:?} of a draft can be placed"));
+                }
+                continue;
+            }
+            if let Some(blocked) = self.readiness.blocked(*id) {
                 let blocked = &blocked.intersection(&job.queued);
                 if ready.intersects(blocked) {
                     return Err(format!("job {id}: {ready:?} can be placed, {blocked:?} wait for others"));
@@ -118,61 +128,18 @@ impl Server {
             let alive = job.alive();
             let mut held_back = IdSet::new();
             for submit in job.submits.iter().filter(|submit| submit.ids.intersects(&alive)) {
-                held_back.union_with(&self.held_back(job, submit));
+                held_back.union_with(&readiness::held_back(&self.state, *id, submit));
             }
             for task in job.deferred.keys().filter(|task| !self.unresolved(*id, **task).is_empty()) {
                 held_back.insert(*task);
             }
             held_back = held_back.intersection(&alive);
-            let blocked = self.waits.blocked(*id).cloned().unwrap_or_default();
+            let blocked = self.readiness.blocked(*id).cloned().unwrap_or_default();
             if held_back != blocked {
                 return Err(format!("job {id}: {held_back:?} have to wait for others, {blocked:?} do"));
             }
         }
         Ok(())
-    }
-
-    // Those of a submit that wait for something, told from the durable state alone.
-    fn held_back(&self, job: &Job, submit: &SubmitState) -> IdSet {
-        let waits = |list: &[TaskId]| {
-            list.iter().any(|target| {
-                let is_open = !job.finished.contains(*target) && !job.ready.contains_key(target);
-                job.ids.contains(*target) && is_open
-            })
-        };
-        let edges = submit.ids.iter().zip(submit.dependencies.edges.iter());
-        let mut found: IdSet = edges.filter(|(_, list)| waits(list)).map(|(task, _)| task).collect();
-        if submit.dependencies.files.iter().any(|file| !job.files.contains(file)) {
-            return submit.ids.clone();
-        }
-        for after in &submit.dependencies.after {
-            let Some(job) = self.state.jobs.get(&after.job) else { continue };
-            let tasks = after.tasks.as_ref().unwrap_or(&job.ids);
-            let mut open = match after.condition {
-                Condition::Success => tasks.difference(&job.finished),
-                Condition::AnyEnd => tasks.intersection(&job.alive()),
-            };
-            if after.tasks.is_some() {
-                open.subtract(&job.ready_services());
-            }
-            match after.mapping {
-                Mapping::All if !open.is_empty() || after.tasks.is_none() && !job.has_ended() => {
-                    return submit.ids.clone();
-                }
-                Mapping::All => {}
-                Mapping::Window(size) => {
-                    for place in open.iter().filter_map(|task| tasks.rank(task)) {
-                        let size = u64::from(size);
-                        found.union_with(&submit.ids.slice(place.saturating_sub(size), place + size));
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn is_delayed(&self, job: hq_model::JobId, task: TaskId) -> bool {
-        self.delays.iter().any(|(_, delayed)| delayed.job == job && delayed.task == task)
     }
 
     fn leases_are_held(&self) -> Result<(), String> {
@@ -207,8 +174,7 @@ impl Server {
         }
         for (worker, live) in &self.live {
             for (template, held) in &live.held {
-                let is_apart = held.others.iter().all(|(_, others)| !others.intersects(&held.followers));
-                if !is_apart || !held.ids.contains_all(&held.followers) {
+                if !held.ids.contains_all(&held.followers) {
                     return Err(format!("worker {worker}: followers {:?} among {held:?}", held.followers));
                 }
                 let known = self.followers.on_worker(*worker, template.job, &held.followers);
@@ -219,24 +185,6 @@ impl Server {
                         "worker {worker}: {leased:?} are promised nothing, {known:?} follow"
                     ));
                 }
-            }
-        }
-        Ok(())
-    }
-
-    fn promises_match_what_is_held(&self) -> Result<(), String> {
-        for (id, live) in &self.live {
-            let mut recount = super::capacity::Capacity::new(&self.state.workers[id].config.resources);
-            for held in live.held.values() {
-                for (needs, count) in held.promises() {
-                    recount.promise(needs, count);
-                }
-                if held.others.iter().any(|(_, others)| !held.ids.contains_all(others)) {
-                    return Err(format!("worker {id}: something is promised to tasks that it does not hold"));
-                }
-            }
-            if recount != live.capacity {
-                return Err(format!("worker {id}: promised {:?}, held {recount:?}", live.capacity));
             }
         }
         Ok(())

@@ -1,23 +1,24 @@
 //! Placement: ready tasks go to workers with room, in the order of their classes, or as the planner says where classes
-//! of one priority compete; then workers get a backlog, so that they never idle for a round trip; and where a worker
-//! runs dry while another has a backlog, some of that is asked back.
+//! of one priority compete; then workers get a backlog, so that they never idle for a round trip.
 //!
 //! Cost: classes that changed times workers with room, plus workers that changed times classes. Never tasks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hq_model::task::CrashLimit;
 use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
-use super::live::{Choice, choices, is_short_among_others};
+use super::forecast::Estimate;
+use super::live::{Choice, is_short_among_others};
 use super::locality::Near;
 use super::machine::Server;
 use super::nodes::MultiNodeRound;
+use super::picky::Part;
 use super::planning::Judged;
 use super::queue::ClassId;
-use super::run_times::Estimate;
-use super::services::Services;
+use super::readiness::Services;
 use super::{Effect, Gate};
 use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX};
 use crate::record::Record;
@@ -31,11 +32,15 @@ impl Server {
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
         // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
+        changed_workers.extend(self.kept_long_enough(now));
         let moves_shares = self.touched.iter().any(|job| self.shared.contains_key(job));
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         if self.live.is_empty() || is_quiet {
             return;
+        }
+        for worker in &changed_workers {
+            self.presume_starts(now, *worker);
         }
         changed_workers.extend(self.end_reservations());
         self.count_shares();
@@ -53,34 +58,38 @@ impl Server {
         let gathering = self.gather(now, looked_at);
         changed_workers.retain(|id| !gathering.contains(id));
         all.retain(|id| !gathering.contains(id));
-        self.begin_reserve(now);
-        let contended = self.hand_out(
-            now,
-            [&changed_workers, &all],
-            &changed_classes,
-            Say::Planner(judged),
-            &mut batches,
-            effects,
-        );
+        self.begin_reserve();
+        // They may have had too little of what is there before.
+        let open: BTreeSet<WorkerId> = changed_workers.union(&picky).copied().collect();
+        let contended =
+            self.hand_out(now, [&open, &all], &changed_classes, Say::Planner(judged), &mut batches, effects);
         if let Some(priority) = contended {
             self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
         self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
-        let returned = self.take_back_too_little(&picky, &mut batches);
+        let mut returned = self.take_back_too_little(&picky, &mut batches);
+        self.fill_picky(now, &picky, &mut batches);
+        returned.extend(self.take_back_too_little(&picky, &mut batches));
         if !returned.is_empty() {
             let mut others = everyone(self);
             others.retain(|id| !gathering.contains(id) && (!picky.contains(id) || batches.contains_key(id)));
             self.hand_out(now, [&BTreeSet::new(), &others], &returned, Say::Order, &mut batches, effects);
             self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
         }
-        self.end_reserve();
+        let no_longer_kept = self.end_reserve().filter(|kept| !gathering.contains(kept));
+        if let Some(kept) = no_longer_kept {
+            let workers = BTreeSet::from([kept]);
+            self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
+            self.let_room();
+        }
         self.send(now, batches, effects);
         self.hand_out_followers(now, effects);
         self.changed_workers.extend(gathering);
         if self.planning.floor().is_some() {
             // They are looked at again when the plan is there.
             self.changed_workers.extend(changed_workers);
+            self.changed_workers.extend(no_longer_kept);
             self.changed_classes.extend(changed_classes);
         } else {
             self.balance(&changed_workers, effects);
@@ -109,7 +118,8 @@ impl Server {
                 next.filter(|_| misses < MISSES_MAX && open.iter().any(|open| !open.workers.is_empty()));
             let priority = next.map(|(_, class)| self.queue.key(class).priority);
             if let Some(ended) = level.take_if(|level| Some(level.priority) != priority) {
-                if say.asks_for(ended.priority) && self.is_contended(&ended) {
+                let may_ask = say.asks_for(ended.priority) && !self.planning.is_busy();
+                if may_ask && self.is_contended(&ended) {
                     self.take_back(ended.batches);
                     return Some(ended.priority);
                 }
@@ -120,6 +130,7 @@ impl Server {
             last = Some(place);
             if level.is_none() {
                 self.place_multi_node(now, place.0.0, &mut multi_node, effects);
+                self.begin_level(now, place.0.0);
             }
             let level = level.get_or_insert_with(|| Level::new(place.0.0));
             if let Some(plan) = say.plan_for(level) {
@@ -186,8 +197,8 @@ impl Server {
 
     fn take_back(&mut self, batches: Batches) {
         let mut returned = Vec::new();
-        for (worker, templates) in batches {
-            for (template, ids) in templates {
+        for (worker, lots) in batches {
+            for ((template, _), ids) in lots {
                 let Some(live) = self.live.get_mut(&worker) else { break };
                 live.drop_held(template, &ids);
                 if let Some(&class) = self.classes.get(&template) {
@@ -216,7 +227,7 @@ impl Server {
             if choice
                 .is_some_and(|choice| left.is_none_or(|left| !left.is_zero() && left >= choice.time_request))
             {
-                self.fill_worker(line.worker, class, round, line.count, Near::Any, batches);
+                self.fill_worker(now, line.worker, class, round, (line.count, Near::Any), batches);
             }
         }
     }
@@ -234,7 +245,7 @@ impl Server {
                 continue;
             }
             let taken = batches.remove(id).unwrap_or_default();
-            returned.extend(taken.keys().filter_map(|template| self.classes.get(template)));
+            returned.extend(taken.keys().filter_map(|lot| self.classes.get(&lot.0)));
             self.take_back(Batches::from([(*id, taken)]));
         }
         returned
@@ -257,8 +268,13 @@ impl Server {
     // that takes more is not tried on each.
     fn open(&self, workers: &BTreeSet<WorkerId>) -> Open {
         let workers = self.with_room(workers);
-        let free = workers.iter().filter_map(|worker| self.live.get(worker));
-        let most_cpus = free.map(|live| live.capacity.free_cpus()).max().unwrap_or(0);
+        // What is kept may be let again before the next one is looked at.
+        let free = workers.iter().filter_map(|worker| {
+            let capacity = &self.live.get(worker)?.capacity;
+            let kept = self.kept_on(*worker).map_or(0, |kept| capacity.cpus_of(kept));
+            Some(capacity.free_cpus() + kept)
+        });
+        let most_cpus = free.max().unwrap_or(0);
         Open { workers, most_cpus }
     }
 
@@ -282,6 +298,7 @@ impl Server {
             return;
         }
         let is_mixed = self.queue.is_mixed();
+        let reserve = &self.reserve;
         let key = self.queue.key(class);
         let requests = &key.requests;
         let mut order: Vec<(Reverse<i64>, WorkerId)> = Vec::new();
@@ -294,13 +311,23 @@ impl Server {
                 continue;
             }
             let left = live.life_left(now);
-            let Some((room, time_request)) = live.room_for(class, requests, |choices| round.pick(choices))
-            else {
-                continue;
+            let all = live.choices(class, requests);
+            let Some(choice) = round.pick(all) else { continue };
+            // The worker chooses the variant of what waits there.
+            let longest = match round {
+                Round::Room { .. } => choice.time_request,
+                Round::Backlog => all.iter().map(|choice| choice.time_request).max().unwrap_or_default(),
             };
-            if left.is_some_and(|left| left.is_zero() || left < time_request) {
+            if left.is_some_and(|left| left.is_zero() || left < longest) {
                 continue;
             }
+            let needs = choice.needs.clone();
+            let room = match round {
+                Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
+                Round::Backlog => live.capacity.room_behind_backlog(&needs),
+                Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
+                Round::Room { .. } => live.capacity.room(&needs),
+            };
             match round {
                 Round::Backlog => order.push((Reverse(room), *worker)),
                 // Where least is left first: larger ones may still need what is whole elsewhere.
@@ -321,44 +348,51 @@ impl Server {
         let has_keys = self.queue.head(class).is_some_and(|(_, template)| self.locality.has(template));
         if !has_keys {
             for (_, worker) in order {
-                self.fill_worker(worker, class, round, share, Near::Any, batches);
+                self.fill_worker(now, worker, class, round, (share, Near::Any), batches);
             }
             return;
         }
         // First everywhere what is near, then new keys, one for each worker in turn; what is left goes where room is.
         let mut workers: Vec<WorkerId> = order.into_iter().map(|(_, worker)| worker).collect();
         for worker in &workers {
-            self.fill_worker(*worker, class, round, share, Near::Own, batches);
+            self.fill_worker(now, *worker, class, round, (share, Near::Own), batches);
         }
         loop {
             let load = |worker: &WorkerId| self.live.get(worker).map(|live| live.capacity.used_cpus());
             workers.sort_by_cached_key(|worker| (load(worker), *worker));
-            let taken = workers.iter().map(|w| self.fill_worker(*w, class, round, share, Near::New, batches));
+            let taken =
+                workers.iter().map(|w| self.fill_worker(now, *w, class, round, (share, Near::New), batches));
             if taken.sum::<u64>() == 0 {
                 break;
             }
         }
         if matches!(round, Round::Room { .. }) {
             for worker in workers {
-                self.fill_worker(worker, class, round, share, Near::Any, batches);
+                self.fill_worker(now, worker, class, round, (share, Near::Any), batches);
             }
         }
     }
 
     fn fill_worker(
         &mut self,
+        now: Timestamp,
         worker: WorkerId,
         class: ClassId,
         round: Round,
-        share: u64,
-        near: Near,
+        (share, near): (u64, Near),
         batches: &mut Batches,
     ) -> u64 {
         let mut share = share.min(self.share_room(class));
         let job = self.shared_by(class);
         let Some(live) = self.live.get_mut(&worker) else { return 0 };
-        let choices = live.choices(class, &self.queue.key(class).requests);
-        let Some(needs) = round.pick(choices).map(|choice| choice.needs.clone()) else { return 0 };
+        let key = self.queue.key(class);
+        let priority = key.priority;
+        let Some(choice) = round.pick(live.choices(class, &key.requests)).cloned() else { return 0 };
+        let needs = choice.needs;
+        let variant = matches!(round, Round::Room { .. }).then_some(choice.variant);
+        if matches!(round, Round::Room { .. }) && live.kept_from(now, priority, &needs).is_some() {
+            return 0;
+        }
         let slots = live.capacity.slots(&needs);
         let mut skipped = Vec::new();
         let mut given = 0;
@@ -366,15 +400,18 @@ impl Server {
         while let Some((_, template)) = self.queue.head(class) {
             let Some(live) = self.live.get(&worker) else { break };
             let backlog = match round {
+                // Nobody knows of a vanished worker which of them it had begun: those of a backlog would fail in vain.
+                Round::Backlog if self.never_runs_twice(template) => 0,
                 Round::Backlog => {
-                    let jobs = &self.state.jobs;
-                    let submit = jobs.get(&template.job).map(|job| &job.submits[template.submit as usize]);
-                    let expected = submit.and_then(|submit| self.run_times.of(template, &submit.task));
+                    let expected = self.forecast.run_time(&self.state, template);
                     live.backlog_target(template, slots, expected.map(|expected| expected.us), is_mixed)
                 }
                 Round::Room { .. } => 0,
             };
-            let room = live.capacity.room(&needs).saturating_add_unsigned(backlog);
+            let room = match round {
+                Round::Backlog => live.capacity.room_behind_backlog(&needs).saturating_add_unsigned(backlog),
+                Round::Room { .. } => live.capacity.room(&needs),
+            };
             let wanted = u64::try_from(room).unwrap_or(0).min(share);
             if wanted == 0 {
                 break;
@@ -405,8 +442,16 @@ impl Server {
             if let Some(shared) = job.and_then(|job| self.shared.get_mut(&job)) {
                 shared.out += ids.len();
             }
-            live.hold(template, Some(&needs), &ids);
-            batches.entry(worker).or_default().entry(template).or_default().union_with(&ids);
+            match round {
+                Round::Room { .. } => live.place(template, Some(&needs), &ids),
+                Round::Backlog => live.queue(now, (template, class), priority, &needs, &ids),
+            }
+            batches
+                .entry(worker)
+                .or_default()
+                .entry((template, Reverse(variant)))
+                .or_default()
+                .union_with(&ids);
             // One new key at a time.
             if near == Near::New {
                 break;
@@ -418,30 +463,56 @@ impl Server {
         given
     }
 
+    /// Hands so many tasks of a class to a worker, as one of its variants.
+    pub(super) fn fill_with(&mut self, now: Timestamp, worker: WorkerId, part: &Part, batches: &mut Batches) {
+        let round = Round::Room { rank: part.rank };
+        self.fill_worker(now, worker, part.class, round, (part.count, Near::Any), batches);
+    }
+
     // How long the next task of a class should take.
     fn head_time(&self, class: ClassId) -> Option<Estimate> {
         self.run_time(self.queue.head(class)?.1)
     }
 
     fn send(&mut self, now: Timestamp, batches: Batches, effects: &mut Vec<Effect>) {
-        for (worker, templates) in batches {
+        for (worker, lots) in batches {
+            // What waits there may fit as another variant.
+            self.presume_starts(now, worker);
             let mut run = Vec::new();
-            for (template, ids) in templates {
-                self.lease(now, worker, template, &ids, &mut run, effects);
+            let gate = self.gate_of_run(lots.keys().map(|lot| &lot.0));
+            // A worker starts what comes first: what has room goes before what waits, whatever their templates.
+            let (placed, waits): (Vec<_>, Vec<_>) = lots.into_iter().partition(|(lot, _)| lot.1.0.is_some());
+            for ((template, variant), ids) in placed.into_iter().chain(waits) {
+                self.lease(now, worker, (template, variant), &ids, &mut run, effects);
                 self.may_lead(worker, template.job, &ids);
+                self.may_be_late(worker, template);
             }
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
                 let message = ToWorker::Run(run);
-                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+                effects.push(Effect::ToWorker { connection, message, gate });
             }
         }
+    }
+
+    /// What must have happened before tasks of these templates leave: where a lease could be forgotten, a task could
+    /// start twice.
+    pub(super) fn gate_of_run<'a>(&self, templates: impl IntoIterator<Item = &'a TemplateId>) -> Gate {
+        match templates.into_iter().any(|template| self.never_runs_twice(*template)) {
+            true => Gate::Synced,
+            false => Gate::Written,
+        }
+    }
+
+    fn never_runs_twice(&self, template: TemplateId) -> bool {
+        let submit = self.state.jobs.get(&template.job).map(|job| &job.submits[template.submit as usize]);
+        submit.is_some_and(|submit| submit.task.crash_limit == CrashLimit::NeverRestart)
     }
 
     pub(super) fn lease(
         &mut self,
         now: Timestamp,
         worker: WorkerId,
-        template: TemplateId,
+        (template, Reverse(variant)): Lot,
         ids: &IdSet,
         run: &mut Vec<RunBatch>,
         effects: &mut Vec<Effect>,
@@ -461,6 +532,7 @@ impl Server {
                 id: template,
                 spec: submit.task.clone(),
                 submit_dir: submit.submit_dir.clone(),
+                submitted: submit.submitted,
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             run.push(RunBatch {
@@ -472,105 +544,16 @@ impl Server {
                 nodes: Vec::new(),
                 services,
                 after: None,
+                variant,
             });
         }
-    }
-
-    // Workers with room for a class of which nothing is ready get some of another worker's backlog.
-    fn balance(&mut self, hungry: &BTreeSet<WorkerId>, effects: &mut Vec<Effect>) {
-        for id in hungry {
-            let Some(live) = self.live.get(id) else { continue };
-            let is_full = live.capacity.is_out_of_cpus() || live.capacity.has_backlog();
-            if !live.takes_tasks() || live.reserved.is_some() || is_full {
-                continue;
-            }
-            // Of several, when one has not enough to fill it.
-            let mut taken = 0;
-            for (victim, template, count, room) in self.find_backlogs(*id) {
-                if taken >= room {
-                    break;
-                }
-                let count = if taken == 0 { count } else { count.min(room - taken) };
-                taken += self.retract(victim, template, count, effects);
-            }
-        }
-    }
-
-    // Workers with a backlog of tasks that fit on `id` now, how many to take, and how many would fit; the largest
-    // backlog first. Where the last task of a template runs, all of them may: those are the last to be looked at.
-    fn find_backlogs(&self, id: WorkerId) -> Vec<(WorkerId, TemplateId, u64, u64)> {
-        let mut found: Vec<(bool, Reverse<u64>, WorkerId, TemplateId, u64, u64)> = Vec::new();
-        let Some(hungry) = self.live.get(&id) else { return Vec::new() };
-        let mut rooms: BTreeMap<ClassId, i64> = BTreeMap::new();
-        for (victim, live) in &self.live {
-            if *victim == id || live.connection.is_none() || !live.capacity.has_backlog() {
-                continue;
-            }
-            for (template, held) in &live.held {
-                if !held.retracting.is_empty() {
-                    continue;
-                }
-                let Some(class) = self.classes.get(template) else { continue };
-                let room = rooms.entry(*class).or_insert_with(|| {
-                    let choices = choices(&hungry.resources, &self.queue.key(*class).requests);
-                    choices.iter().map(|choice| hungry.capacity.room(&choice.needs)).max().unwrap_or(0)
-                });
-                let room = u64::try_from(*room).unwrap_or(0);
-                let excess = held
-                    .promises()
-                    .map(|(needs, count)| u64::try_from(-live.capacity.room(needs)).unwrap_or(0).min(count));
-                let excess = excess.max().unwrap_or(0);
-                if room == 0 || excess == 0 {
-                    continue;
-                }
-                // Half of it, so that both have as much; at least what fits at once.
-                let count = (excess / 2).max(room.min(excess));
-                let running = self.running.get(&template.job);
-                let runs = held.ids.last().is_some_and(|last| running.is_some_and(|r| r.contains_key(&last)));
-                found.push((runs, Reverse(excess), *victim, *template, count, room));
-            }
-        }
-        found.sort_unstable();
-        found
-            .into_iter()
-            .map(|(_, _, victim, template, count, room)| (victim, template, count, room))
-            .collect()
-    }
-
-    /// Asks so many back, at most; none when all of them run. Says how many.
-    pub(super) fn retract(
-        &mut self,
-        victim: WorkerId,
-        template: TemplateId,
-        count: u64,
-        effects: &mut Vec<Effect>,
-    ) -> u64 {
-        let job = template.job;
-        let Some(live) = self.live.get_mut(&victim) else { return 0 };
-        let Some(connection) = live.connection else { return 0 };
-        let Some(held) = live.held.get_mut(&template) else { return 0 };
-        // The last ones are started last.
-        let mut candidates = held.ids.difference(&held.followers);
-        for task in self.running.get(&job).into_iter().flatten().map(|run| *run.0) {
-            candidates.remove(task);
-        }
-        let ids = candidates.take_last(count);
-        let count = ids.len();
-        if count == 0 {
-            return 0;
-        }
-        held.retracting.clone_from(&ids);
-        let message = ToWorker::Retract { job, ids };
-        effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
-        count
     }
 }
 
 /// What a round hands out.
 #[derive(Clone, Copy, Debug)]
 enum Round {
-    /// What fits beside all that is promised, as the variant of this rank: the preferred one everywhere before the
-    /// next one.
+    /// What fits, as the variant of this rank: the preferred one everywhere before the next one.
     Room { rank: usize },
     /// Some more, as the variant preferred there.
     Backlog,
@@ -633,16 +616,19 @@ impl Level {
 }
 
 fn join(batches: &mut Batches, more: Batches) {
-    for (worker, templates) in more {
+    for (worker, lots) in more {
         let batch = batches.entry(worker).or_default();
-        for (template, ids) in templates {
-            batch.entry(template).or_default().union_with(&ids);
+        for (lot, ids) in lots {
+            batch.entry(lot).or_default().union_with(&ids);
         }
     }
 }
 
+// Tasks of a template, as the variant as which they were placed; nothing is said of what waits, which comes last.
+pub(super) type Lot = (TemplateId, Reverse<Option<u32>>);
+
 // What each worker gets in one settling.
-type Batches = BTreeMap<WorkerId, BTreeMap<TemplateId, IdSet>>;
+pub(super) type Batches = BTreeMap<WorkerId, BTreeMap<Lot, IdSet>>;
 
 // The entries of some tasks of a submit, in order of ids.
 pub(super) fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {

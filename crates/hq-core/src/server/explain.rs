@@ -1,22 +1,26 @@
 //! What a task waits for, said of the present: what goes before it, what each worker lacks, and what queues do about it.
 
+mod ahead;
 mod job;
 mod verdict;
 
 use hq_model::selector::Selector;
-use hq_model::{JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::fleet::{Fleet, match_of};
-use super::live::LiveWorker;
+use super::live::{LiveWorker, choices};
 use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
 use crate::alloc::policy;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
-use crate::limits::{AHEAD_LOOKED_AT_MAX, AHEAD_NAMED_MAX, EXPLAINED_WORKERS_MAX, NAMED_TASKS_MAX};
+use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
+
+/// Why tasks of a draft wait.
+const NOT_WHOLE: &str = "the job is not submitted as a whole yet";
 
 impl Server {
     /// Says what a task waits for.
@@ -35,8 +39,11 @@ impl Server {
         let template = TemplateId { job: id, submit };
         let mut workers = Vec::new();
         let reasons = match (state, run, leased) {
-            (TaskState::Waiting, _, Some(_)) if self.waits.blocked(id).is_some_and(|b| b.contains(task)) => {
+            (TaskState::Waiting, _, Some(_)) if self.readiness.is_blocked(whole) => {
                 self.dependency_reasons(id, task)
+            }
+            (TaskState::Waiting, _, None) if job.is_draft() => {
+                vec![Reason::new(ReasonKind::Dependency, NOT_WHOLE)]
             }
             (TaskState::Waiting, _, Some(worker)) => self.handed_out(now, worker, template, task),
             (TaskState::Waiting, _, None) => {
@@ -81,11 +88,9 @@ impl Server {
         let text = "it is handed to this worker and starts there as soon as it fits";
         let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
         let Some(live) = self.live.get(&worker) else { return vec![reason] };
-        let held = live.held.get(&template);
-        let needs = held.and_then(|held| {
-            let other = held.others.iter().find(|(_, ids)| ids.contains(task));
-            other.map(|other| &other.0).or(held.needs.as_ref())
-        });
+        let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
+        let needs = choices(&live.resources, self.requests_of(template)).into_iter().next();
+        let needs = needs.map(|choice| choice.needs).filter(|_| waits);
         match needs {
             _ if live.connection.is_none() => {
                 let text = format!(
@@ -94,8 +99,8 @@ impl Server {
                 );
                 vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)]
             }
-            Some(needs) if live.capacity.room(needs) < 0 => {
-                vec![reason, self.busy(now, worker, live, needs, true)]
+            Some(needs) if live.capacity.room(&needs) <= 0 => {
+                vec![reason, self.busy(now, worker, live, &needs, true)]
             }
             _ => vec![reason],
         }
@@ -116,16 +121,13 @@ impl Server {
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
             return reasons;
         }
-        if self.waits.blocked(template.job).is_some_and(|ids| ids.contains(task)) {
+        if self.readiness.is_blocked(whole) {
             reasons.extend(self.dependency_reasons(template.job, task));
             return reasons;
         }
         let Some(class) = self.classes.get(&template).copied() else {
             return reasons;
         };
-        if fleet.is_empty() {
-            return reasons;
-        }
         if is_able {
             reasons.extend(self.of_nodes(class));
             reasons.extend(self.share_reason(class, template.job));
@@ -133,7 +135,14 @@ impl Server {
             reasons.extend(self.of_queues(now, class));
         }
         for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
-            reasons.push(self.verdict(now, *worker, live, fleet.group_size(self, *worker), requests, true));
+            reasons.push(self.verdict(
+                now,
+                *worker,
+                live,
+                fleet.group_size(self, *worker),
+                (Some(class), requests),
+                true,
+            ));
         }
         if self.live.len() > EXPLAINED_WORKERS_MAX {
             let more = self.live.len() - EXPLAINED_WORKERS_MAX;
@@ -159,11 +168,14 @@ impl Server {
     fn unfit(&self, now: Timestamp, fleet: &Fleet<'_>, template: TemplateId) -> Vec<Reason> {
         let requests = self.requests_of(template);
         if fleet.is_empty() {
-            let text = "no worker is connected, and no allocation queue could bring one; it needs one with ";
+            let nobody = if self.live.is_empty() { "is connected" } else { "takes anything new" };
             let wanted: Vec<String> = requests.iter().map(ToString::to_string).collect();
             return vec![Reason::new(
                 ReasonKind::NoWorker,
-                format!("{text}{}", wanted.join(", or one with ")),
+                format!(
+                    "no worker {nobody}, and no allocation queue could bring one; it needs one with {}",
+                    wanted.join(", or one with ")
+                ),
             )];
         }
         let text = format!(
@@ -192,70 +204,6 @@ impl Server {
             let text = format!("its job has {max} {tasks} handed out, as many as its share allows");
             Reason::new(ReasonKind::Share, text)
         })
-    }
-
-    // Which ready tasks come earlier in the order, of those that some worker could run.
-    fn ahead(
-        &self,
-        fleet: &Fleet<'_>,
-        class: ClassId,
-        task: TaskRef,
-        template: TemplateId,
-    ) -> Option<Reason> {
-        let own = self.queue.key(class);
-        let mut named = Vec::new();
-        let mut total = 0;
-        let mut unnamed = 0;
-        for (place, other) in self.earlier(class).into_iter().enumerate() {
-            let key = self.queue.key(other);
-            if place < AHEAD_LOOKED_AT_MAX && (!fleet.could_run(&key.requests) || self.share_room(other) == 0)
-            {
-                continue;
-            }
-            let count = self.queue.count(other);
-            total += count;
-            if named.len() == AHEAD_NAMED_MAX {
-                unnamed += count;
-                continue;
-            }
-            let Some((step, head)) = self.queue.head(other) else { continue };
-            let own_step = self.queue.head(class).map_or(0, |head| head.0);
-            let why = if key.priority > own.priority {
-                format!("priority {} against {}", key.priority, own.priority)
-            } else if weight(&key.requests) > weight(&own.requests) {
-                "by weight".into()
-            } else if step > own_step {
-                "a longer way to the end".into()
-            } else {
-                "older".into()
-            };
-            named.push(format!("{count} of job {} ({why})", head.job));
-        }
-        let before = self.queue.ready_before(class, template, task.task);
-        total += before;
-        if total == 0 {
-            return None;
-        }
-        if before > 0 {
-            named.push(format!("{before} like it, older"));
-        }
-        if unnamed > 0 {
-            named.push(format!("{unnamed} others"));
-        }
-        let goes = if total == 1 { "1 ready task goes" } else { &format!("{total} ready tasks go") };
-        let text = format!("{goes} before it: {}", named.join(", "));
-        Some(Reason::new(ReasonKind::Priority, text))
-    }
-
-    // Classes that are placed before one. Among those of equal priority the ones on several nodes go first.
-    fn earlier(&self, class: ClassId) -> Vec<ClassId> {
-        let not_own = |other: &ClassId| *other != class;
-        if self.queue.is_multi_node(class) {
-            return self.queue.multi_node().take_while(not_own).collect();
-        }
-        let priority = self.queue.key(class).priority;
-        let larger = self.queue.multi_node().filter(|other| self.queue.key(*other).priority >= priority);
-        larger.chain(self.queue.in_order().take_while(not_own)).collect()
     }
 
     // Of a task on several nodes that could run.
@@ -360,6 +308,11 @@ impl Server {
     }
 }
 
-fn weight(requests: &[hq_model::Request]) -> u32 {
-    requests.iter().map(|request| request.weight).max().unwrap_or_default()
+// Jobs or workers in a sentence: by their ids, or how many there are.
+fn named(what: &str, ids: &IdSet) -> String {
+    match ids.len() {
+        1 => format!("{what} {ids}"),
+        more if ids.range_count() > NAMED_RANGES_MAX => format!("{more} {what}s"),
+        _ => format!("{what}s {ids}"),
+    }
 }

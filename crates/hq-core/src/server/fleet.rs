@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hq_model::fit::Kind;
 use hq_model::request::MEM;
 use hq_model::{
-    Amount, AmountRequest, JobId, Request, ResourceRequest, Timestamp, WorkerId, WorkerResources, duration,
-    memory,
+    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory,
 };
 
 use super::capacity::Needs;
@@ -123,8 +123,11 @@ impl Fleet<'_> {
     }
 
     fn has_worker_for(&self, request: &Request) -> bool {
-        let size = self.groups.values().copied().max().unwrap_or(0);
-        self.shapes.iter().any(|(resources, left)| lacks(resources, *left, size, request).is_empty())
+        let group = self.groups.values().copied().max().unwrap_or(0);
+        self.shapes.iter().any(|(resources, left)| {
+            let kind = Kind { resources, is_all: true, left: *left, group };
+            kind.lacks(request).is_empty() && Needs::new(resources, request).is_some()
+        })
     }
 
     /// Why nobody could ever run such tasks: what would be needed, against the most there is.
@@ -136,13 +139,13 @@ impl Fleet<'_> {
     fn missing(&self, request: &Request) -> String {
         let mut found = Vec::new();
         let all = || self.shapes.keys().copied().chain(self.offers.iter().map(|offer| &offer.resources));
-        for resource in &of_node(request) {
+        for resource in &request.resources {
             let has = |one: &WorkerResources| {
                 one.giver(&resource.name).map_or(Amount::ZERO, |pool| one.pools[pool].kind.total())
             };
             let most = all().map(has).max().unwrap_or_default();
             let name = &resource.name;
-            match resource.amount {
+            match request.on_node(resource.amount) {
                 _ if most == Amount::ZERO => found.push(format!("no worker has {name}")),
                 AmountRequest::Some(amount, _) if amount > most => found.push(format!(
                     "{name}: {} asked for, the most that any worker has is {}",
@@ -174,50 +177,6 @@ impl Fleet<'_> {
         }
         found.join(", ")
     }
-}
-
-/// What a worker can never give to a request. `left` is what remains of its time, `group` the number of workers in its
-/// group.
-pub(super) fn lacks(
-    resources: &WorkerResources,
-    left: Option<Duration>,
-    group: u32,
-    request: &Request,
-) -> Vec<Lack> {
-    let mut lacks = Vec::new();
-    for resource in &of_node(request) {
-        let giver = resources.giver(&resource.name);
-        let has = giver.map_or(Amount::ZERO, |pool| resources.pools[pool].kind.total());
-        let is_enough = match resource.amount {
-            AmountRequest::All => has > Amount::ZERO,
-            AmountRequest::Some(amount, _) => giver.is_some() && amount <= has,
-        };
-        if !is_enough {
-            lacks.push(Lack::Resource { name: resource.name.clone(), request: resource.amount, has });
-        }
-    }
-    if let Some(left) = left.filter(|left| *left < request.time_request) {
-        lacks.push(Lack::Time { request: request.time_request, left });
-    }
-    if group < request.nodes {
-        lacks.push(Lack::Group { nodes: request.nodes, size: group });
-    }
-    lacks
-}
-
-// What a request takes of a node: of all ranks there.
-fn of_node(request: &Request) -> Vec<ResourceRequest> {
-    let ranks = u64::from(request.ranks.max(1));
-    let all = request.resources.iter().map(|resource| {
-        let amount = match resource.amount {
-            AmountRequest::All => AmountRequest::All,
-            AmountRequest::Some(amount, policy) => {
-                AmountRequest::Some(Amount(amount.0.saturating_mul(ranks)), policy)
-            }
-        };
-        ResourceRequest { name: resource.name.clone(), amount }
-    });
-    all.collect()
 }
 
 /// An amount of a resource for people: memory with its unit.
@@ -252,6 +211,11 @@ pub(super) fn match_of(
     now: Timestamp,
     requests: &[Request],
 ) -> Vec<Vec<Lack>> {
-    let left = live.life_left(now);
-    requests.iter().map(|request| lacks(&live.resources, left, group, request)).collect()
+    let kind = Kind { left: live.life_left(now), ..kind_of(live, group) };
+    requests.iter().map(|request| kind.lacks(request)).collect()
+}
+
+/// What a worker is, whatever its time.
+pub(super) fn kind_of(live: &LiveWorker, group: u32) -> Kind<'_> {
+    Kind { resources: &live.resources, is_all: true, left: None, group }
 }

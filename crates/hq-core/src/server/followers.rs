@@ -5,8 +5,10 @@
 //! A follower is leased and blocked at once, which can be told from the durable state. Nothing of the worker is promised
 //! to it before it is ready.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::machine::Server;
@@ -75,7 +77,7 @@ impl Server {
     pub(super) fn leased_and_blocked(&self) -> BTreeMap<TaskRef, WorkerId> {
         let mut found = BTreeMap::new();
         for (id, job) in &self.state.jobs {
-            let Some(blocked) = self.waits.blocked(*id) else { continue };
+            let Some(blocked) = self.readiness.blocked(*id) else { continue };
             for (worker, leased) in &job.leased {
                 let followers = leased.intersection(blocked);
                 found.extend(followers.iter().map(|task| (TaskRef::new(*id, task), *worker)));
@@ -86,7 +88,7 @@ impl Server {
 
     /// Tasks were handed to a worker, or became ready there.
     pub(super) fn may_lead(&mut self, worker: WorkerId, job: JobId, ids: &IdSet) {
-        if self.waits.has_edges_from(job) {
+        if self.readiness.has_edges_from(job) {
             self.followers.leaders.push((worker, job, ids.clone()));
         }
     }
@@ -103,7 +105,7 @@ impl Server {
         }
         for (worker, job, ids) in leaders {
             let mut run = Vec::new();
-            for leader in self.waits.leaders(job, &ids) {
+            for leader in self.readiness.leaders(job, &ids) {
                 self.hand_out_chain(now, worker, TaskRef::new(job, leader), &mut run, effects);
             }
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection)
@@ -132,7 +134,7 @@ impl Server {
         let count = live.followers_target(template, live.capacity.slots(&needs));
         let mut leader = first;
         for _ in 0..count {
-            let Some(follower) = self.waits.follower(leader) else { return };
+            let Some(follower) = self.readiness.follower(leader) else { return };
             if !self.followers.on.contains_key(&follower) {
                 let Some((template, instance)) = self.may_follow(worker, leader, follower) else { return };
                 let ids = IdSet::single(follower.task);
@@ -142,7 +144,7 @@ impl Server {
                 self.followers.on.insert(follower, worker);
                 self.followers.are_asked_back = false;
                 let begin = run.len();
-                self.lease(now, worker, template, &ids, run, effects);
+                self.lease(now, worker, (template, Reverse(None)), &ids, run, effects);
                 run[begin..].iter_mut().for_each(|batch| batch.after = Some((leader.task, instance)));
             }
             leader = follower;
@@ -169,9 +171,10 @@ impl Server {
         let is_plain = request.nodes == 0
             && request.ranks == 0
             && second.locality.is_none()
+            && second.crash_limit != CrashLimit::NeverRestart
             && !first.service
             && job.spec.share.is_none();
-        let lives = live.ends_at.is_none() || request.time_request.is_zero();
+        let lives = live.life.is_none() || request.time_request.is_zero();
         // One attempt alone, that may still end well.
         let leads = job.leased.get(&worker).is_some_and(|leased| leased.contains(leader.task))
             && !job.seconds.contains_key(&leader.task);
@@ -184,8 +187,8 @@ impl Server {
     }
 
     /// Those of the tasks, none of which waits for others any more, that are not with a worker already. What is there
-    /// gets its part of the worker.
-    pub(super) fn not_followers(&mut self, id: JobId, mut ids: IdSet) -> IdSet {
+    /// starts as soon as it fits.
+    pub(super) fn not_followers(&mut self, now: Timestamp, id: JobId, mut ids: IdSet) -> IdSet {
         if self.followers.on.is_empty() {
             return ids;
         }
@@ -200,7 +203,8 @@ impl Server {
                 && live.held.get(&template).is_some_and(|held| held.followers.contains(task.task))
             {
                 live.forget_follower(template, &single);
-                self.hold(worker, template, &single);
+                self.wait_on(now, worker, template, &single);
+                self.presume_starts(now, worker);
                 self.may_lead(worker, id, &single);
             }
         }
@@ -229,11 +233,6 @@ impl Server {
         for task in &ended {
             self.followers.on.remove(task);
         }
-        if matches!(record, Record::Finished { .. }) {
-            // In the report that says so of its leader, too, which has not been looked at yet.
-            let ended: IdSet = ended.into_iter().map(|task| task.task).collect();
-            self.waits.unblock(job, &ended);
-        }
     }
 
     fn ask_followers_back(
@@ -261,7 +260,7 @@ impl Server {
     }
 
     fn followers_of(&self, task: TaskRef) -> BTreeSet<(TaskRef, WorkerId)> {
-        let successors = self.waits.successors(task);
+        let successors = self.readiness.successors(task);
         successors.filter_map(|task| Some((task, *self.followers.on.get(&task)?))).collect()
     }
 

@@ -2,21 +2,23 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
-use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, JobId, Request, TaskRef, Timestamp, WorkerResources};
+use hq_model::worker::{Life, WorkerConfig};
+use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerResources};
 
 use rustc_hash::FxHashMap;
 
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
+use crate::keeping::{by_preference, keeps_room};
 use crate::limits::{
     BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
-    MIXED_BACKLOG_WAVES,
+    MIXED_BACKLOG_WAVES, SCAN_BLOCKED_MAX,
 };
-use crate::worker_messages::TemplateId;
+use crate::worker_messages::{TemplateId, WorkerEnd};
 
 /// A worker that is connected, or that may come back.
 #[derive(Clone, Debug)]
@@ -25,10 +27,20 @@ pub(super) struct LiveWorker {
     pub(super) connection: Option<ConnectionId>,
     /// When it counts as lost unless it is heard before.
     pub(super) lost_at: Timestamp,
-    /// When its time is over.
-    pub(super) ends_at: Option<Timestamp>,
+    /// Its id is saved: it came back with it, or has said something since its hello, as only those do that were welcomed.
+    pub(super) is_welcomed: bool,
+    /// How long it lives, if it has a limit.
+    pub(super) life: Option<Life>,
+    /// Tasks that ask for time wait on it until then at the latest.
+    pub(super) late: BTreeMap<TemplateId, Timestamp>,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
+    /// A user has stopped it: with what it was told.
+    pub(super) stop: Option<Stop>,
+    /// How it ends: a user has stopped it, or it is gone.
+    pub(super) end: Option<WorkerEnd>,
+    /// Why it cannot start tasks now, as it says.
+    pub(super) trouble: Option<String>,
     /// It can be handed tasks that wait there for another one.
     pub(super) follows: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
@@ -57,6 +69,13 @@ pub(super) struct LiveWorker {
     pub(super) gathers_since: Option<Timestamp>,
     /// Number of held tasks that are reported as running.
     pub(super) running: u64,
+    // What waits here for room, in order, and how often something was put there.
+    backlog: BTreeMap<QueuePlace, TemplateId>,
+    // Pools that all of that needs, whatever its variant; fewer may be told.
+    backlog_pools: u64,
+    arrivals: u64,
+    // Those of it that may keep others from what they lack.
+    lacking: Vec<Lacking>,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
     // it has run dry of them: that is when the next ones are wanted most.
     walls_us: BTreeMap<TemplateId, f64>,
@@ -65,11 +84,20 @@ pub(super) struct LiveWorker {
     choices: FxHashMap<ClassId, Vec<Choice>>,
 }
 
+/// How a user has stopped a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stop {
+    /// It finishes what runs first.
+    pub(super) drain: bool,
+}
+
 /// One way to run a task on a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     /// Its place in the order of preference of all variants, those that can never run here included.
     pub(super) rank: usize,
+    /// Its place among the variants as they were submitted.
+    pub(super) variant: u32,
     /// What it takes.
     pub(super) needs: Needs,
     /// How long the worker must live at least.
@@ -83,21 +111,72 @@ pub(super) struct Held {
     pub(super) ids: IdSet,
     /// Those asked back, until they are reported as returned, started or ended.
     pub(super) retracting: IdSet,
-    /// What each was promised; `None` when it can never run here.
-    pub(super) needs: Option<Needs>,
-    /// Some of `ids` that were promised something else: another variant.
-    pub(super) others: Vec<(Needs, IdSet)>,
-    /// Some of `ids` that were promised nothing: they wait there for another task.
+    /// Those that were placed into free room, or are thought to have started, with what each takes.
+    pub(super) placed: Vec<(Needs, IdSet)>,
+    /// Those that wait there for room: they are promised nothing.
+    pub(super) waiting: IdSet,
+    /// Those that wait there for another task: they are promised nothing.
     pub(super) followers: IdSet,
+    /// Since when some wait for room, and where.
+    queued: Option<Queued>,
+}
+
+/// Where tasks of a template are in the backlog of a worker: as the worker orders them.
+pub(super) type QueuePlace = (Reverse<i32>, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    place: QueuePlace,
+    since: Timestamp,
+    // What is counted for each.
+    counts: Option<(usize, u64)>,
+}
+
+/// A task that waits on a worker and may keep others from what it lacks there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lacking {
+    pub(super) template: TemplateId,
+    priority: i32,
+    since: Timestamp,
+    // Pools of which too little is free for it.
+    scarce: u64,
+}
+
+impl Lacking {
+    fn keeps_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> bool {
+        self.priority >= priority
+            && needs.pools() & self.scarce != 0
+            && keeps_room(now.since(self.since), self.priority == priority)
+    }
 }
 
 impl Held {
-    /// What is promised, and to how many tasks each.
-    pub(super) fn promises(&self) -> impl Iterator<Item = (&Needs, u64)> {
-        let others = self.others.iter().map(|(needs, ids)| (needs, ids.len()));
-        let apart = self.others.iter().map(|(_, ids)| ids.len()).sum::<u64>() + self.followers.len();
-        let rest = self.ids.len() - apart;
-        others.chain(self.needs.as_ref().map(|needs| (needs, rest)))
+    /// What a task was promised.
+    pub(super) fn needs_of(&self, task: TaskId) -> Option<&Needs> {
+        self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)
+    }
+
+    /// What is counted of the backlog for each of those that wait.
+    pub(super) fn counted(&self) -> Option<(usize, u64)> {
+        self.queued?.counts
+    }
+
+    // They are promised nothing any more, as far as they were.
+    fn displace(&mut self, ids: &IdSet, capacity: &mut Capacity) {
+        for (needs, placed) in &mut self.placed {
+            let gone = placed.intersection(ids);
+            placed.subtract(&gone);
+            capacity.release(needs, gone.len());
+        }
+        self.placed.retain(|(_, placed)| !placed.is_empty());
+    }
+
+    fn place(&mut self, needs: &Needs, ids: &IdSet, capacity: &mut Capacity) {
+        capacity.promise(needs, ids.len());
+        match self.placed.iter_mut().find(|placed| placed.0 == *needs) {
+            Some((_, placed)) => placed.union_with(ids),
+            None => self.placed.push((needs.clone(), ids.clone())),
+        }
     }
 }
 
@@ -115,12 +194,16 @@ impl LiveWorker {
         started: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let ends_at = config.time_limit.map(|limit| started.after(limit.saturating_sub(config.time_reserve)));
         let mut worker = LiveWorker {
             connection,
             lost_at: now,
-            ends_at,
+            is_welcomed: false,
+            life: config.life(started),
+            late: BTreeMap::new(),
             is_draining: false,
+            stop: None,
+            end: None,
+            trouble: None,
             follows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),
@@ -135,6 +218,10 @@ impl LiveWorker {
             last_task: None,
             gathers_since: None,
             running: 0,
+            backlog: BTreeMap::new(),
+            backlog_pools: u64::MAX,
+            arrivals: 0,
+            lacking: Vec::new(),
             walls_us: BTreeMap::new(),
             choices: FxHashMap::default(),
         };
@@ -147,10 +234,15 @@ impl LiveWorker {
         self.lost_at = now.after(heartbeat * HEARTBEATS_MISSING_MAX);
     }
 
+    /// True when it ends what runs there: it was stopped, or its process was asked to end or came to its time limit.
+    pub(super) fn ends_tasks(&self) -> bool {
+        self.is_draining && self.stop.is_none_or(|stop| !stop.drain)
+    }
+
     /// True when tasks may be handed to it.
     pub(super) fn takes_tasks(&self) -> bool {
         let is_open = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
-        is_open && self.whole.is_none()
+        is_open && self.trouble.is_none() && self.whole.is_none()
     }
 
     /// True when tasks of this priority within one worker may be handed to it.
@@ -181,19 +273,6 @@ impl LiveWorker {
         self.choices.entry(class).or_insert_with(|| choices(resources, requests))
     }
 
-    /// How many more tasks of a class fit in one of the ways to run them here, and how long this worker must live for
-    /// that; `None` when they never run that way.
-    pub(super) fn room_for(
-        &mut self,
-        class: ClassId,
-        requests: &[Request],
-        pick: impl Fn(&[Choice]) -> Option<&Choice>,
-    ) -> Option<(i64, Duration)> {
-        self.choices(class, requests);
-        let choice = pick(self.choices.get(&class)?)?;
-        Some((self.capacity.room(&choice.needs), choice.time_request))
-    }
-
     /// True when nothing is promised and it does not start for little.
     pub(super) fn is_idle_and_picky(&self) -> bool {
         self.min_utilization > 0 && self.capacity.is_free()
@@ -204,27 +283,168 @@ impl LiveWorker {
         self.capacity.used_cpus() < u64::from(self.min_utilization)
     }
 
-    /// Time left before it ends.
+    /// What is left of its time for tasks that start now.
     pub(super) fn life_left(&self, now: Timestamp) -> Option<Duration> {
-        self.ends_at.map(|end| end.since(now))
+        self.life.map(|life| life.left(now))
     }
 
-    /// Hands tasks to it, each of which takes `needs`.
-    pub(super) fn hold(&mut self, template: TemplateId, needs: Option<&Needs>, ids: &IdSet) {
+    /// Hands tasks to it, for each of which there is room; nothing is promised to what can never run here.
+    pub(super) fn place(&mut self, template: TemplateId, needs: Option<&Needs>, ids: &IdSet) {
         let held = self.held.entry(template).or_default();
         let new = ids.difference(&held.ids);
-        if held.ids.len() == held.followers.len() {
-            held.needs = needs.cloned();
-        }
         held.ids.union_with(&new);
-        let Some(needs) = needs else { return };
-        self.capacity.promise(needs, new.len());
-        if held.needs.as_ref() != Some(needs) {
-            match held.others.iter_mut().find(|other| other.0 == *needs) {
-                Some((_, others)) => others.union_with(&new),
-                None => held.others.push((needs.clone(), new)),
+        if let Some(needs) = needs.filter(|_| !new.is_empty()) {
+            held.place(needs, &new, &mut self.capacity);
+        }
+    }
+
+    /// Hands tasks to it that wait there for room, each of which takes `needs` if it runs as preferred.
+    pub(super) fn queue(
+        &mut self,
+        now: Timestamp,
+        (template, class): (TemplateId, ClassId),
+        priority: i32,
+        needs: &Needs,
+        ids: &IdSet,
+    ) {
+        let all = self.choices.get(&class).into_iter().flatten();
+        self.backlog_pools &= all.fold(u64::MAX, |pools, choice| pools & choice.needs.pools());
+        let held = self.held.entry(template).or_default();
+        let new = ids.difference(&held.ids);
+        held.ids.union_with(&new);
+        self.wait(now, template, priority, needs, &new);
+    }
+
+    // Tasks that are here wait for room.
+    fn wait(&mut self, now: Timestamp, template: TemplateId, priority: i32, needs: &Needs, ids: &IdSet) {
+        let Some(held) = self.held.get_mut(&template).filter(|_| !ids.is_empty()) else { return };
+        held.waiting.union_with(ids);
+        if let Some(queued) = held.queued {
+            if let Some(counts) = queued.counts {
+                self.capacity.queue_as(counts, ids.len());
+            }
+            return;
+        }
+        self.arrivals += 1;
+        let place = (Reverse(priority), self.arrivals);
+        let counts = self.capacity.queue(needs, ids.len());
+        held.queued = Some(Queued { place, since: now, counts });
+        self.backlog.insert(place, template);
+    }
+
+    // Tasks do not wait for room any more, as far as they did. Returns those that did.
+    fn unqueue(&mut self, template: TemplateId, ids: &IdSet) -> IdSet {
+        let Some(held) = self.held.get_mut(&template) else { return IdSet::new() };
+        let Some(queued) = held.queued else { return IdSet::new() };
+        let gone = held.waiting.intersection(ids);
+        held.waiting.subtract(&gone);
+        if let Some(counts) = queued.counts {
+            self.capacity.unqueue(counts, gone.len());
+        }
+        if held.waiting.is_empty() {
+            held.queued = None;
+            self.backlog.remove(&queued.place);
+            if self.backlog.is_empty() {
+                self.backlog_pools = u64::MAX;
             }
         }
+        gone
+    }
+
+    /// True when tasks wait there for room.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// True when nothing of what waits there can fit, because all of it needs something that is used up.
+    pub(super) fn is_full_for_backlog(&self) -> bool {
+        self.backlog_pools & self.capacity.exhausted() != 0
+    }
+
+    /// Templates of which tasks wait there for room, in the order in which they start.
+    pub(super) fn backlog(&self) -> impl Iterator<Item = TemplateId> + '_ {
+        self.backlog.values().copied()
+    }
+
+    /// The next one of those.
+    pub(super) fn next_in_backlog(&self, after: Option<QueuePlace>) -> Option<(QueuePlace, TemplateId)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.backlog.range((from, Bound::Unbounded)).next().map(|(place, template)| (*place, *template))
+    }
+
+    /// Forgets who keeps room from others, before that is told anew.
+    pub(super) fn forget_lacking(&mut self) {
+        self.lacking.clear();
+    }
+
+    /// Tasks of a template that wait here are thought to start as far as they fit: the worker does so by itself. What is
+    /// left keeps others from what it lacks.
+    pub(super) fn presume_starts(
+        &mut self,
+        now: Timestamp,
+        template: TemplateId,
+        class: ClassId,
+        requests: &[Request],
+    ) {
+        self.choices(class, requests);
+        let Some(choices) = self.choices.get(&class) else { return };
+        let Some((held, queued)) = self.held.get_mut(&template).and_then(|held| {
+            let queued = held.queued?;
+            Some((held, queued))
+        }) else {
+            return;
+        };
+        let priority = queued.place.0.0;
+        let mut started = IdSet::new();
+        let mut left = held.waiting.clone();
+        for choice in choices {
+            let is_kept = self.lacking.iter().any(|other| other.keeps_from(now, priority, &choice.needs));
+            let room = u64::try_from(self.capacity.room(&choice.needs)).unwrap_or(0);
+            if !is_kept && room > 0 && !left.is_empty() {
+                let ids = left.take_first(room);
+                held.place(&choice.needs, &ids, &mut self.capacity);
+                started.union_with(&ids);
+            }
+        }
+        if let Some(preferred) = choices.first().filter(|_| !left.is_empty()) {
+            let scarce = self.capacity.scarce(&preferred.needs);
+            let is_said =
+                self.lacking.iter().any(|known| (known.priority, known.scarce) == (priority, scarce));
+            if !is_said && self.lacking.len() < SCAN_BLOCKED_MAX {
+                self.lacking.push(Lacking { template, priority, since: queued.since, scarce });
+            }
+        }
+        if !started.is_empty() {
+            self.unqueue(template, &started);
+        }
+    }
+
+    /// A task has started here, taking `needs`.
+    pub(super) fn started(&mut self, template: TemplateId, task: TaskId, needs: &Needs) {
+        let single = IdSet::single(task);
+        self.unqueue(template, &single);
+        let Some(held) = self.held.get_mut(&template).filter(|held| held.ids.contains(task)) else { return };
+        if held.needs_of(task) != Some(needs) {
+            held.displace(&single, &mut self.capacity);
+            held.place(needs, &single, &mut self.capacity);
+        }
+    }
+
+    /// A task that was thought to have started waits for room.
+    pub(super) fn displace(&mut self, now: Timestamp, template: TemplateId, priority: i32, task: TaskId) {
+        let Some(held) = self.held.get_mut(&template) else { return };
+        let Some(needs) = held.needs_of(task).cloned() else { return };
+        let single = IdSet::single(task);
+        held.displace(&single, &mut self.capacity);
+        // It may run as another variant.
+        self.backlog_pools = 0;
+        self.wait(now, template, priority, &needs, &single);
+    }
+
+    /// Who waits here for what tasks of this priority with such needs would take, and keeps it from them.
+    pub(super) fn kept_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<TemplateId> {
+        let keeper = self.lacking.iter().find(|lacking| lacking.keeps_from(now, priority, needs))?;
+        Some(keeper.template)
     }
 
     /// Hands tasks to it that wait there for another one.
@@ -243,24 +463,15 @@ impl LiveWorker {
 
     /// It does not have these any more.
     pub(super) fn drop_held(&mut self, template: TemplateId, ids: &IdSet) {
+        self.unqueue(template, ids);
         let Some(held) = self.held.get_mut(&template) else { return };
-        let had = held.ids.intersection(ids);
-        held.ids.subtract(&had);
-        held.retracting.subtract(&had);
-        let mut rest = had.difference(&held.followers).len();
-        held.followers.subtract(&had);
-        for (needs, others) in &mut held.others {
-            let gone = others.intersection(&had);
-            others.subtract(&gone);
-            rest -= gone.len();
-            self.capacity.release(needs, gone.len());
-        }
-        held.others.retain(|(_, others)| !others.is_empty());
-        if let Some(needs) = &held.needs {
-            self.capacity.release(needs, rest);
-        }
+        held.ids.subtract(ids);
+        held.retracting.subtract(ids);
+        held.followers.subtract(ids);
+        held.displace(ids, &mut self.capacity);
         if held.ids.is_empty() {
             self.held.remove(&template);
+            self.late.remove(&template);
             self.whole.take_if(|whole| *whole == template);
         }
     }
@@ -284,6 +495,18 @@ impl LiveWorker {
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
     }
 
+    /// A job is over: nothing of it is handed out any more.
+    pub(super) fn forget(&mut self, job: JobId) {
+        let of_job = super::requests::templates_of(job);
+        while let Some(template) = self.templates.range(of_job.clone()).next().copied() {
+            self.templates.remove(&template);
+        }
+        while let Some((template, _)) = self.walls_us.range(of_job.clone()).next() {
+            let template = *template;
+            self.walls_us.remove(&template);
+        }
+    }
+
     /// How many tasks may wait here one for the other behind one of a template, of which so many run at once.
     pub(super) fn followers_target(&self, template: TemplateId, slots: u64) -> u64 {
         let Some(wall_us) = self.walls_us.get(&template) else { return 1 };
@@ -294,11 +517,6 @@ impl LiveWorker {
     /// True when tasks of this template have ended here, so that its backlog is as long as it should be.
     pub(super) fn knows_wall(&self, template: TemplateId) -> bool {
         self.walls_us.contains_key(&template)
-    }
-
-    /// How long tasks of this template took here lately.
-    pub(super) fn wall(&self, template: TemplateId) -> Option<Duration> {
-        self.walls_us.get(&template).map(|wall_us| Duration::from_micros(*wall_us as u64))
     }
 
     /// Learns from ended tasks how long those of this template take here.
@@ -315,10 +533,10 @@ pub(super) fn is_short_among_others(wall_us: f64) -> bool {
 
 // Larger weights are preferred, then what is named first.
 pub(super) fn choices(resources: &WorkerResources, requests: &[Request]) -> Vec<Choice> {
-    let mut order: Vec<&Request> = requests.iter().collect();
-    order.sort_by_key(|request| Reverse(request.weight));
-    let choice = |(rank, request): (usize, &Request)| {
-        Some(Choice { rank, needs: Needs::new(resources, request)?, time_request: request.time_request })
+    let choice = |(rank, variant): (usize, u32)| {
+        let request = &requests[variant as usize];
+        let needs = Needs::new(resources, request)?;
+        Some(Choice { rank, variant, needs, time_request: request.time_request })
     };
-    order.into_iter().enumerate().filter_map(choice).collect()
+    by_preference(requests).into_iter().enumerate().filter_map(choice).collect()
 }

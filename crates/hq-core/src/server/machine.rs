@@ -1,25 +1,31 @@
 //! The server machine: its parts, how a change is made durable, and where each input goes.
 
+mod deferring;
+mod forgetting;
+mod hearing;
+mod readying;
+mod telling;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
-use super::allocations::AllocLive;
+use super::allocation::AllocLive;
+use super::clients::Clients;
+use super::drafts::Drafts;
 use super::followers::Followers;
+use super::forecast::{Estimate, Forecast};
 use super::live::LiveWorker;
 use super::locality::Locality;
-use super::paths::Paths;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
+use super::readiness::Readiness;
 use super::reserve::Reserve;
-use super::retention::{Ended, Keep};
-use super::run_times::RunTimes;
+use super::retention::{Keep, Retention};
 use super::shares::SharedJob;
 use super::speculation::Speculation;
-use super::state::State;
-use super::waits::Waits;
-use super::watch::Watches;
+use super::state::{Durable, State};
 use super::{ConnectionId, Effect, Gate, Input, JournalOrder};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError, ServerInfo};
 use crate::limits::{STOP_TIME_MAX, WORKER_GRACE};
@@ -31,7 +37,7 @@ use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 pub struct ServerOptions {
     /// Idle timeout of workers that have none of their own.
     pub idle_timeout: Option<Duration>,
-    /// How long a worker may be out of touch before its tasks go elsewhere.
+    /// How long a worker may be away after its connection was lost before its tasks go elsewhere.
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,
@@ -57,32 +63,31 @@ impl Default for ServerOptions {
 #[derive(Debug)]
 pub struct Server {
     pub(super) options: ServerOptions,
-    pub(super) state: State,
+    /// What survives a restart: read only but for records.
+    pub(super) state: Durable,
     /// Ready tasks: of the queued ones those that do not wait for a retry delay.
     pub(super) queue: Queue,
-    /// Tasks that wait for others.
-    pub(super) waits: Waits,
+    /// Tasks that wait for something.
+    pub(super) readiness: Readiness,
     /// Class of each submit with tasks that have not ended.
     pub(super) classes: BTreeMap<TemplateId, ClassId>,
     /// Connected workers and those that may come back.
     pub(super) live: BTreeMap<WorkerId, LiveWorker>,
     /// No worker counts as lost before; looked at again then.
     pub(super) lost_from: Timestamp,
+    /// Nothing that waits on a worker is too late there before; looked at again then.
+    pub(super) late_from: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
     /// Tasks reported as started, by job.
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
-    /// Ends of retry delays.
-    pub(super) delays: BTreeSet<(Timestamp, TaskRef)>,
-    pub(super) watches: Watches,
-    /// Clients that wait for a number of workers.
-    pub(super) worker_waits: Vec<(ConnectionId, u64, u32)>,
+    /// Clients that wait.
+    clients: Clients,
     /// Workers and classes for which placement may have changed since it was last decided.
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
     pub(super) planning: Planning,
-    /// How long tasks take.
-    pub(super) run_times: RunTimes,
-    pub(super) paths: Paths,
+    /// How long tasks take, and what comes after them.
+    pub(super) forecast: Forecast,
     pub(super) locality: Locality,
     /// Whom room is kept for.
     pub(super) reserve: Reserve,
@@ -99,17 +104,17 @@ pub struct Server {
     /// Jobs touched by records since the last settling.
     pub(super) touched: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
-    pub(super) ended: Ended,
+    retention: Retention,
     /// What allocations need beyond the records.
     pub(super) alloc: AllocLive,
     /// Tasks that take long.
     pub(super) speculation: Speculation,
     /// Attempts of tasks that put themselves back, as long as their workers have them.
     pub(super) parting: BTreeSet<(TaskRef, WorkerId)>,
-    /// Files that are looked for.
-    pub(super) watched_files: Vec<hq_model::ByteString>,
     /// Tasks that are handed out before they are ready.
     pub(super) followers: Followers,
+    /// Who makes drafts.
+    pub(super) drafts: Drafts,
 }
 
 /// A task that is reported as started.
@@ -131,22 +136,20 @@ impl Server {
     pub fn new(options: ServerOptions) -> Self {
         Server {
             options,
-            state: State::default(),
+            state: Durable::default(),
             queue: Queue::default(),
-            waits: Waits::default(),
+            readiness: Readiness::default(),
             classes: BTreeMap::new(),
             live: BTreeMap::new(),
             lost_from: Timestamp(u64::MAX),
+            late_from: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
-            delays: BTreeSet::new(),
-            watches: Watches::default(),
-            worker_waits: Vec::new(),
+            clients: Clients::default(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
-            run_times: RunTimes::default(),
-            paths: Paths::default(),
+            forecast: Forecast::default(),
             locality: Locality::default(),
             reserve: Reserve::default(),
             gather_end: None,
@@ -156,12 +159,12 @@ impl Server {
             shared: BTreeMap::new(),
             stopping: None,
             touched: BTreeSet::new(),
-            ended: Ended::default(),
+            retention: Retention::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
             parting: BTreeSet::new(),
-            watched_files: Vec::new(),
             followers: Followers::default(),
+            drafts: Drafts::default(),
         }
     }
 
@@ -195,30 +198,15 @@ impl Server {
         self.options.info.uid = uid;
         self.options.info.epoch = epoch;
         self.options.info.started = now;
-        self.learn_run_times_again();
+        self.recount();
         let jobs: Vec<JobId> = self.state.jobs.keys().copied().collect();
         for id in jobs {
             let job = &self.state.jobs[&id];
-            self.delays.extend(job.delayed.iter().map(|(task, at)| (*at, TaskRef::new(id, *task))));
-            let mut ready = job.queued.clone();
-            for task in job.delayed.keys() {
-                ready.remove(*task);
-            }
-            for submit in 0..job.submits.len() as u32 {
-                self.waits.add(&self.state, TemplateId { job: id, submit });
-            }
-            self.waits.add_deferred(&self.state, id);
-            if !job.has_ended() {
-                (0..job.submits.len() as u32)
-                    .for_each(|submit| self.add_paths(TemplateId { job: id, submit }));
-            }
-            if let Some(blocked) = self.waits.blocked(id) {
-                ready.subtract(blocked);
-            }
-            self.make_ready(id, &ready);
+            let delayed: IdSet = job.delayed.keys().copied().collect();
+            self.make_ready(id, &job.queued.difference(&delayed));
         }
         self.find_followers();
-        self.find_ended();
+        self.find_drafts(now);
         self.learn_speculation_again();
         // Workers of the time before may come back with what they hold.
         for (id, worker) in &self.state.workers {
@@ -229,6 +217,7 @@ impl Server {
                 self.live.insert(*id, live);
             }
         }
+        self.lose_tasks_of_ended(now, effects);
         self.start_allocating(now, effects);
     }
 
@@ -239,10 +228,10 @@ impl Server {
                 self.client_asks(now, connection, request, body, effects);
             }
             Input::ClientGone { connection } => {
-                self.watches.forget_client(connection);
-                self.worker_waits.retain(|wait| wait.0 != connection);
+                self.clients.forget(connection);
                 self.alloc.forget_client(connection);
                 self.followers.forget_client(connection);
+                self.maker_gone(now, connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
             Input::WorkerGone { connection } => self.connection_lost(now, connection),
@@ -256,7 +245,10 @@ impl Server {
                 let since = self.options.info.journal_trouble.as_ref().map_or(now, |trouble| trouble.0);
                 self.options.info.journal_trouble = Some((since, error));
             }
-            Input::JournalWorks => self.options.info.journal_trouble = None,
+            Input::JournalWorks => {
+                self.options.info.journal_trouble = None;
+                self.wait_for_welcomed(now, true);
+            }
             Input::FilesFound { paths } => self.files_found(now, &paths, effects),
             Input::Batch(report) => self.batch_reports(now, report, effects),
         }
@@ -271,17 +263,19 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        let drafts = self.end_drafts(now, effects);
         self.resolve_dependencies(now, effects);
+        self.forget_drafts(now, drafts, effects);
         self.put_back_without_followers(now, effects);
         self.planning.give_up(now);
         self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.note_change();
+            self.take_back_late(now, effects);
             self.dispatch(now, effects);
             self.allocate(now, effects);
             self.speculate(now, effects);
         }
-        self.note_ended();
         self.report_progress(now, effects);
         if !self.is_read_only() {
             self.retire(now, effects);
@@ -293,81 +287,33 @@ impl Server {
     /// When the machine wants [`Input::Tick`] even if nothing happens.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let lost = (!self.live.is_empty()).then_some(self.lost_from);
-        let delay = self.delays.first().map(|delay| delay.0);
+        let delay = self.readiness.next_wakeup();
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
-        let (watches, retirement) = (self.watches.next_wakeup(), self.next_retirement());
+        let watches = self.clients.next_wakeup();
+        let retirement = if self.is_read_only() { None } else { self.retention.next_wakeup(&self.state) };
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
+        let late = (begins && self.late_from < Timestamp(u64::MAX)).then_some(self.late_from);
         let plan = self.planning.next_wakeup();
         let gather = if begins { self.gather_ends() } else { None };
-        let wakeups = [lost, delay, stop, watches, retirement, look, allocate, plan, gather];
+        let keep = if begins { self.keeping_ends() } else { None };
+        let draft = self.next_draft_end();
+        let wakeups =
+            [lost, delay, stop, watches, retirement, look, allocate, plan, gather, keep, draft, late];
         wakeups.into_iter().flatten().min()
     }
 
-    /// Makes a change: applies it and has it written.
-    pub(super) fn record(&mut self, at: Timestamp, record: Record, effects: &mut Vec<Effect>) {
-        let together = self.together_before(&record);
-        self.state.apply(at, &record);
-        self.followers_end(&record);
-        match &record {
-            Record::Finished { span, .. } => self.waits.note(span.job, &span.ids, TaskState::Finished),
-            Record::Failed { job, failure } => {
-                self.waits.note(*job, &IdSet::single(failure.task), TaskState::Failed);
-            }
-            Record::ServiceReady { job, task, .. } => {
-                self.waits.note(*job, &IdSet::single(*task), TaskState::Finished);
-            }
-            Record::Canceled { job, ids, .. } => self.waits.note(*job, ids, TaskState::Canceled),
-            Record::Aborted { job, ids, .. } => self.waits.note(*job, ids, TaskState::Aborted),
-            Record::JobClosed { job } => self.waits.note(*job, &IdSet::new(), TaskState::Finished),
-            Record::JobForgotten { job } => self.waits.forget(*job),
-            _ => {}
-        }
-        let job = match &record {
-            Record::JobOpened { job, .. }
-            | Record::Submitted { job, .. }
-            | Record::JobClosed { job }
-            | Record::Leased { job, .. }
-            | Record::LeasedNodes { job, .. }
-            | Record::Returned { job, .. }
-            | Record::Restarted { job, .. }
-            | Record::Deferred { job, .. }
-            | Record::ServiceReady { job, .. }
-            | Record::FilesFound { job, .. }
-            | Record::Speculated { job, .. }
-            | Record::AttemptDropped { job, .. }
-            | Record::Failed { job, .. }
-            | Record::Canceled { job, .. }
-            | Record::Aborted { job, .. } => Some(*job),
-            Record::Finished { span, .. } => Some(span.job),
-            Record::JobForgotten { .. }
-            | Record::ServerStarted { .. }
-            | Record::WorkerJoined { .. }
-            | Record::WorkerEnded { .. }
-            | Record::WorkerForgotten { .. }
-            | Record::Alloc(_) => None,
-            Record::IdsGiven { .. }
-            | Record::JobKept { .. }
-            | Record::DetailKept { .. }
-            | Record::FailureKept { .. }
-            | Record::Answered { .. } => unreachable!("only a compacted journal holds these"),
-        };
-        self.touched.extend(job);
-        effects.push(Effect::Persist { at, record });
-        self.end_together(together, effects);
-    }
-
-    /// Puts queued tasks into the queue of ready ones.
+    /// Puts queued tasks into the queue of ready ones; those of a draft when it is closed.
     pub(super) fn make_ready(&mut self, id: JobId, ids: &IdSet) {
-        let Some(job) = self.state.jobs.get(&id) else { return };
+        let Some(job) = self.state.jobs.get(&id).filter(|job| !job.is_draft()) else { return };
         let share = job.spec.share.is_some().then_some(id);
         if share.is_some() {
             self.shared.entry(id).or_default();
         }
         let mut parts = Vec::new();
         // A follower that comes back still waits.
-        let blocked = self.waits.blocked(id).filter(|blocked| blocked.intersects(ids));
+        let blocked = self.readiness.blocked(id).filter(|blocked| blocked.intersects(ids));
         let unblocked = blocked.map(|blocked| ids.difference(blocked));
         for (submit, ids) in job.by_submit(unblocked.as_ref().unwrap_or(ids)) {
             let template = TemplateId { job: id, submit };
@@ -385,9 +331,34 @@ impl Server {
         }
     }
 
+    /// How long a task of a submit should take.
+    pub(super) fn run_time(&self, id: TemplateId) -> Option<Estimate> {
+        self.forecast.run_time(&self.state, id)
+    }
+
+    /// Puts tasks of a submit into the queue of ready ones.
+    pub(super) fn queue_up(&mut self, class: ClassId, id: TemplateId, ids: &IdSet) {
+        if let Some(submit) = self.state.jobs.get(&id.job).and_then(|j| j.submits.get(id.submit as usize)) {
+            self.locality.add(id, submit, ids);
+        }
+        for (step, ids) in self.forecast.groups(&self.state, id, ids) {
+            self.queue.add(class, id, step, &ids);
+        }
+    }
+
+    // Puts the ready tasks of a submit where their paths belong.
+    fn queue_again(&mut self, id: TemplateId) {
+        let Some(class) = self.classes.get(&id).copied() else { return };
+        let ready = self.queue.ready(class, id);
+        if ready.is_empty() {
+            return;
+        }
+        self.queue.remove(class, id, &ready);
+        self.queue_up(class, id, &ready);
+    }
+
     /// Takes tasks out of the queue of ready ones, as far as they are in it.
     pub(super) fn make_unready(&mut self, id: JobId, ids: &IdSet) {
-        self.waits.unblock(id, ids);
         let Some(job) = self.state.jobs.get(&id) else { return };
         for (submit, ids) in job.by_submit(ids) {
             let template = TemplateId { job: id, submit };
@@ -398,9 +369,6 @@ impl Server {
                     self.changed_classes.insert(*class);
                 }
             }
-        }
-        if !self.delays.is_empty() {
-            self.delays.retain(|(_, task)| task.job != id || !ids.contains(task.task));
         }
     }
 
@@ -482,29 +450,6 @@ impl Server {
         effects.push(Effect::Exit);
     }
 
-    fn end_delays(&mut self, now: Timestamp) {
-        while let Some(&(at, task)) = self.delays.first()
-            && at <= now
-        {
-            self.delays.pop_first();
-            self.make_ready(task.job, &IdSet::single(task.task));
-        }
-    }
-
-    fn answer_worker_waits(&mut self, effects: &mut Vec<Effect>) {
-        if self.worker_waits.is_empty() {
-            return;
-        }
-        let connected = self.live.values().filter(|worker| worker.connection.is_some()).count() as u32;
-        self.worker_waits.retain(|&(connection, request, count)| {
-            if connected >= count {
-                let body = ClientResponse::Done;
-                effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
-            }
-            connected < count
-        });
-    }
-
     pub(super) fn client_asks(
         &mut self,
         now: Timestamp,
@@ -516,12 +461,18 @@ impl Server {
         let Some(body) = self.without_follower(connection, request, body, effects) else { return };
         match body {
             ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
-                Ok(jobs) => self.watches.add(connection, request, jobs, until_closed, notifications),
+                Ok(jobs) => self.clients.watch((connection, request), jobs, until_closed, notifications),
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },
-            ClientRequest::WaitWorkers { count } => self.worker_waits.push((connection, request, count)),
+            ClientRequest::WaitWorkers { count } => {
+                self.clients.wait_for_workers((connection, request), count);
+            }
             ClientRequest::StopServer => self.begin_stop(now, connection, request, effects),
             ClientRequest::FlushJournal => order(connection, request, JournalOrder::Flush, effects),
+            // Without a journal nothing would be pruned, so nothing is forgotten either.
+            ClientRequest::PruneJournal if self.options.info.journal.is_none() => {
+                answer(connection, request, ClientResponse::Error(RequestError::NoJournal), effects);
+            }
             ClientRequest::PruneJournal => match self.refuse_when_read_only() {
                 Ok(()) => {
                     self.forget_all_ended(now, effects);
@@ -537,16 +488,23 @@ impl Server {
                 order(connection, request, JournalOrder::Events { follow, after }, effects);
             }
             body => {
-                let result = match self.change(now, &body, effects) {
-                    Some(result) => result,
-                    None => self.view(now, &body),
+                let (result, gate) = match self.change(now, &body, effects) {
+                    Some(result) => {
+                        self.note_maker(connection, &body, &result);
+                        (result, self.gate_of_change())
+                    }
+                    None => (self.view(now, &body), Gate::Shown),
                 };
                 let body = result.unwrap_or_else(ClientResponse::Error);
-                // While the journal cannot be written, whoever only looks is not kept waiting.
-                let gate = if self.is_read_only() { Gate::Open } else { Gate::Synced };
                 effects.push(Effect::Answer { connection, request, body, gate });
             }
         }
+    }
+
+    /// What the answer to a request that would change something waits for. While the journal cannot be written,
+    /// nothing was changed.
+    pub(super) fn gate_of_change(&self) -> Gate {
+        if self.is_read_only() { Gate::Shown } else { Gate::Synced }
     }
 
     /// Why a worker is listed as gone, used by observers.

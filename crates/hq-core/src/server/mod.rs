@@ -1,41 +1,39 @@
 //! The server's state machine: what clients and workers say goes in, records, answers and messages come out.
 
-mod alloc_views;
-mod allocations;
+mod allocation;
+mod backlog;
+mod balance;
 pub mod capacity;
 mod check;
-mod cycles;
-mod defer;
-mod dependencies;
-pub mod details;
+mod clients;
 mod dispatch;
+mod drafts;
 mod explain;
-mod files;
 mod fleet;
 mod followers;
+mod forecast;
 mod gather;
-pub mod job;
-mod keys;
+mod holds;
+mod job_pages;
+mod late;
 mod live;
 mod locality;
 mod machine;
 mod nodes;
-pub mod paths;
+mod picky;
 mod planning;
 pub mod queue;
+mod readiness;
 mod reports;
 mod requests;
 mod reserve;
 mod retention;
-mod run_times;
-mod services;
 mod shares;
-mod snapshot;
 mod speculation;
 pub mod state;
+pub mod step;
+mod task_pages;
 mod views;
-mod waits;
-mod watch;
 mod workers;
 
 #[cfg(test)]
@@ -43,6 +41,7 @@ mod tests;
 
 pub use machine::{Server, ServerOptions};
 pub use retention::Keep;
+pub use state::{details, job};
 
 use hq_model::{Timestamp, WorkerId};
 use hq_sched::{Plan, Snapshot};
@@ -211,4 +210,7 @@ pub enum Gate {
     Written,
     /// They are on disk: they survive the death of the machine.
     Synced,
+    /// As [`Gate::Synced`]; but while the journal cannot be written, nothing: who only looks, and who is refused, is not
+    /// kept waiting for room.
+    Shown,
 }

@@ -2,7 +2,8 @@
 //! they end.
 //!
 //! Such a task is leased to its first worker, which runs its program; the others hold a part of it, which ends when the
-//! server says so. While a task waits for nodes that are busy, workers are kept free for it: those of the group that
+//! server says so. Where workers start ranks, the task ends with any of its nodes; else it goes on without those whose
+//! workers are gone, as long as the first one lives. While a task waits for nodes that are busy, workers are kept free for it: those of the group that
 //! can give it enough of them soonest. They get nothing more of its priority or below.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,9 @@ use super::job::Job;
 use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::{ClassId, Place};
+use super::workers::Ran;
 use super::{Effect, Gate};
+use crate::keeping::by_preference;
 use crate::limits::{MULTI_NODE_CLASSES_MAX, RESERVATIONS_MAX};
 use crate::record::{Record, RestartCause};
 use crate::worker_messages::{RunBatch, TaskNode, Template, TemplateId, ToWorker};
@@ -33,7 +36,7 @@ type Nodes = Vec<(WorkerId, Needs)>;
 
 // What can be done for the first task of a class.
 enum Found {
-    Free { nodes: Nodes, is_whole: bool },
+    Free { nodes: Nodes, is_whole: bool, variant: Option<u32> },
     Busy(Vec<WorkerId>),
     Nowhere,
 }
@@ -99,7 +102,9 @@ impl Server {
             self.let_room_up_to(place.0.0);
             while self.is_due(class) && self.queue.count(class) > 0 && self.share_room(class) > 0 {
                 match self.find_nodes(now, class) {
-                    Found::Free { nodes, is_whole } => self.lease_nodes(now, class, nodes, is_whole, effects),
+                    Found::Free { nodes, is_whole, variant } => {
+                        self.lease_nodes(now, class, nodes, (is_whole, variant), effects);
+                    }
                     Found::Busy(workers) => {
                         if round.reservations < RESERVATIONS_MAX {
                             round.reservations += 1;
@@ -130,7 +135,8 @@ impl Server {
 
     fn find_nodes_as(&mut self, now: Timestamp, class: ClassId, rank: usize) -> Found {
         let key = self.queue.key(class);
-        let Some(request) = by_preference(&key.requests).get(rank).copied() else { return Found::Nowhere };
+        let Some(&variant) = by_preference(&key.requests).get(rank) else { return Found::Nowhere };
+        let request = &key.requests[variant as usize];
         let (count, is_whole) = (request.nodes as usize, request.takes_whole_nodes());
         let head = self.queue.head(class);
         let first = head.and_then(|(_, template)| Some((template, self.queue.head_ids(class)?.first()?)));
@@ -148,8 +154,12 @@ impl Server {
                 live.held.get(&template).is_some_and(|held| held.ids.contains(task))
             });
             let room = live.capacity.room(&needs);
-            let is_free =
-                room > 0 && !has_it && (!is_whole || live.held.is_empty()) && is_used_enough(live, &needs);
+            let is_kept = live.kept_from(now, key.priority, &needs).is_some();
+            let is_free = room > 0
+                && !is_kept
+                && !has_it
+                && (!is_whole || live.held.is_empty())
+                && is_used_enough(live, &needs);
             let was_reserved = self.was_reserved.contains_key(worker);
             let held = live.held.values().map(|held| held.ids.len()).sum();
             let candidate = Candidate { worker: *worker, needs, room, is_free, was_reserved, held };
@@ -165,7 +175,7 @@ impl Server {
             free.truncate(count);
             free.sort_by_key(|candidate| candidate.worker);
             let nodes = free.into_iter().map(|candidate| (candidate.worker, candidate.needs.clone()));
-            return Found::Free { nodes: nodes.collect(), is_whole };
+            return Found::Free { nodes: nodes.collect(), is_whole, variant: Some(variant) };
         }
         let Some(workers) = groups.into_values().max_by_key(|workers| {
             let reserved = workers.iter().filter(|candidate| candidate.was_reserved).count();
@@ -187,7 +197,7 @@ impl Server {
             let Some(live) = self.live.get_mut(&worker) else { continue };
             live.reserved = Some(priority);
             self.reserved.insert(worker, priority);
-            if live.capacity.has_backlog() {
+            if live.has_backlog() {
                 let may_wait = |template: &TemplateId| {
                     let class = self.classes.get(template);
                     class.is_some_and(|class| self.queue.key(*class).priority <= priority)
@@ -196,7 +206,7 @@ impl Server {
                 let waiting =
                     waiting.filter(|(template, held)| held.retracting.is_empty() && may_wait(template));
                 let waiting: Vec<(TemplateId, u64)> =
-                    waiting.map(|(template, held)| (*template, held.ids.len())).collect();
+                    waiting.map(|(template, held)| (*template, held.waiting.len())).collect();
                 for (template, count) in waiting {
                     self.retract(worker, template, count, effects);
                 }
@@ -209,7 +219,7 @@ impl Server {
         now: Timestamp,
         class: ClassId,
         nodes: Nodes,
-        is_whole: bool,
+        (is_whole, variant): (bool, Option<u32>),
         effects: &mut Vec<Effect>,
     ) {
         let Some((template, ids)) = self.queue.take(class, 1) else { return };
@@ -226,12 +236,13 @@ impl Server {
         let all: Vec<TaskNode> = workers.iter().map(|worker| self.task_node(*worker)).collect();
         for (at, (worker, needs)) in nodes.iter().enumerate() {
             let Some(live) = self.live.get_mut(worker) else { continue };
-            live.hold(template, Some(needs), &ids);
+            live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);
             let content = live.templates.insert(template).then(|| Template {
                 id: template,
                 spec: submit.task.clone(),
                 submit_dir: submit.submit_dir.clone(),
+                submitted: submit.submitted,
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
             let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
@@ -245,10 +256,12 @@ impl Server {
                 nodes,
                 services,
                 after: None,
+                variant,
             };
             if let Some(connection) = live.connection {
+                let gate = self.gate_of_run(&[template]);
                 let message = ToWorker::Run(vec![batch]);
-                effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+                effects.push(Effect::ToWorker { connection, message, gate });
             }
         }
     }
@@ -316,6 +329,15 @@ impl Server {
         job.map_or_else(IdSet::new, |job| job.parts_on(worker).intersection(ids))
     }
 
+    /// As [`Server::parts_among`], when the worker does not have them any more: without those of tasks that go on, because
+    /// it leaves and nothing runs on it that their programs need.
+    pub(super) fn parts_lost_among(&self, worker: WorkerId, id: JobId, ids: &IdSet) -> IdSet {
+        let leaves = self.live.get(&worker).is_none_or(|live| live.is_draining || live.end.is_some());
+        let Some(job) = self.state.jobs.get(&id) else { return IdSet::new() };
+        let parts = if leaves { job.parts_needed_on(worker) } else { job.parts_on(worker) };
+        parts.intersection(ids)
+    }
+
     /// A worker gives back tasks that it has not started, `leased` of which are leased to it: those on several nodes
     /// cannot go on without it. Returns the others that are leased to it.
     pub(super) fn lose_parts(
@@ -328,10 +350,12 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> IdSet {
         let Some(job) = self.state.jobs.get(&id).filter(|job| !job.nodes.is_empty()) else { return leased };
-        let mut lost: IdSet = job.nodes.keys().copied().filter(|task| leased.contains(*task)).collect();
-        lost.union_with(&job.parts_on(worker).intersection(ids));
-        self.restart(now, id, &lost, RestartCause::Left, effects);
-        leased.difference(&lost)
+        let led: IdSet = job.nodes.keys().copied().filter(|task| leased.contains(*task)).collect();
+        let parts = self.parts_lost_among(worker, id, ids);
+        self.restart(now, id, &led, RestartCause::Left, effects);
+        // Their first workers may have started them.
+        self.lose_running(now, worker, id, &parts, (RestartCause::Left, Ran::Perhaps), effects);
+        leased.difference(&led)
     }
 
     /// A task on several nodes that a worker is one of, and the first of these.
@@ -379,10 +403,14 @@ impl Server {
         let requests = &job.submits[submit as usize].task.requests;
         let is_whole = requests.iter().all(Request::takes_whole_nodes);
         for worker in workers {
+            let goes_on = *worker != workers[0] && !job.parts_needed_on(*worker).contains(task);
             let Some(live) = self.live.get(worker) else {
+                if goes_on {
+                    continue;
+                }
                 return Err(format!("task {id}@{task} is on worker {worker}, which is gone"));
             };
-            if live.connection.is_none() || live.reconcile_at.is_some() {
+            if live.connection.is_none() || live.reconcile_at.is_some() || live.is_draining && goes_on {
                 continue;
             }
             if !live.held.get(&template).is_some_and(|held| held.ids.contains(task)) {
@@ -406,19 +434,28 @@ impl Job {
         parts.map(|(task, _)| *task).collect()
     }
 
+    /// Those of them that cannot go on without that worker: it runs ranks of theirs.
+    pub fn parts_needed_on(&self, worker: WorkerId) -> IdSet {
+        let parts = self.parts_on(worker);
+        let starts_ranks = |task: &TaskId| {
+            let submit = self.submit_of(*task).and_then(|submit| self.submits.get(submit as usize));
+            submit.is_none_or(|submit| submit.task.starts_ranks())
+        };
+        parts.iter().filter(starts_ranks).collect()
+    }
+
+    /// Those of some tasks that are on several nodes, with their workers.
+    pub(super) fn nodes_of(&self, ids: &IdSet) -> Vec<(TaskId, Vec<WorkerId>)> {
+        let nodes = self.nodes.iter().filter(|(task, _)| ids.contains(**task));
+        nodes.map(|(task, workers)| (*task, workers.clone())).collect()
+    }
+
     /// They are not leased any more.
     pub(super) fn forget_nodes(&mut self, ids: &IdSet) {
         if !self.nodes.is_empty() {
             self.nodes.retain(|task, _| !ids.contains(*task));
         }
     }
-}
-
-// Larger weights are preferred, then what is named first: the ranks of choices.
-fn by_preference(requests: &[Request]) -> Vec<&Request> {
-    let mut order: Vec<&Request> = requests.iter().collect();
-    order.sort_by_key(|request| std::cmp::Reverse(request.weight));
-    order
 }
 
 // A worker that is idle may want to start only when enough of it is used.

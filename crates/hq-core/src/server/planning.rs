@@ -1,7 +1,8 @@
 //! Contention: several classes of one priority want what is not enough for all, and the planner decides.
 //!
-//! The shell plans on a thread of its own. At most one plan is under way; until it comes, tasks of its priority and of
-//! lower ones wait, and others are placed as ever. Each line of a plan is checked against the present: what no longer
+//! The shell plans on a thread of its own. At most one plan is under way; until it comes, or takes too long, tasks of its
+//! priority and of lower ones wait, and others are placed as ever. While one is under way that took too long, tasks are
+//! placed in order; the next plan is made of what is so when it has come. Each line of a plan is checked against the present: what no longer
 //! fits is dropped, and what a plan leaves is placed in order. So a late or missing plan is harmless.
 
 use std::cmp::Reverse;
@@ -21,6 +22,8 @@ use crate::limits::{PLAN_TIME_MAX, PLANNED_CLASSES_MAX};
 #[derive(Debug, Default)]
 pub(super) struct Planning {
     last: u64,
+    // At work, waited for or not.
+    running: Option<u64>,
     asked: Option<Asked>,
     judged: Option<Judged>,
 }
@@ -48,10 +51,16 @@ pub(super) struct Judged {
 impl Planning {
     /// A plan has come.
     fn come(&mut self, number: u64, plan: Box<Plan>) -> Option<Asked> {
+        self.running.take_if(|running| *running == number);
         let asked = self.asked.take_if(|asked| asked.number == number)?;
         let is_outdated = asked.is_outdated && !plan.lines.is_empty();
         self.judged = Some(Judged { priority: asked.priority, is_outdated, plan: Some(plan) });
         Some(asked)
+    }
+
+    /// The planner is at work, perhaps on something that nobody waits for any more.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some()
     }
 
     /// A plan that took too long is not waited for any more.
@@ -101,6 +110,7 @@ impl Server {
         let (snapshot, jobs) = self.contenders(now, priority);
         self.planning.last += 1;
         let number = self.planning.last;
+        self.planning.running = Some(number);
         self.planning.asked =
             Some(Asked { number, priority, until: now.after(PLAN_TIME_MAX), jobs, is_outdated: false });
         effects.push(Effect::Plan { number, snapshot: Box::new(snapshot) });

@@ -2,7 +2,7 @@
 //!
 //! A class is all submits with equal requests and priority. Classes are visited by priority, then by weight, then by
 //! the longest path to the end of a graph, then by the age of their oldest job; so are the tasks within a class. How
-//! long paths are is told in steps ([`super::paths`]), so that small differences do not reorder anything. Classes on
+//! long paths are is told in steps ([`super::step`]), so that small differences do not reorder anything. Classes on
 //! several nodes have an order of their own.
 
 use std::cmp::Reverse;
@@ -12,7 +12,7 @@ use std::ops::Bound;
 use hq_model::request::CPUS;
 use hq_model::{AmountRequest, IdSet, JobId, Request, TaskId};
 
-use super::paths::Step;
+use super::step::Step;
 use crate::worker_messages::TemplateId;
 
 /// Names a request class; never given twice.
@@ -207,17 +207,32 @@ impl Queue {
         });
     }
 
-    /// Ready tasks of a class that go before one of its own.
-    pub fn ready_before(&self, class: ClassId, template: TemplateId, task: TaskId) -> u64 {
-        let Some(class) = self.classes.get(&class) else { return 0 };
-        let mut before = 0;
-        for (group, ids) in &class.ready {
-            if group.1 == template && ids.contains(task) {
-                return before + ids.rank(task).unwrap_or(0);
-            }
-            before += ids.len();
-        }
-        before
+    /// Where a ready task stands: the place of its class if it was at its head.
+    pub fn place_of(&self, id: ClassId, template: TemplateId, task: TaskId) -> Option<Place> {
+        let class = self.classes.get(&id)?;
+        let holds = |step: &&Step| {
+            class.ready.get(&(Reverse(**step), template)).is_some_and(|ready| ready.contains(task))
+        };
+        let step = class.steps.get(&template)?.iter().find(holds)?;
+        Some((Reverse(class.key.priority), Reverse(class.weight), Reverse(*step), template, id))
+    }
+
+    /// Classes on several nodes with ready tasks of at least this priority.
+    pub fn multi_node_of(&self, priority_min: i32) -> impl Iterator<Item = (Place, ClassId)> + '_ {
+        let is_of = move |place: &&Place| place.0.0 >= priority_min;
+        self.multi_node.iter().take_while(is_of).map(|place| (*place, place.4))
+    }
+
+    /// Classes with ready tasks, on several nodes or within one worker, whose head goes before a place.
+    pub fn before(&self, place: Place, is_multi_node: bool) -> impl Iterator<Item = (Place, ClassId)> + '_ {
+        let order = if is_multi_node { &self.multi_node } else { &self.order };
+        order.range(..place).map(|before| (*before, before.4))
+    }
+
+    /// The ready tasks of a class in their order: of which submit how many have how long a way to the end.
+    pub fn groups(&self, class: ClassId) -> impl Iterator<Item = (Step, TemplateId, &IdSet)> + '_ {
+        let ready = self.classes.get(&class).map(|class| &class.ready);
+        ready.into_iter().flatten().map(|((step, template), ids)| (step.0, *template, ids))
     }
 
     /// The first submit of a class that has ready tasks, and how long their paths are.

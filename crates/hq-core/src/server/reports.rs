@@ -4,9 +4,10 @@
 //! state, a reported task takes nothing of the worker any more.
 
 use hq_model::task::{Retry, RetryOn};
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
 
 use super::machine::Server;
+use super::workers::Ran;
 use super::{Effect, Gate};
 use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX};
 use crate::measures::MeasuresWriter;
@@ -30,6 +31,11 @@ impl Server {
         // A repeated report was taken in before; it only wants to hear so again.
         if number > live.last_report {
             live.last_report = number;
+            live.trouble = report.trouble.map(|mut reason| {
+                cut(&mut reason, ERROR_TEXT_MAX);
+                reason
+            });
+            self.changed_workers.insert(worker);
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);
             }
@@ -59,15 +65,16 @@ impl Server {
             for (job, ids) in report.canceled {
                 // Leased ones were not canceled by us: the worker gave them up by itself.
                 let ids = self.not_held_again(worker, job, ids);
-                self.tasks_lost(now, worker, job, &ids, effects);
+                self.tasks_lost(now, worker, job, &ids, Ran::Perhaps, effects);
             }
             for (job, ids) in report.interrupted {
                 let ids = self.not_held_again(worker, job, ids);
-                self.tasks_lost(now, worker, job, &ids, effects);
+                self.tasks_lost(now, worker, job, &ids, Ran::Surely, effects);
             }
-            for Started { job, task, instance, at } in report.started {
-                self.task_started(worker, job, task, instance, at);
+            for started in report.started {
+                self.task_started(now, worker, started);
             }
+            self.presume_starts(now, worker);
             self.reconcile(now, worker, effects);
         }
         effects.push(Effect::ToWorker {
@@ -77,7 +84,7 @@ impl Server {
         });
     }
 
-    fn leased_to(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
+    pub(super) fn leased_to(&self, worker: WorkerId, job: JobId, ids: &IdSet) -> IdSet {
         let leased = self.state.jobs.get(&job).and_then(|job| job.leased.get(&worker));
         leased.map_or_else(IdSet::new, |leased| leased.intersection(ids))
     }
@@ -117,12 +124,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let id = span.job;
-        let template =
-            self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
-        self.learn_run_times(template, &span);
-        if let Some(template) = template {
-            self.learn_paths(template, span.measures.count().into());
-        }
+        self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
         self.learn_siblings(&span);
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
         if valid.is_empty() {
@@ -135,19 +137,11 @@ impl Server {
         self.forget_if_over(id);
     }
 
-    fn learn_wall(
-        &mut self,
-        worker: WorkerId,
-        job: JobId,
-        ids: &IdSet,
-        count: u32,
-        wall_us: u64,
-    ) -> Option<TemplateId> {
-        let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task))?;
-        if let Some(live) = self.live.get_mut(&worker) {
+    fn learn_wall(&mut self, worker: WorkerId, job: JobId, ids: &IdSet, count: u32, wall_us: u64) {
+        let submit = ids.first().and_then(|task| self.state.jobs.get(&job)?.submit_of(task));
+        if let (Some(submit), Some(live)) = (submit, self.live.get_mut(&worker)) {
             live.learn_wall(TemplateId { job, submit }, count, wall_us);
         }
-        Some(TemplateId { job, submit })
     }
 
     fn task_failed(
@@ -169,7 +163,8 @@ impl Server {
         }
         if let Some(missing) = self.missing_node(id, failure.task) {
             // Most likely that is why.
-            return self.lose_running(now, missing, id, &ids, RestartCause::Crash, effects);
+            let loss = (RestartCause::Crash, Ran::Surely);
+            return self.lose_running(now, missing, id, &ids, loss, effects);
         }
         let job = &self.state.jobs[&id];
         failure.worker = Some(worker);
@@ -186,20 +181,26 @@ impl Server {
     }
 
     /// A task failed for good; perhaps that is one failure too many for its job.
-    pub(super) fn fail(&mut self, now: Timestamp, id: JobId, failure: Failure, effects: &mut Vec<Effect>) {
+    pub(super) fn fail(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        mut failure: Failure,
+        effects: &mut Vec<Effect>,
+    ) {
         let task = IdSet::single(failure.task);
         self.make_unready(id, &task);
         self.end_running(id, &task);
+        failure.nodes = self.state.jobs[&id].nodes.get(&failure.task).cloned().unwrap_or_default();
         self.record(now, Record::Failed { job: id, failure }, effects);
         let job = &self.state.jobs[&id];
         let failed = job.failed.len();
-        if let Some(limit) = job.spec.max_fails.filter(|limit| failed > *limit) {
+        if let Some(limit) = job.exceeded_max_fails() {
             let ids = job.alive();
             if !ids.is_empty() {
                 let tasks = if failed == 1 { "task" } else { "tasks" };
                 let reason = format!("{failed} {tasks} of the job failed, more than the {limit} allowed.");
-                self.end_early(now, id, &ids, effects);
-                self.record(now, Record::Aborted { job: id, ids, reason }, effects);
+                self.end_by(now, Record::Aborted { job: id, ids: ids.clone(), reason }, &ids, effects);
             }
         }
         self.forget_if_over(id);
@@ -211,30 +212,35 @@ impl Server {
         worker: WorkerId,
         job: JobId,
         ids: &IdSet,
+        has_run: Ran,
         effects: &mut Vec<Effect>,
     ) {
         let mut leased = self.leased_to(worker, job, ids);
-        leased.union_with(&self.parts_among(worker, job, ids));
+        leased.union_with(&self.parts_lost_among(worker, job, ids));
         self.release(worker, job, ids);
         self.drop_seconds_on(now, worker, job, ids, effects);
         if !leased.is_empty() {
-            self.lose_running(now, worker, job, &leased, RestartCause::Left, effects);
+            self.lose_running(now, worker, job, &leased, (RestartCause::Left, has_run), effects);
         }
     }
 
-    fn task_started(&mut self, worker: WorkerId, id: JobId, task: TaskId, instance: Instance, at: Timestamp) {
+    fn task_started(&mut self, now: Timestamp, worker: WorkerId, started: Started) {
+        let Started { job: id, task, instance, at, variant } = started;
         let Some(job) = self.state.jobs.get(&id) else { return };
         let submit = job.submit_of(task);
         if !job.attempts_on(worker, &IdSet::single(task), instance).is_empty() {
             self.task_runs(worker, id, task, instance, at);
             self.touched.insert(id);
         }
+        let template = submit.map(|submit| TemplateId { job: id, submit });
         if let Some(live) = self.live.get_mut(&worker) {
             live.last_task = Some((TaskRef::new(id, task), at));
-            let template = submit.map(|submit| TemplateId { job: id, submit });
             if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {
                 held.retracting.remove(task);
             }
+        }
+        if let Some(template) = template {
+            self.note_start(now, worker, template, task, variant);
         }
     }
 }
@@ -261,7 +267,11 @@ fn retry_delay(retry: &Retry, retries: u32, failure: FailureKind) -> Option<std:
         FailureKind::Exit(code) => codes.contains(&code),
         FailureKind::Signal(_) => *signal,
         FailureKind::Timeout => *timeout,
-        FailureKind::Start | FailureKind::Crashes | FailureKind::Output => false,
+        FailureKind::Start
+        | FailureKind::Crashes
+        | FailureKind::Lost
+        | FailureKind::Output
+        | FailureKind::EndedEarly => false,
     };
     (any || wanted).then(|| retry.delay.saturating_mul(1 << retries.min(20)).min(RETRY_DELAY_MAX))
 }

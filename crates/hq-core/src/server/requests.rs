@@ -2,14 +2,16 @@
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId};
 
+use super::job::SubmitState;
+use super::live::{LiveWorker, Stop};
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX, SUBMITS_MAX};
-use crate::record::{Record, RequestKey};
-use crate::worker_messages::{TemplateId, ToWorker};
+use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
+use crate::record::{Failure, FailureKind, Record, RequestKey};
+use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
 impl Server {
     /// Handles a request that changes something; `None` when it does not.
@@ -37,7 +39,7 @@ impl Server {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
             }
             ClientRequest::ForgetJobs { jobs, states } => self.forget_jobs(now, jobs, states, effects),
-            ClientRequest::StopWorkers { workers, drain } => self.stop_workers(workers, *drain, effects),
+            ClientRequest::StopWorkers { workers, drain } => self.stop_workers(now, workers, *drain, effects),
             _ => return None,
         };
         Some(result)
@@ -58,11 +60,8 @@ impl Server {
         submit: &Submit,
         effects: &mut Vec<Effect>,
     ) -> Answer {
-        if let Some((job, ids)) = self.state.answered.get(&key) {
-            let existing = self.existing(*job, submit).unwrap_or_default();
-            let existing = existing.into_iter().filter(|(_, task)| !ids.contains(*task)).collect();
-            let (job, ids) = (*job, ids.clone());
-            return Ok(ClientResponse::Submitted { job, ids, existing, warnings: Vec::new() });
+        if let Some(answer) = self.answer_again(key, std::slice::from_ref(submit)) {
+            return Ok(answer);
         }
         if self.is_stopping() {
             return Err(RequestError::Stopping);
@@ -86,7 +85,7 @@ impl Server {
                     let (ids, warnings) = (IdSet::new(), Vec::new());
                     return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
                 }
-                let rest = super::keys::without(submit, &existing)?;
+                let rest = super::readiness::without(submit, &existing)?;
                 let (ids, warnings) = self.add_tasks(now, key, job, None, &rest, effects)?;
                 return Ok(ClientResponse::Submitted { job, ids, existing, warnings });
             }
@@ -95,7 +94,21 @@ impl Server {
         Ok(ClientResponse::Submitted { job, ids, existing: Vec::new(), warnings })
     }
 
-    // Several submits; into the job of the first.
+    // The answer of the first time to a request that is repeated.
+    fn answer_again(&self, key: RequestKey, submits: &[Submit]) -> Option<ClientResponse> {
+        let (job, ids) = self.state.answered.get(&key)?;
+        let (mut all, mut place) = (Vec::new(), 0);
+        for submit in submits {
+            let existing = self.existing(*job, submit).unwrap_or_default();
+            let existing = existing.into_iter().filter(|(_, task)| !ids.contains(*task));
+            all.extend(existing.map(|(at, task)| (place + at, task)));
+            place += count_of(&submit.ids);
+        }
+        let (job, ids) = (*job, ids.clone());
+        Some(ClientResponse::Submitted { job, ids, existing: all, warnings: Vec::new() })
+    }
+
+    // Several submits into one open job, all or none: one record holds them.
     fn submit_all(
         &mut self,
         now: Timestamp,
@@ -108,32 +121,78 @@ impl Server {
             let text = format!("A request holds 1 to {SUBMITS_MAX} submits, and not {count}.");
             return Err(RequestError::Invalid(text));
         }
-        let mut into = None;
-        let (mut all_ids, mut all_existing, mut all_warnings) = (IdSet::new(), Vec::new(), Vec::new());
-        let mut place = 0;
-        for (number, submit) in (0..).zip(submits) {
-            if into.is_some_and(|job| submit.target != Target::Open(job)) {
-                return Err(RequestError::Invalid("Submits of one request go to one job.".into()));
+        if let Some(answer) = self.answer_again(key, submits) {
+            return Ok(answer);
+        }
+        if self.is_stopping() {
+            return Err(RequestError::Stopping);
+        }
+        let Target::Open(job) = submits[0].target else {
+            return match submits {
+                [submit] => self.submit(now, key, submit, effects),
+                _ => Err(RequestError::Invalid("Several submits of one request go to an open job.".into())),
+            };
+        };
+        if submits.iter().any(|submit| submit.target != Target::Open(job)) {
+            return Err(RequestError::Invalid("Submits of one request go to one job.".into()));
+        }
+        match self.state.jobs.get(&job) {
+            None => return Err(RequestError::NoJob(job)),
+            Some(state) if !state.is_open => return Err(RequestError::JobNotOpen(job)),
+            Some(_) => {}
+        }
+        let before = self.state.jobs[&job].submits.len();
+        let prepared = self.prepare_all(now, job, submits);
+        // What was tried is taken back: only a record changes the state.
+        self.state.take_back_submits(job, before);
+        let Block { mut records, ids, existing } = prepared?;
+        if !records.is_empty() {
+            if key != 0 {
+                records.push(Record::Answered { key, job, ids: ids.clone() });
             }
-            let answer = self.submit(now, key.wrapping_add(number), submit, effects)?;
-            let ClientResponse::Submitted { job, ids, existing, warnings } = answer else { continue };
-            into = Some(job);
-            let count = ids.len() as u32 + existing.len() as u32;
-            all_existing.extend(existing.into_iter().map(|(at, task)| (place + at, task)));
-            place += count;
-            all_ids.union_with(&ids);
-            for warning in warnings {
-                if !all_warnings.contains(&warning) {
-                    all_warnings.push(warning);
-                }
+            self.record(now, Record::Together { records }, effects);
+            for submit in before..self.state.jobs[&job].submits.len() {
+                self.begin_submit(TemplateId { job, submit: submit as u32 });
             }
         }
-        Ok(ClientResponse::Submitted {
-            job: into.unwrap_or_default(),
-            ids: all_ids,
-            existing: all_existing,
-            warnings: all_warnings,
-        })
+        let mut warnings: Vec<String> = Vec::new();
+        for warning in submits.iter().flat_map(|submit| self.warnings(now, submit)) {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        Ok(ClientResponse::Submitted { job, ids, existing, warnings })
+    }
+
+    // Checks each of the submits as if those before it were there, and leaves them in the job.
+    fn prepare_all(&mut self, now: Timestamp, job: JobId, submits: &[Submit]) -> Result<Block, RequestError> {
+        let mut block = Block { records: Vec::new(), ids: IdSet::new(), existing: Vec::new() };
+        let (mut place, mut bytes) = (0, 0);
+        for submit in submits {
+            check_spec(submit)?;
+            let count = count_of(&submit.ids);
+            let existing = match submit.keys.is_empty() {
+                true => Vec::new(),
+                false => self.existing(job, submit)?,
+            };
+            let is_known = !existing.is_empty() && existing.len() == submit.keys.len();
+            let rest = match existing.is_empty() {
+                true => None,
+                false if is_known => None,
+                false => Some(super::readiness::without(submit, &existing)?),
+            };
+            block.existing.extend(existing.into_iter().map(|(at, task)| (place + at, task)));
+            place += count;
+            if is_known {
+                continue;
+            }
+            let (record, state) = self.prepare(now, 0, job, None, rest.as_ref().unwrap_or(submit), bytes)?;
+            bytes += state.bytes();
+            block.ids.union_with(&state.ids);
+            block.records.push(record);
+            self.state.try_submit(job, state);
+        }
+        Ok(block)
     }
 
     fn add_tasks(
@@ -145,6 +204,39 @@ impl Server {
         submit: &Submit,
         effects: &mut Vec<Effect>,
     ) -> Result<(IdSet, Vec<String>), RequestError> {
+        let (record, state) = self.prepare(now, key, job, spec, submit, 0)?;
+        self.record(now, record, effects);
+        let submits = self.state.jobs[&job].submits.len() as u32;
+        self.begin_submit(TemplateId { job, submit: submits - 1 });
+        Ok((state.ids, self.warnings(now, submit)))
+    }
+
+    // The tasks of a new submit wait for others, or are ready.
+    fn begin_submit(&mut self, template: TemplateId) {
+        let job = template.job;
+        let ids = &self.state.jobs[&job].submits[template.submit as usize].ids;
+        let ready = match self.readiness.blocked(job) {
+            Some(blocked) => ids.difference(blocked),
+            None => ids.clone(),
+        };
+        self.make_ready(job, &ready);
+    }
+
+    // Checks new tasks for a job, beside so many bytes of others of the request, and says them as they are kept.
+    fn prepare(
+        &self,
+        now: Timestamp,
+        key: RequestKey,
+        job: JobId,
+        spec: Option<JobSpec>,
+        submit: &Submit,
+        bytes_before: usize,
+    ) -> Result<(Record, SubmitState), RequestError> {
+        if let Some(state) = self.state.jobs.get(&job)
+            && let Some(limit) = state.exceeded_max_fails()
+        {
+            return Err(RequestError::TooManyFailed { job, failed: state.failed.len(), limit });
+        }
         let ids = self.new_ids(job, &submit.ids)?;
         if !submit.entries.is_empty() && submit.entries.len() as u64 != ids.len() {
             let (entries, tasks) = (submit.entries.len(), ids.len());
@@ -162,26 +254,31 @@ impl Server {
         } else {
             self.dependencies_of(job, &ids, &submit.dependencies)?.into()
         };
-        let record = Record::Submitted {
-            job,
-            key,
-            spec,
-            ids: ids.clone(),
+        let state = SubmitState {
+            ids,
             entries: submit.entries.clone(),
             keys: submit.keys.clone(),
             dependencies,
             task: submit.spec.clone(),
             submit_dir: submit.submit_dir.clone(),
+            submitted: now,
         };
-        self.record(now, record, effects);
-        let submits = self.state.jobs[&job].submits.len() as u32;
-        self.waits.add(&self.state, TemplateId { job, submit: submits - 1 });
-        self.add_paths(TemplateId { job, submit: submits - 1 });
-        match self.waits.blocked(job) {
-            Some(blocked) => self.make_ready(job, &ids.difference(blocked)),
-            None => self.make_ready(job, &ids),
+        let (held, wanted) = (self.state.submits_bytes + bytes_before, state.bytes());
+        if held + wanted > SUBMITS_BYTES_MAX {
+            return Err(RequestError::Full { held: held as u64, wanted: wanted as u64 });
         }
-        Ok((ids, self.warnings(now, submit)))
+        let record = Record::Submitted {
+            job,
+            key,
+            spec,
+            ids: state.ids.clone(),
+            entries: state.entries.clone(),
+            keys: state.keys.clone(),
+            dependencies: state.dependencies.clone(),
+            task: state.task.clone(),
+            submit_dir: state.submit_dir.clone(),
+        };
+        Ok((record, state))
     }
 
     fn new_ids(&self, id: JobId, wanted: &TaskIds) -> Result<IdSet, RequestError> {
@@ -254,6 +351,7 @@ impl Server {
         }
         for job in &open {
             self.record(now, Record::JobClosed { job: *job }, effects);
+            self.note_closed(*job);
             self.forget_if_over(*job);
         }
         Ok(ClientResponse::Jobs(open))
@@ -286,13 +384,8 @@ impl Server {
             let ids = alive.intersection(wanted);
             let ended = wanted.len() - ids.len();
             if !ids.is_empty() {
-                self.end_early(now, id, &ids, effects);
                 let reason = reason.map(str::to_owned);
-                self.record(now, Record::Canceled { job: id, ids: ids.clone(), reason }, effects);
-            }
-            // A canceled job is over: an open one takes no more tasks.
-            if tasks.is_none() && self.state.jobs[&id].is_open {
-                self.record(now, Record::JobClosed { job: id }, effects);
+                self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason }, &ids, effects);
             }
             self.forget_if_over(id);
             answer.push((id, ids, ended));
@@ -300,8 +393,39 @@ impl Server {
         Ok(ClientResponse::Canceled(answer))
     }
 
+    /// Tasks that have not ended end now, as the record says; those that run are told to.
+    pub(super) fn end_by(&mut self, now: Timestamp, record: Record, ids: &IdSet, effects: &mut Vec<Effect>) {
+        let Some(id) = record.job() else { return };
+        let attempts = self.running_attempts(now, id, ids);
+        self.end_early(now, id, ids, effects);
+        self.record(now, record, effects);
+        if !attempts.is_empty() {
+            self.record(now, Record::EndedEarly { job: id, attempts }, effects);
+        }
+    }
+
+    // What runs of some tasks, as it ends now.
+    fn running_attempts(&self, now: Timestamp, id: JobId, ids: &IdSet) -> Vec<Failure> {
+        let (Some(running), Some(job)) = (self.running.get(&id), self.state.jobs.get(&id)) else {
+            return Vec::new();
+        };
+        let here =
+            ids.ranges().flat_map(|range| running.range(TaskId(*range.start())..=TaskId(*range.end())));
+        let ended = here.map(|(task, run)| Failure {
+            task: *task,
+            instance: run.instance,
+            worker: Some(run.worker),
+            kind: FailureKind::EndedEarly,
+            error: String::new(),
+            started: Some(run.since),
+            usage: Usage { wall_us: now.0.saturating_sub(run.since.0), ..Usage::default() },
+            nodes: job.nodes.get(task).cloned().unwrap_or_default(),
+        });
+        ended.collect()
+    }
+
     /// Tasks that have not ended will end now without running on: tells the workers that hold them,
-    /// and takes them out of the queue. The record that says how they ended follows.
+    /// and takes them out of the queue. The record that says what becomes of them follows.
     pub(super) fn end_early(&mut self, _now: Timestamp, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
         self.make_unready(id, ids);
         self.end_running(id, ids);
@@ -340,25 +464,59 @@ impl Server {
         Ok(ClientResponse::Jobs(selected))
     }
 
-    fn stop_workers(&mut self, workers: &Selector, drain: bool, effects: &mut Vec<Effect>) -> Answer {
-        let selected = self.select_workers(workers)?;
-        let mut stopped = Vec::new();
-        for id in selected {
-            let live = self.live.get_mut(&id).filter(|worker| worker.connection.is_some());
-            let Some(live) = live else {
-                match workers {
-                    Selector::All => continue,
-                    Selector::Ids(_) | Selector::Last => return Err(RequestError::WorkerEnded(id)),
-                }
-            };
-            live.is_draining = true;
-            if let Some(connection) = live.connection {
-                let message = ToWorker::Stop { drain };
-                effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
-            }
-            stopped.push(id);
+    fn stop_workers(
+        &mut self,
+        now: Timestamp,
+        workers: &Selector,
+        drain: bool,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        let mut selected = self.select_workers(workers)?;
+        if *workers == Selector::All {
+            // What runs on one that is away cannot be finished on demand.
+            selected
+                .retain(|id| self.live.get(id).is_some_and(|worker| !drain || worker.connection.is_some()));
         }
-        Ok(ClientResponse::WorkersStopped(stopped))
+        // A new worker is told nothing before its id is saved. A server that is killed before that forgets the worker and
+        // that it was stopped, and the worker goes on as another one: that must not be acknowledged. Nor can it be kept
+        // that one was stopped which is away.
+        let is_saved = |id: &WorkerId| {
+            self.live.get(id).is_none_or(|worker| worker.is_welcomed && worker.connection.is_some())
+        };
+        if self.is_read_only() && !selected.iter().all(is_saved) {
+            if *workers != Selector::All || !selected.iter().any(is_saved) {
+                self.refuse_when_read_only()?;
+            }
+            selected.retain(is_saved);
+        }
+        // One that has lost its connection cannot be told: that it was stopped is kept, and it is told when it comes back.
+        let is_away = |id: &WorkerId| self.live.get(id).is_some_and(|worker| worker.connection.is_none());
+        let away: Vec<WorkerId> = selected.iter().copied().filter(is_away).collect();
+        for id in &selected {
+            match self.live.get(id) {
+                None => return Err(RequestError::WorkerEnded(*id)),
+                Some(live) if drain && live.connection.is_none() => {
+                    return Err(RequestError::WorkerAway { worker: *id, until: live.lost_at });
+                }
+                Some(_) => {}
+            }
+        }
+        // It ends what runs: that cannot be taken back.
+        let is_stopping = |id: &WorkerId| drain && self.live.get(id).is_some_and(LiveWorker::ends_tasks);
+        let (stopping, changed): (Vec<_>, Vec<_>) = selected.iter().copied().partition(is_stopping);
+        for id in &changed {
+            let Some(live) = self.live.get_mut(id) else { continue };
+            let Some(connection) = live.connection else { continue };
+            live.is_draining = true;
+            live.end = Some(WorkerEnd::Stopped);
+            live.stop = Some(Stop { drain });
+            let message = ToWorker::Stop { drain };
+            effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
+        }
+        for id in &away {
+            self.worker_ends(now, *id, WorkerEnd::Stopped, effects);
+        }
+        Ok(ClientResponse::WorkersStopped { workers: selected, away, stopping })
     }
 
     /// The jobs a selector means, ascending.
@@ -396,9 +554,7 @@ impl Server {
         if self.state.jobs.get(&id).is_none_or(|job| job.has_ended()) {
             let of_job = templates_of(id);
             self.speculation.forget(id);
-            self.paths.forget(id);
             self.locality.forget(id);
-            self.run_times.forget(id);
             let over: Vec<_> = self.classes.range(of_job).map(|entry| *entry.0).collect();
             for template in over {
                 // Workers may still hold canceled tasks; what those take is released by class.
@@ -408,7 +564,22 @@ impl Server {
                     self.queue.leave(class);
                 }
             }
+            self.live.values_mut().for_each(|worker| worker.forget(id));
         }
+    }
+}
+
+// The submits of one request.
+struct Block {
+    records: Vec<Record>,
+    ids: IdSet,
+    existing: Vec<(u32, TaskId)>,
+}
+
+fn count_of(ids: &TaskIds) -> u32 {
+    match ids {
+        TaskIds::Given(ids) => ids.len() as u32,
+        TaskIds::Next(count) => *count,
     }
 }
 

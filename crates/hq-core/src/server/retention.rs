@@ -1,14 +1,15 @@
 //! How long ended jobs and workers are kept: so many, and for so long. Forgetting is a record like any
 //! other change, and what the rule says depends on records and the time alone. Ids are never given again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hq_model::{JobId, Timestamp, WorkerId};
 
-use super::Effect;
-use super::machine::Server;
-use crate::limits::{JOBS_KEPT, JOBS_KEPT_TIME, WORKERS_KEPT};
+use super::job::Job;
+use super::state::State;
+use crate::limits::{JOBS_KEPT, JOBS_KEPT_BYTES, JOBS_KEPT_TIME, WORKERS_KEPT};
+use crate::never;
 use crate::record::Record;
 
 /// Which ended jobs are kept. Each bound counts by itself.
@@ -16,7 +17,7 @@ use crate::record::Record;
 pub struct Keep {
     /// The latest so many; `None` without a bound.
     pub jobs: Option<usize>,
-    /// Those that ended at most so long ago; `None` without a bound.
+    /// Those that ended at most so long ago, as far as servers saw that time pass; `None` without a bound.
     pub time: Option<Duration>,
 }
 
@@ -26,82 +27,110 @@ impl Default for Keep {
     }
 }
 
-/// What has ended and is still known, by the time of the end.
-#[derive(Debug, Default)]
-pub(super) struct Ended {
-    jobs: BTreeSet<(Timestamp, JobId)>,
+/// What has ended and is still known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Retention {
+    keep: Keep,
+    // When they ended, and the bytes of their submits.
+    jobs: BTreeMap<JobId, (Timestamp, usize)>,
+    // By the time of the end, as workers below.
+    jobs_by_end: BTreeSet<(Timestamp, JobId)>,
+    bytes: usize,
     workers: BTreeSet<(Timestamp, WorkerId)>,
 }
 
-impl Server {
-    /// Finds what had ended before the server was started.
-    pub(super) fn find_ended(&mut self) {
-        let jobs = self.state.jobs.iter().filter(|(_, job)| job.has_ended());
-        self.ended.jobs = jobs.map(|(id, job)| (job.last_end, *id)).collect();
-        let workers = self.state.workers.iter();
-        self.ended.workers =
-            workers.filter_map(|(id, worker)| worker.ended.map(|ended| (ended.0, *id))).collect();
+/// What is to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forget {
+    Job(JobId),
+    Worker(WorkerId),
+}
+
+impl Retention {
+    /// What was kept before this server started, and how much of it is to be.
+    pub(super) fn recount(keep: Keep, state: &State) -> Retention {
+        let mut retention = Retention { keep, ..Retention::default() };
+        for (id, job) in state.jobs.iter().filter(|(_, job)| job.has_ended()) {
+            retention.job_ended(*id, job);
+        }
+        let ended = state.workers.iter().filter_map(|(id, worker)| Some((worker.ended?.0, *id)));
+        retention.workers = ended.collect();
+        retention
     }
 
-    /// Notes which of the jobs that were touched have ended.
-    pub(super) fn note_ended(&mut self) {
-        for id in &self.touched {
-            if let Some(job) = self.state.jobs.get(id).filter(|job| job.has_ended()) {
-                self.ended.jobs.insert((job.last_end, *id));
+    /// Hears a record that is in the state already.
+    pub(super) fn hear(&mut self, state: &State, record: &Record) {
+        match record {
+            Record::JobForgotten { job } => self.job_is_gone(*job),
+            Record::WorkerEnded { worker, .. } => {
+                match state.workers.get(worker).and_then(|worker| worker.ended) {
+                    Some((at, _)) => {
+                        self.workers.insert((at, *worker));
+                    }
+                    None => never!("worker {worker} has ended and is not among those that did"),
+                }
+            }
+            Record::WorkerForgotten { worker } => self.workers.retain(|(_, ended)| ended != worker),
+            record => {
+                let job = record.job().and_then(|id| Some((id, state.jobs.get(&id)?)));
+                if let Some((id, job)) = job.filter(|(_, job)| job.has_ended()) {
+                    self.job_is_gone(id);
+                    self.job_ended(id, job);
+                }
             }
         }
     }
 
-    /// Notes that a worker has ended now.
-    pub(super) fn note_worker_ended(&mut self, now: Timestamp, worker: WorkerId) {
-        self.ended.workers.insert((now, worker));
-    }
-
-    /// Forgets what is beyond the bounds.
-    pub(super) fn retire(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let Keep { jobs, time } = self.options.keep_jobs;
-        while let Some(&(ended, job)) = self.ended.jobs.first() {
-            let is_too_many = jobs.is_some_and(|jobs| self.ended.jobs.len() > jobs);
-            let is_too_old = time.is_some_and(|time| ended.after(time) <= now);
-            if !is_too_many && !is_too_old {
-                break;
+    /// The first that is beyond the bounds.
+    pub(super) fn next(&self, now: Timestamp, state: &State) -> Option<Forget> {
+        if let Some((_, job)) = self.jobs_by_end.first() {
+            let is_too_many = self.keep.jobs.is_some_and(|jobs| self.jobs.len() > jobs);
+            let is_too_much = self.bytes > JOBS_KEPT_BYTES;
+            let is_too_old = self.next_wakeup(state).is_some_and(|at| at <= now);
+            if is_too_many || is_too_much || is_too_old {
+                return Some(Forget::Job(*job));
             }
-            self.forget_job(now, job, effects);
         }
-        while self.ended.workers.len() > WORKERS_KEPT {
-            self.forget_first_worker(now, effects);
-        }
+        let worker = self.workers.first().filter(|_| self.workers.len() > WORKERS_KEPT);
+        worker.map(|(_, worker)| Forget::Worker(*worker))
     }
 
-    /// When the next job is to be forgotten for its age.
-    pub(super) fn next_retirement(&self) -> Option<Timestamp> {
-        let time = self.options.keep_jobs.time.filter(|_| !self.is_read_only())?;
-        Some(self.ended.jobs.first()?.0.after(time))
+    /// The first of all that has ended.
+    pub(super) fn first(&self) -> Option<Forget> {
+        let job = self.jobs_by_end.first().map(|(_, job)| Forget::Job(*job));
+        job.or_else(|| self.workers.first().map(|(_, worker)| Forget::Worker(*worker)))
     }
 
-    /// Forgets an ended job.
-    pub(super) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
-        if let Some(job) = self.state.jobs.get(&id) {
-            self.ended.jobs.remove(&(job.last_end, id));
-        }
-        self.record(now, Record::JobForgotten { job: id }, effects);
-        self.forget_if_over(id);
+    /// When the next job is to be forgotten for its age. The time of the wall alone is no reason: it may have jumped.
+    pub(super) fn next_wakeup(&self, state: &State) -> Option<Timestamp> {
+        let time = self.keep.time?;
+        let (ended, _) = *self.jobs_by_end.first()?;
+        Some(ended.after(time).after(state.skipped_since(ended)))
     }
 
-    /// Forgets every ended job and worker.
-    pub(super) fn forget_all_ended(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.note_ended();
-        while let Some(&(_, job)) = self.ended.jobs.first() {
-            self.forget_job(now, job, effects);
+    /// Checks what was heard against a recount.
+    ///
+    /// # Errors
+    /// Says what differs.
+    pub(super) fn check(&self, state: &State) -> Result<(), String> {
+        let recount = Retention::recount(self.keep, state);
+        if *self == recount {
+            return Ok(());
         }
-        while !self.ended.workers.is_empty() {
-            self.forget_first_worker(now, effects);
-        }
+        Err(format!("ended are {recount:?}, known as such {self:?}"))
     }
 
-    fn forget_first_worker(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if let Some((_, worker)) = self.ended.workers.pop_first() {
-            self.record(now, Record::WorkerForgotten { worker }, effects);
+    fn job_ended(&mut self, id: JobId, job: &Job) {
+        let bytes = job.submits_bytes();
+        self.jobs.insert(id, (job.last_end, bytes));
+        self.jobs_by_end.insert((job.last_end, id));
+        self.bytes += bytes;
+    }
+
+    fn job_is_gone(&mut self, id: JobId) {
+        if let Some((ended, bytes)) = self.jobs.remove(&id) {
+            self.jobs_by_end.remove(&(ended, id));
+            self.bytes -= bytes;
         }
     }
 }

@@ -16,7 +16,7 @@ use super::requests::templates_of;
 /// A job with a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct SharedJob {
-    /// Tasks handed out, those of the present round included.
+    /// Tasks handed out, those of the present round and second attempts included.
     pub(super) out: u64,
     /// What rounding took from it before, for the planner.
     pub(super) carried: u64,
@@ -28,7 +28,8 @@ impl Server {
         let jobs = &self.state.jobs;
         self.shared.retain(|id, shared| {
             let Some(job) = jobs.get(id).filter(|job| !job.tasks_ended()) else { return false };
-            shared.out = job.leased.values().map(IdSet::len).sum();
+            let seconds = job.seconds.values().filter(|second| second.worker.is_some());
+            shared.out = job.leased.values().map(IdSet::len).sum::<u64>() + seconds.count() as u64;
             true
         });
     }

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use hq_model::task::SpeculateFactor;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
-use super::capacity::Needs;
 use super::dispatch::entries_of;
 use super::job::Job;
+use super::live::Choice;
 use super::machine::{Running, Server};
+use super::queue::ClassKey;
 use super::{Effect, Gate};
 use crate::limits::{SPECULATE_LOOK_INTERVAL, SPECULATE_SIBLINGS_MIN, SPECULATE_TIME_MIN};
 use crate::record::{FinishedSpan, Record, RestartCause};
@@ -67,8 +68,8 @@ impl Server {
         if alive.is_empty() {
             return;
         }
-        let spans = self.state.details.spans().filter(|(_, span)| alive.contains(&span.job));
-        let spans: Vec<FinishedSpan> = spans.map(|(_, span)| span.clone()).collect();
+        let spans = self.state.details.spans().filter(|kept| alive.contains(&kept.span.job));
+        let spans: Vec<FinishedSpan> = spans.map(|kept| kept.span.clone()).collect();
         for span in spans {
             self.learn_siblings(&span);
         }
@@ -118,7 +119,9 @@ impl Server {
         let due: Vec<(TemplateId, Option<u64>)> =
             due.map(|(template, siblings)| (*template, siblings.limit_us())).collect();
         for (template, limit) in due {
+            self.keep_what_is_waited_for(now);
             let next = limit.and_then(|limit| self.look_at(now, template, limit, effects));
+            self.let_room();
             if let Some(siblings) = self.speculation.siblings.get_mut(&template) {
                 siblings.next_look = next.map(|at| at.max(now.after(SPECULATE_LOOK_INTERVAL)));
             }
@@ -169,8 +172,13 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Some(class) = self.classes.get(&template).copied() else { return false };
-        let requests = &self.queue.key(class).requests;
-        let mut best: Option<(i64, WorkerId, Needs)> = None;
+        // While others wait for a plan, what is free is theirs. A share counts attempts.
+        if self.planning.floor().is_some() || self.share_room(class) == 0 {
+            return false;
+        }
+        let ClassKey { requests, priority, .. } = self.queue.key(class);
+        let priority = *priority;
+        let mut best: Option<(i64, WorkerId, Choice)> = None;
         for (worker, live) in &mut self.live {
             let has_it = live.held.get(&template).is_some_and(|held| held.ids.contains(task));
             if *worker == first
@@ -178,6 +186,7 @@ impl Server {
                 || !live.takes_tasks()
                 || live.reserved.is_some()
                 || live.is_idle_and_picky()
+                || self.gathering.contains(worker)
             {
                 continue;
             }
@@ -186,12 +195,14 @@ impl Server {
             for choice in choices {
                 let room = live.capacity.room(&choice.needs);
                 let lives = left.is_none_or(|left| !left.is_zero() && left >= choice.time_request);
-                if room > 0 && lives && best.as_ref().is_none_or(|(most, ..)| *most < room) {
-                    best = Some((room, *worker, choice.needs));
+                let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
+                if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {
+                    best = Some((room, *worker, choice));
                 }
             }
         }
-        let Some((_, worker, needs)) = best else { return false };
+        let Some((_, worker, choice)) = best else { return false };
+        let variant = Some(choice.variant);
         let job = &self.state.jobs[&template.job];
         let instance = Instance(job.instance_of(task).0 + 1);
         let ids = IdSet::single(task);
@@ -199,17 +210,23 @@ impl Server {
         let record = Record::Speculated { worker, job: template.job, task, instance };
         self.record(now, record, effects);
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
+        if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
+            shared.out += 1;
+        }
         let Some(live) = self.live.get_mut(&worker) else { return false };
-        live.hold(template, Some(&needs), &ids);
+        live.place(template, Some(&choice.needs), &ids);
         let content = live.templates.insert(template).then(|| Template {
             id: template,
             spec: submit.task.clone(),
             submit_dir: submit.submit_dir.clone(),
+            submitted: submit.submitted,
         });
         let entries = entries_of(&submit.ids, &submit.entries, &ids);
         if let Some(connection) = live.connection {
             let nodes = Vec::new();
-            let batch = RunBatch { template, content, ids, instance, entries, nodes, services, after: None };
+            let after = None;
+            let batch =
+                RunBatch { template, content, ids, instance, entries, nodes, services, after, variant };
             let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }

@@ -1,18 +1,30 @@
 //! The durable state of the server: the fold of its records.
 //!
-//! [`State::apply`] is the only function that changes it, live and on restore alike.
+//! [`State::apply`] is the only function that changes it, live and on restore alike. The server holds it as `Durable`,
+//! which everybody else can only read.
+
+pub mod details;
+mod durable;
+pub mod job;
+mod keys;
+mod snapshot;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, IdSet, JobId, TaskState, Timestamp, WorkerId};
+use hq_model::{Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, WorkerId};
 
-use super::details::Details;
-use super::job::{Job, SubmitState};
 use crate::alloc::AllocState;
-use crate::limits::{FAILURE_DETAILS_MAX, REQUEST_KEYS_MAX};
-use crate::record::{Record, RequestKey, RestartCause, SecondAttempt};
+use crate::limits::{
+    FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
+};
+use crate::record::{Failure, FailureKind, Record, RequestKey, RestartCause, SecondAttempt};
 use crate::worker_messages::WorkerEnd;
+use details::Details;
+pub(super) use durable::Durable;
+use job::{Job, SubmitState};
+pub(super) use keys::hash_of;
 
 /// All that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,8 +51,14 @@ pub struct State {
     pub alloc: AllocState,
     /// Answers to recent requests by their keys.
     pub answered: BTreeMap<RequestKey, (JobId, IdSet)>,
-    pub(super) answered_order: VecDeque<RequestKey>,
-    pub(super) failures_order: VecDeque<(JobId, hq_model::TaskId)>,
+    /// Bytes that the submits of all jobs take.
+    pub submits_bytes: usize,
+    /// When servers started, and how much of the time before does not count for how long ended jobs are kept, µs.
+    pub gaps: Vec<(Timestamp, u64)>,
+    answered_order: VecDeque<RequestKey>,
+    answered_bytes: usize,
+    failures_order: VecDeque<(JobId, hq_model::TaskId)>,
+    failures_bytes: usize,
 }
 
 /// A worker's durable state.
@@ -58,8 +76,16 @@ impl State {
     /// Applies one record. Records come from this server's own decisions or from its journal, and
     /// those are in the order in which they were made; one about something unknown changes nothing.
     pub fn apply(&mut self, at: Timestamp, record: &Record) {
+        if let Record::ServerStarted { epoch, .. } = record
+            && self.epoch.0 > 0
+            && *epoch != self.epoch
+        {
+            self.note_gap(at);
+        }
         self.latest = self.latest.max(at);
         match record {
+            Record::Together { records } => records.iter().for_each(|record| self.apply(at, record)),
+            Record::TimeSkipped { gaps } => self.gaps.clone_from(gaps),
             Record::ServerStarted { epoch, uid, release } => {
                 self.epoch = *epoch;
                 self.uid.clone_from(uid);
@@ -76,7 +102,7 @@ impl State {
                     self.last_job = self.last_job.max(*job);
                 }
                 if let Some(job) = self.jobs.get_mut(job) {
-                    job.add_submit(SubmitState {
+                    let submit = SubmitState {
                         ids: ids.clone(),
                         entries: entries.clone(),
                         keys: keys.clone(),
@@ -84,15 +110,22 @@ impl State {
                         task: task.clone(),
                         submit_dir: submit_dir.clone(),
                         submitted: at,
-                    });
+                    };
+                    self.submits_bytes += submit.bytes();
+                    job.add_submit(submit);
                 }
                 self.remember(*key, *job, ids.clone());
             }
             Record::JobForgotten { job } => {
                 let forgotten = self.jobs.remove(job);
                 self.details.forget(*job);
-                if forgotten.is_some_and(|job| !job.failures.is_empty()) {
-                    self.failures_order.retain(|failure| failure.0 != *job);
+                if let Some(forgotten) = forgotten {
+                    self.submits_bytes -= forgotten.submits_bytes();
+                    self.failures_bytes -=
+                        forgotten.failures.values().map(|failure| failure.1.bytes()).sum::<usize>();
+                    if !forgotten.failures.is_empty() {
+                        self.failures_order.retain(|failure| failure.0 != *job);
+                    }
                 }
             }
             Record::WorkerJoined { worker, config } => {
@@ -111,11 +144,22 @@ impl State {
                 self.last_worker = self.last_worker.max(*worker);
             }
             Record::Alloc(record) => self.alloc.apply(at, record),
-            Record::DetailKept { worker, span } => self.details.add(*worker, span.clone()),
+            Record::DetailKept { worker, span, nodes } => {
+                self.details.add(*worker, span.clone(), nodes.clone());
+            }
+            Record::EndedEarly { job: id, attempts } => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    for attempt in attempts {
+                        job.failures.insert(attempt.task, (at, attempt.clone()));
+                        attempt.worker.into_iter().for_each(|worker| job.note_worker(worker));
+                    }
+                    attempts.iter().for_each(|attempt| self.bound_failures(*id, attempt));
+                }
+            }
             Record::FailureKept { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.failures.insert(failure.task, (at, failure.clone()));
-                    self.bound_failures(*id, failure.task);
+                    self.bound_failures(*id, failure);
                 }
             }
             Record::Answered { key, job, ids } => self.remember(*key, *job, ids.clone()),
@@ -134,26 +178,30 @@ impl State {
             }
             Record::Finished { worker, span } => {
                 if let Some(job) = self.jobs.get_mut(&span.job) {
+                    let nodes = job.nodes_of(&span.ids);
                     job.settle_seconds(&span.ids, span.instance);
                     job.take_alive_from(*worker, &span.ids);
                     job.finished.union_with(&span.ids);
                     job.usage.add(span.measures.total());
                     job.note_worker(*worker);
                     job.last_end = at;
-                    self.details.add(*worker, span.clone());
+                    self.details.add(*worker, span.clone(), nodes);
                 }
             }
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));
                     job.failed.insert(failure.task);
+                    if failure.kind == FailureKind::Crashes {
+                        *job.crashes.entry(failure.task).or_default() += 1;
+                    }
                     job.usage.add(&failure.usage);
                     job.failures.insert(failure.task, (at, failure.clone()));
                     if let Some(worker) = failure.worker {
                         job.note_worker(worker);
                     }
                     job.last_end = at;
-                    self.bound_failures(*id, failure.task);
+                    self.bound_failures(*id, failure);
                 }
             }
             Record::JobClosed { job }
@@ -176,38 +224,69 @@ impl State {
     }
 
     /// Number of jobs by state needs what runs; this is the state of one task as far as it is durable.
-    pub fn task_state(&self, task: hq_model::TaskRef) -> Option<TaskState> {
+    pub fn task_state(&self, task: TaskRef) -> Option<TaskState> {
         self.jobs.get(&task.job)?.state_of(task.task)
     }
 
-    /// True for a service that is ready, or has been.
-    pub fn is_ready(&self, task: hq_model::TaskRef) -> bool {
-        self.jobs.get(&task.job).is_some_and(|job| job.ready.contains_key(&task.task))
+    /// What is known of a task, in a line for the log.
+    pub fn story(&self, whole: TaskRef) -> String {
+        let Some(job) = self.jobs.get(&whole.job) else {
+            return format!("task {whole} of a job that is not there");
+        };
+        job.story(whole)
     }
 
     fn remember(&mut self, key: RequestKey, job: JobId, ids: IdSet) {
         if key == 0 {
             return;
         }
-        if self.answered.insert(key, (job, ids)).is_none() {
-            self.answered_order.push_back(key);
+        self.answered_bytes += answer_bytes(&ids);
+        match self.answered.insert(key, (job, ids)) {
+            Some((_, before)) => self.answered_bytes -= answer_bytes(&before),
+            None => self.answered_order.push_back(key),
         }
-        if self.answered_order.len() > REQUEST_KEYS_MAX
+        while (self.answered_order.len() > REQUEST_KEYS_MAX || self.answered_bytes > REQUEST_KEYS_BYTES_MAX)
             && let Some(oldest) = self.answered_order.pop_front()
         {
-            self.answered.remove(&oldest);
+            let known = self.answered.remove(&oldest);
+            self.answered_bytes -= known.map_or(0, |(_, ids)| answer_bytes(&ids));
         }
     }
 
-    fn bound_failures(&mut self, job: JobId, task: hq_model::TaskId) {
-        self.failures_order.push_back((job, task));
-        if self.failures_order.len() > FAILURE_DETAILS_MAX
+    fn bound_failures(&mut self, job: JobId, failure: &Failure) {
+        self.failures_order.push_back((job, failure.task));
+        self.failures_bytes += failure.bytes();
+        while self.failures_bytes > FAILURE_DETAILS_BYTES_MAX
             && let Some((job, task)) = self.failures_order.pop_front()
-            && let Some(job) = self.jobs.get_mut(&job)
         {
-            job.failures.remove(&task);
+            let failure = self.jobs.get_mut(&job).and_then(|job| job.failures.remove(&task));
+            self.failures_bytes -= failure.map_or(0, |failure| failure.1.bytes());
         }
     }
+
+    // A server starts and finds this time. A clock that jumped looks like a server that was away for long.
+    fn note_gap(&mut self, at: Timestamp) {
+        let skipped = at.since(self.latest).saturating_sub(TIME_AWAY_MAX).as_micros() as u64;
+        if skipped == 0 {
+            return;
+        }
+        // Together, two count for what ended before the later one: that is kept for longer.
+        if self.gaps.len() == TIME_GAPS_MAX {
+            let first = self.gaps.remove(0);
+            self.gaps[0].1 = self.gaps[0].1.saturating_add(first.1);
+        }
+        self.gaps.push((at, skipped));
+    }
+
+    /// How much of the time since then does not count for how long ended jobs are kept.
+    pub fn skipped_since(&self, then: Timestamp) -> Duration {
+        let gaps = self.gaps.iter().filter(|gap| gap.0 > then);
+        Duration::from_micros(gaps.fold(0, |sum, gap| gap.1.saturating_add(sum)))
+    }
+}
+
+fn answer_bytes(ids: &IdSet) -> usize {
+    128 + ids.range_count() * 8
 }
 
 fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {

@@ -2,19 +2,26 @@
 //! machine's bookkeeping is recounted, and its state compared with the fold of its records.
 
 mod allocations;
+mod backlogs;
 mod defer;
+mod drafts;
 mod explanations;
 mod files;
 mod followers;
+mod full_disk;
 mod graphs;
 mod history;
+mod job_pages;
 mod keys;
+mod losses;
 mod nodes;
 mod order;
 mod placement;
 mod services;
 mod shares;
 mod speculation;
+mod task_pages;
+mod time;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +36,8 @@ use hq_model::{
 };
 
 use super::state::State;
-use super::{ConnectionId, Effect, Input, Server, ServerOptions};
-use crate::client_messages::{ClientRequest, ClientResponse};
+use super::{ConnectionId, Effect, Gate, Input, Server, ServerOptions};
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan};
 use crate::worker_messages::{FromWorker, Report, RunBatch, Started, ToWorker, WorkerEnd, WorkerHello};
@@ -125,6 +132,7 @@ impl World {
         }
         if !self.is_unchecked {
             assert_eq!(self.server.check(), Ok(()));
+            assert_eq!(self.server.check_recount(), Ok(()));
             assert_eq!(self.server.state(), &self.fold);
             assert_eq!(compacted(&self.fold), self.fold, "a compacted journal rebuilds the present");
         }
@@ -207,7 +215,23 @@ impl World {
             }
             match message {
                 ToWorker::Run(batches) => {
+                    // What was placed and what waits, as one.
+                    let mut merged: Vec<RunBatch> = Vec::new();
+                    let mut batches: Vec<&RunBatch> = batches.iter().collect();
+                    batches.sort_by_key(|batch| batch.template);
                     for batch in batches {
+                        match merged.last_mut() {
+                            Some(last)
+                                if (last.template, last.instance) == (batch.template, batch.instance)
+                                    && last.after.is_none()
+                                    && batch.after.is_none() =>
+                            {
+                                last.ids.union_with(&batch.ids)
+                            }
+                            _ => merged.push(batch.clone()),
+                        }
+                    }
+                    for batch in merged {
                         let after = batch.after.map_or(String::new(), |(task, _)| format!(" after {task}"));
                         let RunBatch { template, ids, instance, .. } = batch;
                         words.push(format!("{}:{ids}/{instance}{after}", template.job));
@@ -287,11 +311,12 @@ fn failed(task: u32, instance: u32, code: u8) -> Failure {
         error: format!("exit code {code}"),
         started: Some(Timestamp(5)),
         usage: Usage::default(),
+        nodes: Vec::new(),
     }
 }
 
 fn started(job: JobId, task: u32, instance: u32) -> Started {
-    Started { job, task: TaskId(task), instance: Instance(instance), at: Timestamp(7) }
+    Started { job, task: TaskId(task), instance: Instance(instance), at: Timestamp(7), variant: None }
 }
 
 #[test]
@@ -413,6 +438,30 @@ fn one_failure_too_many_aborts_the_rest() {
 }
 
 #[test]
+fn an_open_job_with_one_failure_too_many_takes_no_more_tasks() {
+    let mut world = World::new();
+    world.key += 1;
+    let spec = JobSpec { name: "open".into(), max_fails: Some(0), ..JobSpec::default() };
+    world.ask(ClientRequest::OpenJob { key: world.key, spec });
+    let submit = || Submit::new(Target::Open(JobId(1)), TaskIds::Next(2), one_cpu());
+    world.submits(submit());
+    world.worker(2, 1);
+    world.reports(2, |r| r.failed = vec![(JobId(1), failed(0, 0, 1))]);
+    assert_eq!(world.states(JobId(1)), "opened: 1 failed, 1 aborted");
+    let error = RequestError::TooManyFailed { job: JobId(1), failed: 1, limit: 0 };
+    assert_eq!(world.answer_to(submit()), ClientResponse::Error(error.clone()));
+    let all = ClientRequest::SubmitAll { key: 77, submits: vec![submit(), submit()] };
+    assert_eq!(world.ask(all), ClientResponse::Error(error));
+    assert_eq!(world.states(JobId(1)), "opened: 1 failed, 1 aborted");
+    // What was answered before is answered again.
+    world.key -= 2;
+    let ClientResponse::Submitted { ids, .. } = world.answer_to(submit()) else {
+        panic!("an answer of before")
+    };
+    assert_eq!(ids, IdSet::range(0, 1));
+}
+
+#[test]
 fn tasks_of_a_lost_worker_run_elsewhere_as_a_higher_instance() {
     let mut world = World::new();
     let job = world.submit(2, |_| {});
@@ -455,6 +504,31 @@ fn a_loss_that_is_not_a_crash_is_not_counted() {
 }
 
 #[test]
+fn tasks_of_a_worker_that_cannot_start_them_go_elsewhere_as_they_were() {
+    let mut world = World::new();
+    let job = world.submit(1, |spec| spec.crash_limit = CrashLimit::NeverRestart);
+    world.worker(1, 1);
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    assert_eq!(world.sent(1), "1:0/0");
+    world.reports(1, |report| {
+        report.returned = vec![(job, IdSet::range(0, 0))];
+        report.trouble = Some("no process could be made".into());
+    });
+    assert_eq!((world.sent(1), world.states(job)), (String::new(), "waiting: 1 waiting".into()));
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let explained = format!("{:?}", world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(0) }));
+    assert!(
+        explained.contains("it cannot start tasks at the moment: no process could be made"),
+        "{explained}"
+    );
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "1:0/0", "no crash, no failure, the same attempt");
+    world.submit(1, |_| {});
+    world.reports(1, |_| {});
+    assert_eq!(world.sent(1), "2:0/0", "the trouble is over");
+}
+
+#[test]
 fn a_worker_that_says_it_leaves_gets_nothing_new() {
     let mut world = World::new();
     world.submit(3, |_| {});
@@ -490,6 +564,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
     let template = crate::worker_messages::TemplateId { job, submit: 0 };
     let held = crate::worker_messages::Held {
         template,
+        variant: None,
         instance: Instance(0),
         queued: IdSet::range(2, 2),
         running: IdSet::range(1, 1),

@@ -1,13 +1,25 @@
 //! Workers come, go, are lost and come back.
 
+use std::collections::BTreeSet;
+
 use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
 
-use super::live::LiveWorker;
+use super::live::{LiveWorker, Stop};
 use super::machine::{Running, Server};
+use super::queue::ClassId;
 use super::{ConnectionId, Effect, Gate};
 use crate::record::{Failure, FailureKind, Record, RestartCause};
 use crate::worker_messages::{FromWorker, Held, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello};
+
+/// What is known of tasks that are lost with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// They ran.
+    Surely,
+    /// They were handed over, and may have run.
+    Perhaps,
+}
 
 impl Server {
     /// A worker speaks.
@@ -30,6 +42,7 @@ impl Server {
         };
         if let Some(live) = self.live.get_mut(&worker) {
             live.heard(self.state.workers[&worker].config.heartbeat, now);
+            live.is_welcomed = true;
         }
         match message {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
@@ -60,6 +73,7 @@ impl Server {
         // Until the reports of before are in, nothing is handed to it that they could be about.
         live.reconcile_at = Some(hello.last_report);
         live.follows = hello.follows;
+        live.is_welcomed = returning.is_some();
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
                 self.worker_connections.remove(&old);
@@ -67,6 +81,9 @@ impl Server {
             }
             live.last_report = before.last_report;
             live.is_draining = before.is_draining;
+            live.end = before.end;
+            live.stop = before.stop;
+            live.trouble = before.trouble;
             live.reserved = before.reserved;
             live.last_task = before.last_task;
             self.forget_running_on(worker);
@@ -82,15 +99,32 @@ impl Server {
             server_uid: self.state.uid.clone(),
             idle_timeout,
         });
-        // On disk first: an id that a worker knows must never be given again.
-        effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
+        // On disk first: an id that a worker knows must never be given again. The id of one that comes back is: it
+        // does not wait for a journal that cannot be written, and its tasks go on.
+        let gate = if returning.is_some() { Gate::Open } else { Gate::Synced };
+        effects.push(Effect::ToWorker { connection, message, gate });
         for held in hello.holds {
-            self.take_over(worker, connection, returning.is_some(), held, effects);
+            self.take_over(now, worker, connection, returning.is_some(), held, effects);
         }
-        if self.is_stopping() {
-            let message = ToWorker::Stop { drain: false };
+        // It may not have heard so, or counts as stopped since it was away then: its tasks are others' now.
+        let was_stopped = hello
+            .known_as
+            .and_then(|id| self.state.workers.get(&id))
+            .is_some_and(|before| matches!(before.ended, Some((_, WorkerEnd::Stopped))));
+        let stop = self.live.get(&worker).and_then(|live| live.stop);
+        if let Some(drain) = match stop {
+            _ if self.is_stopping() || was_stopped => Some(false),
+            stop => stop.map(|stop| stop.drain),
+        } {
+            if let Some(live) = self.live.get_mut(&worker) {
+                live.is_draining = true;
+                live.stop = Some(Stop { drain });
+                live.end = Some(WorkerEnd::Stopped);
+            }
+            let message = ToWorker::Stop { drain };
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Open });
         }
+        self.presume_starts(now, worker);
         self.reconcile(now, worker, effects);
         self.changed_workers.insert(worker);
     }
@@ -99,6 +133,7 @@ impl Server {
     // rest it is told to end.
     fn take_over(
         &mut self,
+        now: Timestamp,
         worker: WorkerId,
         connection: ConnectionId,
         is_known: bool,
@@ -106,6 +141,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let id = held.template.job;
+        let variant = held.variant;
         let mut all = held.queued.clone();
         all.union_with(&held.running);
         let valid = match self.state.jobs.get(&id).filter(|_| is_known) {
@@ -128,12 +164,31 @@ impl Server {
         }
         let followers = self.followers.on_worker(worker, id, &all);
         self.hold_followers(worker, held.template, &followers);
-        all.subtract(&followers);
-        self.hold(worker, held.template, &all);
+        let Some(class) = self.class_of(held.template) else { return };
+        let requests = &self.queue.key(class).requests;
+        let mut queued = held.queued.difference(&followers);
+        let mut running = held.running.difference(&followers);
+        if requests.iter().any(|request| request.nodes > 0) {
+            // They got their room when they were handed over.
+            running.union_with(&std::mem::take(&mut queued));
+        }
+        if let Some(live) = self.live.get_mut(&worker) {
+            let choices = live.choices(class, requests);
+            let ran = variant.and_then(|variant| choices.iter().find(|choice| choice.variant == variant));
+            let needs = ran.or(choices.first()).map(|choice| choice.needs.clone());
+            live.place(held.template, needs.as_ref(), &running);
+            live.templates.insert(held.template);
+            if requests.iter().any(hq_model::Request::takes_whole_nodes) {
+                live.whole = Some(held.template);
+            }
+        }
+        self.wait_on(now, worker, held.template, &queued);
+        self.may_be_late(worker, held.template);
     }
 
-    /// Counts tasks of a template as held by a worker.
-    pub(super) fn hold(&mut self, worker: WorkerId, template: TemplateId, ids: &IdSet) {
+    // The class of a template, of which a worker has something. `None` when its job is forgotten: the worker ends that,
+    // and nothing is counted.
+    fn class_of(&mut self, template: TemplateId) -> Option<ClassId> {
         let class = match (self.classes.get(&template), self.state.jobs.get(&template.job)) {
             (Some(class), _) => *class,
             (None, Some(job)) if (template.submit as usize) < job.submits.len() => {
@@ -146,18 +201,9 @@ impl Server {
                 self.classes.insert(template, class);
                 class
             }
-            // Of a job that is forgotten: the worker ends them, and nothing is counted.
-            (None, _) => return,
+            (None, _) => return None,
         };
-        if let Some(live) = self.live.get_mut(&worker) {
-            let needs = live.choices(class, &self.queue.key(class).requests).first();
-            let needs = needs.map(|choice| choice.needs.clone());
-            live.hold(template, needs.as_ref(), ids);
-            live.templates.insert(template);
-            if self.queue.key(class).requests.iter().any(hq_model::Request::takes_whole_nodes) {
-                live.whole = Some(template);
-            }
-        }
+        Some(class)
     }
 
     /// A worker does not have these tasks any more.
@@ -232,7 +278,10 @@ impl Server {
         }
         for (job, mut ids) in missing {
             ids.subtract(&self.drop_seconds_on(now, worker, job, &ids, effects));
-            self.restart(now, job, &ids, RestartCause::Left, effects);
+            let parts = self.parts_among(worker, job, &ids);
+            self.restart(now, job, &ids.difference(&parts), RestartCause::Left, effects);
+            // Their first workers may have started them.
+            self.lose_running(now, worker, job, &parts, (RestartCause::Left, Ran::Perhaps), effects);
         }
     }
 
@@ -246,10 +295,23 @@ impl Server {
         }
     }
 
+    // New workers are silent until they are welcomed, and their welcome waits for the disk. While the journal cannot
+    // be written, and once more when it can, they have the time in which they must be heard anew.
+    pub(super) fn wait_for_welcomed(&mut self, now: Timestamp, all: bool) {
+        for (worker, live) in &mut self.live {
+            if live.connection.is_some() && !live.is_welcomed && (all || live.lost_at <= now) {
+                live.heard(self.state.workers[worker].config.heartbeat, now);
+            }
+        }
+    }
+
     /// Gives up on workers that were silent for too long.
     pub(super) fn lose_silent_workers(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if now < self.lost_from {
             return;
+        }
+        if self.is_read_only() {
+            self.wait_for_welcomed(now, false);
         }
         let lost = self.live.iter().filter(|(_, live)| live.lost_at <= now);
         let lost: Vec<_> = lost.map(|(id, live)| (*id, live.connection)).collect();
@@ -274,13 +336,47 @@ impl Server {
         end: WorkerEnd,
         effects: &mut Vec<Effect>,
     ) {
-        // It is told nothing any more.
-        if let Some(connection) = self.live.get_mut(&worker).and_then(|live| live.connection.take()) {
-            self.worker_connections.remove(&connection);
+        let mut has_said_so = false;
+        if let Some(live) = self.live.get_mut(&worker) {
+            has_said_so = live.connection.is_some() && !end.is_crash();
+            live.end = Some(end);
+            // It is told nothing any more.
+            if let Some(connection) = live.connection.take() {
+                self.worker_connections.remove(&connection);
+            }
         }
         self.record(now, Record::WorkerEnded { worker, end }, effects);
-        self.note_worker_ended(now, worker);
         self.alloc.look();
+        self.lose_tasks_of(now, worker, end, has_said_so, effects);
+        self.forget_running_on(worker);
+        self.locality.worker_gone(worker);
+        self.live.remove(&worker);
+        self.changed_workers.remove(&worker);
+    }
+
+    /// At a start: the records of an end may be on disk only in part, and tasks be left to workers that have ended.
+    pub(super) fn lose_tasks_of_ended(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut ended = BTreeSet::<WorkerId>::new();
+        for job in self.state.jobs.values() {
+            ended.extend(job.leased.keys());
+            ended.extend(job.seconds.values().filter_map(|second| second.worker));
+            ended.extend(job.nodes.values().flatten());
+        }
+        ended.retain(|worker| !self.live.contains_key(worker));
+        for worker in ended {
+            // However it ended: what it had started is not known any more.
+            self.lose_tasks_of(now, worker, WorkerEnd::ConnectionLost, false, effects);
+        }
+    }
+
+    fn lose_tasks_of(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        end: WorkerEnd,
+        has_said_so: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let with_seconds = self.state.jobs.iter().filter(|(_, job)| !job.seconds.is_empty());
         let with_seconds: Vec<(JobId, IdSet)> =
             with_seconds.map(|(id, job)| (*id, job.seconds_on(worker))).collect();
@@ -288,7 +384,7 @@ impl Server {
             self.drop_seconds_on(now, worker, job, &ids, effects);
         }
         let leased = self.state.jobs.iter().filter_map(|(id, job)| {
-            let mut ids = job.parts_on(worker);
+            let mut ids = job.parts_needed_on(worker);
             ids.union_with(job.leased.get(&worker).unwrap_or(&IdSet::new()));
             (!ids.is_empty()).then_some((*id, ids))
         });
@@ -299,32 +395,45 @@ impl Server {
                 here.map(|(task, _)| *task).collect()
             });
             let ran = ids.intersection(&running);
-            self.restart(now, job, &ids.difference(&running), RestartCause::Left, effects);
-            if !ran.is_empty() {
-                let cause = if end.is_crash() { RestartCause::Crash } else { RestartCause::Left };
-                self.lose_running(now, worker, job, &ran, cause, effects);
-            }
+            // One that says that it leaves has said before what it had started. Of one that vanished, as of a part of a
+            // task on several nodes, it is not known.
+            let leads = self.leased_to(worker, job, &ids.difference(&running));
+            let unstarted = if has_said_so { leads } else { IdSet::new() };
+            self.restart(now, job, &unstarted, RestartCause::Left, effects);
+            let unknown = ids.difference(&running).difference(&unstarted);
+            self.lose_running(now, worker, job, &unknown, (RestartCause::Left, Ran::Perhaps), effects);
+            let cause = if end.is_crash() { RestartCause::Crash } else { RestartCause::Left };
+            self.lose_running(now, worker, job, &ran, (cause, Ran::Surely), effects);
         }
-        self.forget_running_on(worker);
-        self.locality.worker_gone(worker);
-        self.live.remove(&worker);
-        self.changed_workers.remove(&worker);
     }
 
-    /// Tasks ran on a worker that is gone or ended them: they run again, or fail when their limit is reached.
+    /// Tasks ran on a worker that is gone or ended them, or may have: they run again, or fail when their limit is
+    /// reached, or when they must never run twice.
     pub(super) fn lose_running(
         &mut self,
         now: Timestamp,
         worker: WorkerId,
         id: JobId,
         ids: &IdSet,
-        cause: RestartCause,
+        (cause, has_run): (RestartCause, Ran),
         effects: &mut Vec<Effect>,
     ) {
+        if ids.is_empty() {
+            return;
+        }
         let mut again = IdSet::new();
         let ids = &self.speculated_go_on(now, id, ids, effects);
         for (submit, ids) in self.state.jobs[&id].by_submit(ids) {
             let limit = self.state.jobs[&id].submits[submit as usize].task.crash_limit;
+            let may_fail = match limit {
+                CrashLimit::NeverRestart => true,
+                CrashLimit::Times(_) => cause == RestartCause::Crash,
+                CrashLimit::Unlimited => false,
+            };
+            if !may_fail {
+                again.union_with(&ids);
+                continue;
+            }
             for task in ids.iter() {
                 let job = &self.state.jobs[&id];
                 // A failure before may have ended the rest of the job.
@@ -332,32 +441,38 @@ impl Server {
                     continue;
                 }
                 let crashes = job.crashes.get(&task).copied().unwrap_or(0) + 1;
+                let run = self.running.get(&id).and_then(|running| running.get(&task));
                 let error = match limit {
-                    CrashLimit::NeverRestart if cause == RestartCause::Crash => {
-                        "Task was running on a worker that was lost; it is never restarted (crash limit never-restart)."
-                            .to_owned()
+                    CrashLimit::NeverRestart => {
+                        let is_sure = run.is_some() || has_run == Ran::Surely;
+                        never_again(&self.named(worker), self.how_lost(now, worker), is_sure)
                     }
-                    CrashLimit::Times(limit) if cause == RestartCause::Crash && crashes >= limit => format!(
+                    // Tools know how it begins.
+                    CrashLimit::Times(limit) if crashes >= limit => format!(
                         "Task was running on a worker that was lost; the task has occurred {crashes} times in \
-                         this situation and limit was reached."
+                         this situation and limit was reached. The last one was {}: {}.",
+                        self.named(worker),
+                        self.how_lost(now, worker).words()
                     ),
-                    CrashLimit::NeverRestart | CrashLimit::Times(_) | CrashLimit::Unlimited => {
+                    CrashLimit::Times(_) | CrashLimit::Unlimited => {
                         again.insert(task);
                         continue;
                     }
                 };
-                let run = self.running.get(&id).and_then(|running| running.get(&task));
+                let kind =
+                    if cause == RestartCause::Crash { FailureKind::Crashes } else { FailureKind::Lost };
                 let failure = Failure {
                     task,
                     instance: job.instance_of(task),
                     worker: Some(worker),
-                    kind: FailureKind::Crashes,
+                    kind,
                     error,
                     started: run.map(|run| run.since),
                     usage: Usage {
                         wall_us: run.map_or(0, |run| now.0.saturating_sub(run.since.0)),
                         ..Usage::default()
                     },
+                    nodes: Vec::new(),
                 };
                 self.fail(now, id, failure, effects);
             }
@@ -365,6 +480,34 @@ impl Server {
         // So may the last one.
         let alive = self.state.jobs[&id].alive();
         self.restart(now, id, &again.intersection(&alive), cause, effects);
+    }
+
+    // How a worker ends, as far as that is known before it has left.
+    fn how_lost(&self, now: Timestamp, worker: WorkerId) -> HowLost {
+        let Some(live) = self.live.get(&worker) else {
+            let end = self.state.workers.get(&worker).and_then(|state| state.ended);
+            return end.map_or(HowLost::Away, |(_, end)| HowLost::Ended(end));
+        };
+        if let Some(end) = live.end {
+            return HowLost::Ended(end);
+        }
+        if live.is_draining || self.is_stopping() {
+            let is_over = live.life.is_some_and(|life| life.ends_at() <= now);
+            return HowLost::Ended(match () {
+                () if self.is_stopping() => WorkerEnd::Stopped,
+                () if is_over => WorkerEnd::TimeLimit,
+                () => WorkerEnd::Interrupted,
+            });
+        }
+        if live.connection.is_some() { HowLost::Without } else { HowLost::Away }
+    }
+
+    // A worker for people.
+    fn named(&self, worker: WorkerId) -> String {
+        match self.state.workers.get(&worker) {
+            Some(state) => format!("worker {worker} ({})", state.config.hostname),
+            None => format!("worker {worker}"),
+        }
     }
 
     /// Tasks will run again as their next instance.
@@ -384,12 +527,61 @@ impl Server {
             let record = Record::Restarted { job: id, ids: ids.clone(), instance, cause: cause.clone() };
             self.record(now, record, effects);
             match cause {
-                RestartCause::Retry { not_before } if not_before > now => {
-                    let tasks = ids.iter().map(|task| (not_before, hq_model::TaskRef::new(id, task)));
-                    self.delays.extend(tasks);
-                }
-                _ => self.make_ready(id, &ids),
+                // Ready once their delay is over.
+                RestartCause::Retry { .. } => {}
+                RestartCause::Left | RestartCause::Crash => self.make_ready(id, &ids),
             }
+        }
+    }
+}
+
+/// How a task was lost with a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HowLost {
+    /// The worker has ended, or ends.
+    Ended(WorkerEnd),
+    /// It has no connection, and may come back.
+    Away,
+    /// It is there, and does not have the task.
+    Without,
+}
+
+impl HowLost {
+    // What became of the worker.
+    fn words(self) -> &'static str {
+        match self {
+            HowLost::Ended(WorkerEnd::ConnectionLost) => {
+                "its connection was lost, and it did not come back in time"
+            }
+            HowLost::Ended(WorkerEnd::HeartbeatLost) => "it was silent for too long",
+            HowLost::Ended(WorkerEnd::Stopped) => "it was stopped",
+            HowLost::Ended(WorkerEnd::IdleTimeout) => "it left",
+            HowLost::Ended(WorkerEnd::TimeLimit) => "it came to its time limit",
+            HowLost::Ended(WorkerEnd::Interrupted) => "it was asked to end",
+            HowLost::Ended(WorkerEnd::LauncherLost) => "it lost its launcher",
+            HowLost::Away => "its connection was lost",
+            HowLost::Without => "it does not have the task any more",
+        }
+    }
+}
+
+// Why a task fails that must not run again. Tools know how the text of a worker that was lost begins.
+fn never_again(worker: &str, how: HowLost, is_sure: bool) -> String {
+    let words = how.words();
+    match how {
+        HowLost::Away
+        | HowLost::Without
+        | HowLost::Ended(WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost) => {
+            let was = if is_sure { "was" } else { "may have been" };
+            format!(
+                "Task {was} running on a lost worker while never restart flag was set. It was {worker}: {words}."
+            )
+        }
+        HowLost::Ended(_) => {
+            let ran = if is_sure { "ran" } else { "may have been running" };
+            format!(
+                "Task {ran} on {worker} when {words}, and the task was submitted with --crash-limit never-restart."
+            )
         }
     }
 }

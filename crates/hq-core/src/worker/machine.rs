@@ -2,21 +2,27 @@
 
 mod followers;
 mod greeting;
+mod leaving;
+mod speaking;
+mod templates;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
+use hq_model::worker::{OnServerLost, WorkerConfig};
 use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
+use super::arming::{Armed, Why};
 use super::outside::Outside;
 use super::pools::{Needs, Pools};
 use super::reporting::Reporting;
+use super::trouble::Trouble;
 use super::{Allocation, Effect, Input, Outcome};
-use crate::limits::REPORT_INTERVAL;
+use crate::keeping::by_preference;
+use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{FromWorker, RunBatch, TaskNode, Template, TemplateId, ToWorker, WorkerEnd};
 
@@ -33,24 +39,45 @@ pub struct Worker {
     pub(super) idle_timeout: Option<Duration>,
     pub(super) pools: Pools,
     pub(super) templates: BTreeMap<TemplateId, Known>,
+    // What their specifications take.
+    templates_bytes: usize,
+    // So many, or so many bytes, and those without tasks are dropped.
+    templates_max: (usize, usize),
     // Larger priority first, then in order of arrival.
     pub(super) queue: BTreeMap<(Reverse<i32>, u64), Batch>,
     pub(super) arrivals: u64,
+    // Pools that all of that needs; fewer may be told.
+    pub(super) queue_pools: u64,
     // By the task that each waits for.
     pub(super) followers: BTreeMap<TaskRef, Batch>,
+    // Said to the launcher beforehand.
+    pub(super) armed: BTreeMap<TaskRef, Armed>,
+    // Whether it takes such.
+    pub(super) arms: bool,
+    // What has begun to run since something was armed last.
+    pub(super) begun: Vec<TaskRef>,
     // Looked up by task, never iterated.
     pub(super) running: FxHashMap<TaskRef, Running>,
     pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     pub(super) reporting: Reporting,
     // Failures that the end of the worker may explain.
-    outside: Outside,
+    pub(super) outside: Outside,
+    pub(super) trouble: Trouble,
     pub(super) next_report: Timestamp,
+    // The latest end of what tasks that were started here have asked for.
+    pub(super) promised_until: Timestamp,
     // When starts are to be reported, unless an end takes them along before.
     pub(super) starts_due: Timestamp,
     pub(super) next_heartbeat: Timestamp,
     pub(super) idle_since: Option<Timestamp>,
     pub(super) leaving: Option<WorkerEnd>,
     pub(super) has_left: bool,
+    // It is to be gone soon: it does not wait to tell results.
+    pub(super) is_hurried: bool,
+    // When a task ended last.
+    pub(super) last_end: Timestamp,
+    // What still runs will not end.
+    pub(super) launcher_is_lost: bool,
     // Reused by the null executor.
     pub(super) scratch: Allocation,
     // Null tasks that would fit wait for the next round.
@@ -70,12 +97,23 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) template: Arc<Template>,
-    // One a variant.
-    pub(super) needs: Vec<Option<Needs>>,
-    pub(super) mask: u64,
+    // As which variants they can run here, the preferred one first.
+    pub(super) ways: Vec<Way>,
+    // Pools that each of these needs.
+    pub(super) pools: u64,
+    // The last one of it ended soon after its start.
+    pub(super) is_brisk: bool,
 }
 
 #[derive(Debug)]
+pub(super) struct Way {
+    pub(super) variant: u32,
+    pub(super) needs: Needs,
+    // Pools that it needs.
+    pub(super) pools: u64,
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     // When it came.
     pub(super) since: Timestamp,
@@ -91,12 +129,16 @@ pub(super) struct Batch {
     // It is not the first of them: the program runs elsewhere.
     pub(super) is_part: bool,
     pub(super) services: Arc<Vec<(ByteString, ByteString)>>,
+    // As which variant they were placed.
+    pub(super) variant: Option<u32>,
 }
 
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) instance: Instance,
     pub(super) template: TemplateId,
+    // Where there are several.
+    pub(super) variant: Option<u32>,
     pub(super) allocation: Allocation,
     // What each of its ranks has.
     pub(super) ranks: Vec<Allocation>,
@@ -104,7 +146,11 @@ pub(super) struct Running {
     pub(super) is_part: bool,
     // Nothing starts beside it.
     pub(super) has_node: bool,
+    // What is or was armed after it.
+    pub(super) follower: Option<TaskRef>,
     pub(super) since: Timestamp,
+    // It asked for so much of the worker's time.
+    pub(super) promised_until: Timestamp,
     pub(super) ending: Option<Ending>,
 }
 
@@ -124,6 +170,8 @@ pub(super) enum Deadline {
     Warning,
     TimeLimit,
     Kill,
+    /// It was killed long ago and lives.
+    Unkillable,
 }
 
 impl Worker {
@@ -137,22 +185,38 @@ impl Worker {
             link: Link::Down(started),
             idle_timeout: None,
             templates: BTreeMap::new(),
+            templates_bytes: 0,
+            templates_max: (TEMPLATES_KEPT_MAX, TEMPLATES_KEPT_BYTES),
             queue: BTreeMap::new(),
             arrivals: 0,
+            queue_pools: u64::MAX,
             followers: BTreeMap::new(),
+            armed: BTreeMap::new(),
+            arms: false,
+            begun: Vec::new(),
             running: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
             outside: Outside::default(),
+            trouble: Trouble::default(),
             next_report: started,
+            promised_until: started,
             starts_due: started,
             next_heartbeat: started,
             idle_since: None,
             leaving: None,
             has_left: false,
+            is_hurried: false,
+            last_end: started,
+            launcher_is_lost: false,
             scratch: Allocation::default(),
             has_more: false,
         }
+    }
+
+    /// The same one, with a launcher that starts tasks at the end of others by itself.
+    pub fn with_arming(self) -> Self {
+        Worker { arms: true, ..self }
     }
 
     /// Its id, once the server has given it one.
@@ -171,7 +235,12 @@ impl Worker {
 
     /// True when the server has all that happened here on disk: for the simulator.
     pub fn has_said_all(&self) -> bool {
-        !self.reporting.has_news() && self.reporting.last_unsaved() == 0
+        !self.has_news() && self.reporting.last_unsaved() == 0
+    }
+
+    /// How it describes itself.
+    pub fn config(&self) -> &WorkerConfig {
+        &self.config
     }
 
     /// Number of tasks that run.
@@ -185,7 +254,9 @@ impl Worker {
             Input::Server(message) => self.server_says(now, message, effects),
             Input::ServerLost => self.server_lost(now, effects),
             Input::ServerFound => self.greet(effects),
-            Input::Ended { task, outcome, usage } => self.task_ended(now, task, outcome, usage),
+            Input::Ended { task, outcome, usage } => self.task_ended(now, task, outcome, usage, effects),
+            Input::Begun { task } => self.task_begun(now, task, effects),
+            Input::Recalled { task } => self.task_recalled(task),
             Input::Notify { task, text } => {
                 if self.link == Link::Up && self.running.contains_key(&task) {
                     effects.push(Effect::Send(FromWorker::Notify { task, text }));
@@ -193,6 +264,10 @@ impl Worker {
             }
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
+            Input::LauncherLost => {
+                self.leave(now, WorkerEnd::LauncherLost, true, effects);
+                self.lose_launcher(now, effects);
+            }
         }
     }
 
@@ -201,8 +276,13 @@ impl Worker {
         self.check_deadlines(now, effects);
         self.outside.release(Some(now), &mut self.reporting);
         self.check_life(now, effects);
+        self.trouble.pass(now);
         if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
+        }
+        if self.arms {
+            self.call_back(now, effects);
+            self.arm(now, effects);
         }
         self.check_idle(now, effects);
         self.speak(now, effects);
@@ -215,22 +295,36 @@ impl Worker {
         }
         let deadline = self.deadlines.first().map(|deadline| deadline.0);
         let up = self.link == Link::Up;
-        let report = (up && self.reporting.has_news()).then(|| self.report_due());
+        let report = (up && self.has_news()).then(|| self.report_due());
         let heartbeat = up.then_some(self.next_heartbeat);
         let idle = self.idle_since.zip(self.idle_timeout).map(|(since, timeout)| since.after(timeout));
         let life = if self.leaving.is_none() { self.ends_at() } else { None };
         let lost = match self.link {
-            Link::Down(since) if self.id.is_some() => Some(since.after(self.config.reconnect_timeout)),
+            Link::Down(since) if self.id.is_some() && self.leaving.is_none() => {
+                Some(since.after(self.config.reconnect_timeout))
+            }
             _ => None,
         };
         let null = self.has_more && !self.queue.is_empty() && self.leaving.is_none();
         let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
-        [deadline, report, heartbeat, idle, life, lost, more, self.outside.next()].into_iter().flatten().min()
+        let told = if self.is_done() { self.tells_until() } else { None };
+        let again = self.trouble.next().filter(|_| self.leaving.is_none());
+        let recall = self.next_call_back();
+        [deadline, report, heartbeat, idle, life, lost, more, told, again, recall, self.outside.next()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
+    /// When its time is over. It leaves some of its limit, but for tasks that asked for that.
     pub(super) fn ends_at(&self) -> Option<Timestamp> {
-        let limit = self.config.time_limit?;
-        Some(self.started.after(limit.saturating_sub(self.config.time_reserve)))
+        let life = self.config.life(self.started)?;
+        let end = life.ends_at();
+        if self.promised_until <= end {
+            return Some(end);
+        }
+        let promised = self.running.values().map(|run| run.promised_until).max();
+        Some(promised.map_or(end, |promised| promised.min(life.ends_at_last()).max(end)))
     }
 
     // --- the server ---
@@ -255,6 +349,7 @@ impl Worker {
             ToWorker::Retract { job, ids } => {
                 let taken = self.unqueue(job, &ids);
                 self.reporting.returned(job, &taken);
+                self.call_tasks_back(job, &ids, Why::Returned, effects);
             }
             ToWorker::Saved { report } => self.reporting.saved(report),
             ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
@@ -272,11 +367,19 @@ impl Worker {
 
     fn take_batch(&mut self, now: Timestamp, batch: RunBatch, effects: &mut Vec<Effect>) {
         if let Some(content) = batch.content {
-            let needs: Vec<_> =
-                content.spec.requests.iter().map(|request| self.pools.needs(request)).collect();
-            let mask = needs.iter().flatten().fold(0, |mask, needs| mask | self.pools.mask(needs));
+            let requests = &content.spec.requests;
+            let way = |variant: u32| {
+                let needs = self.pools.needs(&requests[variant as usize])?;
+                Some(Way { variant, pools: self.pools.mask(&needs), needs })
+            };
+            let ways: Vec<Way> = by_preference(requests).into_iter().filter_map(way).collect();
+            let pools = ways.iter().fold(u64::MAX, |pools, way| pools & way.pools);
+            let is_brisk = self.templates.get(&batch.template).is_some_and(|known| known.is_brisk);
             let template = Arc::new(content);
-            self.templates.insert(batch.template, Known { template, needs, mask });
+            self.drop_templates();
+            self.templates_bytes += template.spec.bytes();
+            let before = self.templates.insert(batch.template, Known { template, ways, pools, is_brisk });
+            self.templates_bytes -= before.map_or(0, |known| known.template.spec.bytes());
         }
         let job = batch.template.job;
         self.reporting.handed_again(job, &batch.ids);
@@ -285,11 +388,12 @@ impl Worker {
             self.reporting.returned(job, &batch.ids);
             return;
         };
-        if self.leaving.is_some() || known.needs.iter().all(Option::is_none) {
+        if self.leaving.is_some() || self.trouble.reason().is_some() || known.ways.is_empty() {
             self.reporting.returned(job, &batch.ids);
             return;
         }
         let priority = known.template.spec.priority;
+        let variant = batch.variant.filter(|variant| known.ways.iter().any(|way| way.variant == *variant));
         let mut ids = batch.ids.clone();
         self.drop_other_attempts(now, job, batch.instance, &mut ids, effects);
         if !ids.is_empty() {
@@ -302,6 +406,7 @@ impl Worker {
                 left: ids,
                 entries: batch.entries,
                 services: Arc::new(batch.services),
+                variant,
                 is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
                 nodes: batch.nodes,
             };
@@ -314,7 +419,23 @@ impl Worker {
 
     fn enqueue(&mut self, batch: Batch) {
         self.arrivals += 1;
-        self.queue.insert((Reverse(batch.priority), self.arrivals), batch);
+        self.enqueue_at((Reverse(batch.priority), self.arrivals), batch);
+    }
+
+    /// What is of one batch and at the same place comes together again.
+    pub(super) fn enqueue_at(&mut self, place: (Reverse<i32>, u64), batch: Batch) {
+        if self.queue.is_empty() {
+            self.queue_pools = u64::MAX;
+        }
+        self.queue_pools &= self.templates.get(&batch.template).map_or(0, |known| known.pools);
+        let left = batch.left.clone();
+        self.queue.entry(place).or_insert(batch).left.union_with(&left);
+    }
+
+    pub(super) fn drop_if_empty(&mut self, place: (Reverse<i32>, u64)) {
+        if self.queue.get(&place).is_some_and(|batch| batch.left.is_empty()) {
+            self.queue.remove(&place);
+        }
     }
 
     // What has not started.
@@ -349,6 +470,14 @@ impl Worker {
         if !dropped.is_empty() {
             self.drop_empty_batches();
             self.leaders_gone(job, &dropped);
+        }
+        let armed: Vec<TaskRef> = self.armed_of(job).filter(|task| ids.contains(task.task)).collect();
+        for task in armed {
+            if self.armed_as(task) == Some(instance) {
+                ids.remove(task.task);
+            } else {
+                self.call_one_back(task, Why::Ended(Ending::Superseded), effects);
+            }
         }
         if self.running.is_empty() {
             return;
@@ -388,6 +517,7 @@ impl Worker {
     fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
         let taken = self.unqueue(job, ids);
         self.reporting.canceled(job, &taken);
+        self.call_tasks_back(job, ids, Why::Ended(Ending::Canceled), effects);
         for task in self.running_of(job, ids) {
             self.end(now, task, Ending::Canceled, effects);
         }
@@ -395,31 +525,52 @@ impl Worker {
 
     // --- tasks ---
 
-    fn task_ended(&mut self, now: Timestamp, task: TaskRef, outcome: Outcome, usage: Usage) {
-        let Some(run) = self.running.remove(&task) else { return };
-        self.pools.free(&run.allocation);
+    fn task_ended(
+        &mut self,
+        now: Timestamp,
+        task: TaskRef,
+        outcome: Outcome,
+        usage: Usage,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut run) = self.running.remove(&task) else { return };
+        self.last_end = now;
+        let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
+        if !self.leader_is_over(&mut run, is_success) {
+            self.pools.free(&run.allocation);
+        }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
+        if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
+            known.is_brisk = now.since(run.since) < ARMED_TIME;
+        }
         if !self.deadlines.is_empty() {
             let spec = &self.templates[&run.template].template.spec;
             if spec.time_limit.is_some() || run.ending.is_some() {
                 self.deadlines.retain(|deadline| deadline.1 != task);
             }
         }
-        let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
         self.leader_ended(task, is_success);
         let single = IdSet::single(task.task);
+        match &outcome {
+            Outcome::NotStarted(reason) => {
+                self.trouble.begin(now, reason.clone());
+                self.give_back(effects);
+            }
+            Outcome::Finished | Outcome::Failed(..) => self.trouble.ran(run.since),
+        }
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
             (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
             // Nothing of it is an end of the task.
             _ if run.is_part => return self.reporting.interrupted(task.job, &single),
-            (Some(Ending::Stopped), Outcome::Failed(..)) => {
+            (Some(Ending::Stopped), Outcome::Failed(..) | Outcome::NotStarted(_)) => {
                 return self.reporting.interrupted(task.job, &single);
             }
             (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
             (None | Some(Ending::Stopped), Outcome::Finished) => {
                 return self.reporting.finished(task, run.instance, run.since, usage);
             }
+            (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
             (None, Outcome::Failed(kind, error)) => (kind, error),
         };
         let failure = Failure {
@@ -430,6 +581,7 @@ impl Worker {
             error,
             started: Some(run.since),
             usage,
+            nodes: Vec::new(),
         };
         if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
             self.outside.hold(now, task.job, failure);
@@ -439,14 +591,18 @@ impl Worker {
     }
 
     // Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
-    fn end(&mut self, now: Timestamp, task: TaskRef, ending: Ending, effects: &mut Vec<Effect>) {
+    pub(super) fn end(&mut self, now: Timestamp, task: TaskRef, ending: Ending, effects: &mut Vec<Effect>) {
         let Some(run) = self.running.get_mut(&task) else { return };
         if run.ending.is_some() {
             return;
         }
         run.ending = Some(ending);
+        if let Some(follower) = run.follower {
+            self.call_one_back(follower, Why::Better, effects);
+        }
+        let Some(run) = self.running.get(&task) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
-        effects.push(Effect::Signal { task, signal: SIGTERM });
+        effects.push(Effect::Signal { task, signal: SIGTERM, ends: true });
         self.deadlines.insert((now.after(grace), task, Deadline::Kill));
     }
 
@@ -460,119 +616,25 @@ impl Worker {
                 Deadline::Warning => {
                     let spec = &self.templates[&run.template].template.spec;
                     if let (None, Some(warning)) = (run.ending, spec.warning) {
-                        effects.push(Effect::Signal { task, signal: warning.signal });
+                        effects.push(Effect::Signal { task, signal: warning.signal, ends: false });
                     }
                 }
                 Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
-                Deadline::Kill => effects.push(Effect::Signal { task, signal: SIGKILL }),
-            }
-        }
-    }
-
-    // --- leaving ---
-
-    fn check_life(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.ends_at().is_some_and(|end| end <= now) {
-            self.leave(now, WorkerEnd::TimeLimit, false, effects);
-        }
-        if let Link::Down(since) = self.link
-            && self.id.is_some()
-            && since.after(self.config.reconnect_timeout) <= now
-        {
-            self.leave(now, WorkerEnd::ConnectionLost, true, effects);
-        }
-    }
-
-    fn check_idle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let is_idle = self.link == Link::Up && self.running.is_empty() && self.queue.is_empty();
-        self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
-        if let (Some(since), Some(timeout)) = (self.idle_since, self.idle_timeout)
-            && since.after(timeout) <= now
-        {
-            self.leave(now, WorkerEnd::IdleTimeout, true, effects);
-        }
-    }
-
-    // Takes nothing new and gives back what has not started. A second call that does not drain ends
-    // what runs.
-    fn leave(&mut self, now: Timestamp, end: WorkerEnd, drain: bool, effects: &mut Vec<Effect>) {
-        match self.leaving.get_or_insert(end) {
-            WorkerEnd::Interrupted if !drain => self.outside.interrupted(&mut self.reporting),
-            _ => self.outside.release(None, &mut self.reporting),
-        }
-        let followers = std::mem::take(&mut self.followers).into_values();
-        for batch in std::mem::take(&mut self.queue).into_values().chain(followers) {
-            self.reporting.returned(batch.template.job, &batch.left);
-        }
-        if !drain {
-            let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();
-            tasks.sort_unstable();
-            for task in tasks {
-                self.end(now, task, Ending::Stopped, effects);
-            }
-        } else if end == WorkerEnd::ConnectionLost {
-            // Nobody will say that they are over.
-            let mut parts: Vec<TaskRef> =
-                self.running.iter().filter(|(_, run)| run.is_part).map(|(task, _)| *task).collect();
-            parts.sort_unstable();
-            for task in parts {
-                self.end(now, task, Ending::Stopped, effects);
-            }
-        }
-    }
-
-    // --- speaking ---
-
-    // An end is reported at once after a quiet time, and always when nothing is queued: then the server may have
-    // something that waits for it. A start can wait a little: most tasks that end soon are then reported once, and
-    // never by themselves as running.
-    fn report_due(&self) -> Timestamp {
-        match self.reporting.has_ends() {
-            true if self.queue.is_empty() && self.followers.is_empty() => Timestamp(0),
-            true => self.next_report,
-            false => self.next_report.max(self.starts_due),
-        }
-    }
-
-    fn make_report(&mut self) -> FromWorker {
-        let running = &self.running;
-        let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since));
-        let has_usage = self.config.executor != Executor::Null;
-        FromWorker::Report(self.reporting.make(has_usage, self.leaving.is_some(), runs).clone())
-    }
-
-    fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.has_left {
-            return;
-        }
-        let is_done = self.leaving.is_some() && self.running.is_empty();
-        if self.link == Link::Up {
-            let is_due = now >= self.report_due() || is_done || self.reporting.is_full();
-            if self.reporting.has_news() && is_due {
-                effects.push(Effect::Send(self.make_report()));
-                self.next_report = now.after(REPORT_INTERVAL);
-                self.next_heartbeat = now.after(self.config.heartbeat);
-            }
-            if now >= self.next_heartbeat {
-                effects.push(Effect::Send(FromWorker::Heartbeat));
-                self.next_heartbeat = now.after(self.config.heartbeat);
-            }
-        }
-        if let (true, Some(end)) = (is_done, self.leaving) {
-            if self.link == Link::Greeting {
-                // The server knows it from the hello on: it need not wait for the answer to leave in order.
-                if self.reporting.has_news() {
-                    self.make_report();
+                Deadline::Kill => {
+                    effects.push(Effect::Signal { task, signal: SIGKILL, ends: true });
+                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
                 }
-                for report in self.reporting.unsaved() {
-                    effects.push(Effect::Send(FromWorker::Report(report.clone())));
+                // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.
+                Deadline::Unkillable
+                    if self.leaving.is_some() && self.running.values().all(|run| run.ending.is_some()) =>
+                {
+                    effects.push(Effect::KillLauncher);
+                    self.lose_launcher(now, effects);
+                }
+                Deadline::Unkillable => {
+                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
                 }
             }
-            if !matches!(self.link, Link::Down(_)) {
-                effects.push(Effect::Send(FromWorker::Leaving { end }));
-            }
-            self.has_left = true;
-            effects.push(Effect::Exit(end));
         }
     }
 
@@ -599,7 +661,8 @@ impl Worker {
                 return Err(format!("task {task} runs without a template"));
             }
         }
-        if self.running.is_empty() && !self.pools.is_free() {
+        let is_kept = self.armed.values().any(|armed| armed.after.is_some());
+        if self.running.is_empty() && !is_kept && !self.pools.is_free() {
             return Err("nothing runs and something is taken".into());
         }
         if self.queue.values().chain(self.followers.values()).any(|batch| batch.left.is_empty()) {

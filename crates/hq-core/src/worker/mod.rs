@@ -1,10 +1,13 @@
 //! The worker's state machine: what the server and the processes say goes in, starts, signals and reports come out.
 
+mod arming;
 mod machine;
 mod outside;
 pub mod pools;
 mod reporting;
 mod starting;
+mod trouble;
+mod watched;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,16 @@ pub enum Input {
         /// What it used.
         usage: Usage,
     },
+    /// An armed task has begun. It comes after the end of the one for which it waited, and its own end comes later.
+    Begun {
+        /// Which.
+        task: TaskRef,
+    },
+    /// An armed task does not begin: it was called back, or the one for which it waited did not end with success.
+    Recalled {
+        /// Which.
+        task: TaskRef,
+    },
     /// A running task speaks to whoever waits for its job.
     Notify {
         /// Which.
@@ -47,6 +60,9 @@ pub enum Input {
     Tick,
     /// The process was asked to end (SIGTERM, SIGINT).
     Interrupt,
+    /// The process that executes tasks has died, and everything that it started is gone: nothing is heard of tasks after
+    /// it.
+    LauncherLost,
 }
 
 /// How a task's process ended.
@@ -56,6 +72,8 @@ pub enum Outcome {
     Finished,
     /// Without: the kind, and the text for people (error file, spawn hint, exit code and signal).
     Failed(FailureKind, String),
+    /// It was never there: this node cannot start tasks now, for this reason, which has nothing to do with the task.
+    NotStarted(String),
 }
 
 /// What the worker machine wants done, in this order.
@@ -63,13 +81,31 @@ pub enum Outcome {
 pub enum Effect {
     /// Start a task. Answered by exactly one [`Input::Ended`].
     Start(Start),
+    /// Start a task at the end of another one, with what that has, if it ends with success. Answered by exactly one
+    /// [`Input::Begun`], and then an end; or [`Input::Recalled`], and then it was never there.
+    Arm {
+        /// The task.
+        start: Start,
+        /// The one that runs.
+        after: TaskRef,
+    },
+    /// Call an armed task back. What has begun already runs on, and [`Input::Begun`] says so.
+    Recall {
+        /// Which.
+        task: TaskRef,
+    },
     /// Send this signal to the whole process group of a running task.
     Signal {
         /// Which.
         task: TaskRef,
         /// Signal number.
         signal: u8,
+        /// The task is being ended, with everything that it started; its end is told when nothing of that is left.
+        ends: bool,
     },
+    /// End the process that executes tasks, and what it started, by force: tasks that were killed do not end. Done before
+    /// the next effect; nothing is heard of tasks after it.
+    KillLauncher,
     /// Send to the server.
     Send(FromWorker),
     /// End the process: everything was said and every task has ended.

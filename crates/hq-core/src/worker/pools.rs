@@ -4,15 +4,17 @@
 //! keeps caches warm.
 
 mod coupling;
+mod plan;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hq_model::amount::UNITS;
 use hq_model::{Amount, AmountRequest, Policy, PoolKind, Request, WorkerResources};
 
 use super::{AllocatedResource, Allocation};
+use crate::limits::TRIED_AT_ONCE_MAX;
 use coupling::Coupling;
+use plan::Plan;
 
 /// The pools of a worker and what is free of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +49,11 @@ struct Group {
 
 /// A request resolved against the pools; `None` for what this worker could never give.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Needs(Vec<Need>);
+pub struct Needs {
+    each: Vec<Need>,
+    // How much of what strict policies concern must be close to each other: as much as on an idle worker.
+    close: u64,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Need {
@@ -55,6 +61,17 @@ struct Need {
     amount: AmountRequest,
     // Most groups that a strict policy accepts.
     groups_max: usize,
+}
+
+impl Need {
+    fn is_strict(&self) -> bool {
+        matches!(self.amount, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))
+    }
+}
+
+// The bit of a pool in a set of pools.
+fn pool_bit(pool: u32) -> u64 {
+    if pool < 64 { 1 << pool } else { 0 }
 }
 
 impl Pools {
@@ -73,9 +90,17 @@ impl Pools {
 
     /// What a request takes here, or each of its ranks; `None` when this worker could never give it.
     pub fn needs(&self, request: &Request) -> Option<Needs> {
+        if never_starts(&self.resources, request) {
+            return None;
+        }
+        self.needs_by_amount(request)
+    }
+
+    // As `needs`, where the ranks of a request do not get in the way of each other.
+    fn needs_by_amount(&self, request: &Request) -> Option<Needs> {
         if request.nodes > 0 && request.ranks == 0 {
             let all = |pool| Need { pool, amount: AmountRequest::All, groups_max: usize::MAX };
-            return Some(Needs((0..self.pools.len() as u32).map(all).collect()));
+            return Some(Needs { each: (0..self.pools.len() as u32).map(all).collect(), close: 0 });
         }
         let ranks = u64::from(request.ranks.max(1));
         let mut needs = Vec::with_capacity(request.resources.len());
@@ -95,14 +120,18 @@ impl Pools {
             }
             needs.push(Need { pool: pool as u32, amount: resource.amount, groups_max });
         }
-        Some(Needs(needs))
+        let mut needs = Needs { each: needs, close: 0 };
+        if self.is_coupled(&needs) {
+            needs.close = Pools::new(&self.resources).closest(&needs);
+        }
+        Some(needs)
     }
 
     /// Takes what is needed, into `allocation`; false, and nothing is taken, when it is not free.
     pub fn take(&mut self, needs: &Needs, allocation: &mut Allocation) -> bool {
-        let mut near = if self.coupling.is_empty() { Vec::new() } else { self.near(needs) };
-        allocation.resources.truncate(needs.0.len());
-        for (at, need) in needs.0.iter().enumerate() {
+        let Some(mut near) = self.near(needs) else { return false };
+        allocation.resources.truncate(needs.each.len());
+        for (at, need) in needs.each.iter().enumerate() {
             if allocation.resources.len() <= at {
                 let nothing = AllocatedResource { pool: 0, amount: Amount::ZERO, indices: Vec::new() };
                 allocation.resources.push(nothing);
@@ -153,9 +182,72 @@ impl Pools {
         })
     }
 
-    /// Pools that a request uses, as a bit set (pools beyond the 64th share a bit).
+    /// Pools that a request uses, as a set; those beyond the 64th are in none.
     pub fn mask(&self, needs: &Needs) -> u64 {
-        needs.0.iter().fold(0, |mask, need| mask | 1 << (need.pool % 64))
+        needs.each.iter().fold(0, |mask, need| mask | pool_bit(need.pool))
+    }
+
+    /// True when enough is free of a pool that is needed, but not in such pieces: halves of two CPUs are no CPU.
+    pub fn is_in_pieces(&self, needs: &Needs) -> bool {
+        let enough = needs.each.iter().filter(|need| {
+            let (total, free) = match &self.pools[need.pool as usize] {
+                Pool::Sum { total, free } => (*total, *free),
+                Pool::Indexed(indexed) => (indexed.total, indexed.free),
+            };
+            match need.amount {
+                AmountRequest::All => free == total,
+                AmountRequest::Some(amount, _) => amount.0 <= free,
+            }
+        });
+        enough.fold(0, |mask, need| mask | pool_bit(need.pool)) & self.scarce(needs) != 0
+    }
+
+    /// True when it makes a difference which indices are given: there are groups, and it may take from several of them, or
+    /// what it takes should be close to each other.
+    pub fn place_matters(&self, needs: &Needs) -> bool {
+        let may_spread = |need: &Need| match (&self.pools[need.pool as usize], need.amount) {
+            (Pool::Indexed(indexed), AmountRequest::Some(amount, _)) => {
+                indexed.groups.len() > 1 && amount > Amount::whole(1)
+            }
+            _ => false,
+        };
+        let coupled = needs.each.iter().filter(|need| self.coupling.has(need.pool as usize));
+        coupled.count() > 1 || needs.each.iter().any(may_spread)
+    }
+
+    /// What is taken of each pool, in units.
+    pub fn taken(&self) -> Vec<u64> {
+        let taken = |pool: &Pool| match pool {
+            Pool::Sum { total, free } => total - free,
+            Pool::Indexed(indexed) => indexed.total - indexed.free,
+        };
+        self.pools.iter().map(taken).collect()
+    }
+
+    /// The pools of which nothing is free, as a set.
+    pub fn exhausted(&self) -> u64 {
+        let is_out = |pool: &Pool| match pool {
+            Pool::Sum { free, .. } => *free == 0,
+            Pool::Indexed(indexed) => indexed.free == 0,
+        };
+        let out = self.pools.iter().enumerate().filter(|(_, pool)| is_out(pool));
+        out.fold(0, |mask, (at, _)| mask | pool_bit(at as u32))
+    }
+
+    /// The pools that cannot give what is needed of them now, as a set.
+    pub fn scarce(&self, needs: &Needs) -> u64 {
+        let gives = |need: &&Need| match (&self.pools[need.pool as usize], need.amount) {
+            (Pool::Sum { total, free }, AmountRequest::All) => free == total,
+            (Pool::Sum { free, .. }, AmountRequest::Some(amount, _)) => amount.0 <= *free,
+            (Pool::Indexed(indexed), AmountRequest::All) => indexed.free == indexed.total,
+            (Pool::Indexed(indexed), AmountRequest::Some(amount, policy)) => {
+                amount.0 <= indexed.free && indexed.plan(amount, policy, need.groups_max, &[]).is_some()
+            }
+        };
+        let scarce = needs.each.iter().filter(|need| !gives(need));
+        let scarce = scarce.fold(0, |mask, need| mask | pool_bit(need.pool));
+        // There may be enough, but not close to each other.
+        if scarce == 0 && needs.close > 0 && self.near(needs).is_none() { self.mask(needs) } else { scarce }
     }
 
     fn give_back(&mut self, given: &AllocatedResource) {
@@ -167,6 +259,48 @@ impl Pools {
             Pool::Indexed(indexed) => indexed.give_back(given),
         }
     }
+}
+
+/// True when a worker with these resources has as much as a request takes, and can never give it: parts of one pool that
+/// are taken one after the other, as by several ranks, may not fit together although they are no more than all.
+pub fn never_starts(resources: &WorkerResources, request: &Request) -> bool {
+    let mut pools: Vec<Option<usize>> =
+        request.resources.iter().map(|one| resources.giver(&one.name)).collect();
+    pools.sort_unstable();
+    let takes_twice = pools.windows(2).any(|pair| pair[0] == pair[1]);
+    if !takes_twice && (request.ranks < 2 || !leaves_gaps(resources, request)) {
+        return false;
+    }
+    let mut idle = Pools::new(resources);
+    let Some(needs) = idle.needs_by_amount(request) else { return true };
+    (0..request.ranks.max(1)).any(|_| !idle.take(&needs, &mut Allocation::default()))
+}
+
+/// How many tasks with a request run at once on an idle worker, when that may be less than `most`, as many as its amounts
+/// allow; `None` also where that are too many to try.
+pub fn at_once(resources: &WorkerResources, request: &Request, most: u64) -> Option<u64> {
+    if most > TRIED_AT_ONCE_MAX || !leaves_gaps(resources, request) {
+        return None;
+    }
+    let mut idle = Pools::new(resources);
+    let needs = idle.needs_by_amount(request)?;
+    let ranks = u64::from(request.ranks.max(1));
+    let taken = (0..most * ranks).take_while(|_| idle.take(&needs, &mut Allocation::default()));
+    let count = taken.count() as u64 / ranks;
+    (count < most).then_some(count)
+}
+
+// Tasks with such a request may leave something of a pool unused that would be enough for another one.
+fn leaves_gaps(resources: &WorkerResources, request: &Request) -> bool {
+    request.resources.iter().any(|resource| {
+        let AmountRequest::Some(amount, policy) = resource.amount else { return false };
+        let Some(pool) = resources.giver(&resource.name) else { return false };
+        let groups = resources.pools[pool].kind.group_count();
+        let is_strict = matches!(policy, Policy::CompactStrict | Policy::TightStrict);
+        let is_bound = is_strict && (groups > 1 || !resources.coupling.is_empty());
+        let has_rest = amount.fraction() > 0 && !UNITS.is_multiple_of(amount.fraction());
+        groups > 0 && (is_bound || has_rest || amount.fraction() > 0 && amount.wholes() > 0)
+    })
 }
 
 impl Indexed {
@@ -254,115 +388,9 @@ impl Indexed {
         }
         assert!(self.free <= self.total, "a pool gets back what it gave");
     }
-
-    // How many whole indices of which groups, and which group gives the part. Of groups that do as well, those with
-    // more in `near` are preferred.
-    fn plan(&self, amount: Amount, policy: Policy, groups_max: usize, near: &[u64]) -> Option<Plan> {
-        let (wholes, units) = (amount.wholes() as usize, amount.fraction());
-        if matches!(policy, Policy::Scatter) {
-            return self.scatter(wholes, units);
-        }
-        // One group that has it all: the one that is left with least, or with most to fill it first.
-        let fits = |group: &&(usize, usize)| self.groups[group.0].has(wholes, units);
-        let sizes: Vec<(usize, usize)> =
-            self.groups.iter().enumerate().map(|(at, group)| (at, group.whole.len())).collect();
-        let near = |group: usize| Reverse(near.get(group).copied().unwrap_or(0));
-        let one = match policy {
-            Policy::Tight | Policy::TightStrict => {
-                sizes.iter().filter(fits).min_by_key(|g| (near(g.0), Reverse(g.1), g.0))
-            }
-            _ => sizes.iter().filter(fits).min_by_key(|g| (near(g.0), g.1, g.0)),
-        };
-        if let Some((group, _)) = one {
-            let part = (units > 0).then_some((*group, units));
-            return Some(Plan { wholes: vec![(*group, wholes)], part });
-        }
-        // Several, the fullest first.
-        let mut order = sizes;
-        order.sort_unstable_by_key(|group| (Reverse(group.1), group.0));
-        let mut plan = self.fill(order.iter().map(|group| group.0), wholes, units)?;
-        // Others, if they are no more.
-        order.sort_unstable_by_key(|group| (near(group.0), Reverse(group.1), group.0));
-        if let Some(nearer) = self.fill(order.iter().map(|group| group.0), wholes, units)
-            && nearer.group_count() <= plan.group_count()
-        {
-            plan = nearer;
-        }
-        let strict = matches!(policy, Policy::CompactStrict | Policy::TightStrict);
-        (!strict || plan.group_count() <= groups_max).then_some(plan)
-    }
-
-    fn fill(&self, order: impl Iterator<Item = usize>, wholes: usize, units: u64) -> Option<Plan> {
-        let mut left = wholes;
-        let mut plan = Plan { wholes: Vec::new(), part: None };
-        for group in order {
-            let count = self.groups[group].whole.len().min(left);
-            left -= count;
-            if count > 0 {
-                plan.wholes.push((group, count));
-            }
-            if left == 0 && units > 0 && self.groups[group].has(count, units) {
-                plan.part = Some((group, units));
-            }
-            if left == 0 && (units == 0 || plan.part.is_some()) {
-                return Some(plan);
-            }
-        }
-        None
-    }
-
-    fn scatter(&self, wholes: usize, units: u64) -> Option<Plan> {
-        let mut counts = vec![0; self.groups.len()];
-        let mut left = wholes;
-        while left > 0 {
-            let before = left;
-            for (group, count) in counts.iter_mut().enumerate() {
-                if left > 0 && *count < self.groups[group].whole.len() {
-                    *count += 1;
-                    left -= 1;
-                }
-            }
-            if left == before {
-                return None;
-            }
-        }
-        let part = match units {
-            0 => None,
-            units => {
-                let candidates = (0..counts.len()).filter(|g| self.groups[*g].has(counts[*g], units));
-                Some((candidates.min_by_key(|g| (counts[*g], *g))?, units))
-            }
-        };
-        let wholes = counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
-        Some(Plan { wholes, part })
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Plan {
-    wholes: Vec<(usize, usize)>,
-    part: Option<(usize, u64)>,
-}
-
-impl Plan {
-    // Units taken of each group.
-    fn units(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.wholes.iter().map(|(group, wholes)| (*group, *wholes as u64 * UNITS)).chain(self.part)
-    }
-
-    fn group_count(&self) -> usize {
-        let other = self.part.is_some_and(|part| self.wholes.iter().all(|whole| whole.0 != part.0));
-        self.wholes.len() + usize::from(other)
-    }
 }
 
 impl Group {
-    // True when so many whole indices and a part of another one are free.
-    fn has(&self, wholes: usize, units: u64) -> bool {
-        let begun = units == 0 || self.parts.values().any(|free| *free >= units);
-        self.whole.len() >= wholes + usize::from(!begun)
-    }
-
     // From the index that is left with least.
     fn take_part(&mut self, units: u64) -> u32 {
         let begun = self
@@ -479,10 +507,63 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_given_at_once_is_never_given() {
+        let check = |pools: &[(&str, &str)], resources: &[(&str, &str)], ranks: u32, expected: bool| {
+            let pools = pools.iter().map(|(name, text)| parse_pool(name, text).expect("a pool")).collect();
+            let offered = WorkerResources::new(pools, Vec::new()).expect("resources");
+            let resource = |(name, text): &(&str, &str)| ResourceRequest {
+                name: (*name).into(),
+                amount: parse_amount(name, text).expect("an amount"),
+            };
+            let resources = resources.iter().map(resource).collect();
+            let request = Request { nodes: ranks.min(1), ranks, resources, ..Request::default() };
+            assert_eq!(Pools::new(&offered).needs(&request).is_some(), expected, "{request}");
+            let counted = crate::server::capacity::Needs::new(&offered, &request);
+            assert_eq!(counted.is_some(), expected, "the server: {request}");
+        };
+        check(&[("cpus", "2x3")], &[("cpus", "2 compact!")], 2, true);
+        check(&[("cpus", "2x3")], &[("cpus", "2 compact!")], 3, false);
+        check(&[("cpus", "2x3")], &[("cpus", "2")], 3, true);
+        check(&[("cpus", "2")], &[("cpus", "0.6")], 2, true);
+        check(&[("cpus", "2")], &[("cpus", "0.6")], 3, false);
+        let gpus = [("cpus", "1"), ("gpus/nvidia", "[a,b]")];
+        check(&gpus, &[("gpus", "1"), ("gpus/nvidia", "1")], 0, true);
+        check(&gpus, &[("gpus", "2"), ("gpus/nvidia", "1")], 0, false);
+        check(&gpus, &[("gpus", "all"), ("gpus/nvidia", "0.5")], 0, false);
+    }
+
+    #[test]
     fn compact_takes_few_groups_and_strict_waits_for_them() {
         check("2x4", &["2", "4", "2"], &["0 1", "4 5 6 7", "2 3"]);
         check("2x4", &["3", "3", "2 compact!", "2"], &["0 1 2", "4 5 6", "no", "3 7"]);
-        check("2x4", &["6 compact!"], &["0 1 2 3 4 5"]);
+        check("2x4", &["6 compact!"], &["0 1 2 4 5 6"]);
+    }
+
+    #[test]
+    fn compact_is_even_over_the_fewest_groups_and_tight_fills_the_largest() {
+        for (request, expected) in [
+            ("6 compact", "0 1 2 4 5 6"),
+            ("6 compact!", "0 1 2 4 5 6"),
+            ("5 compact", "0 1 2 4 5"),
+            ("7 compact", "0 1 2 3 4 5 6"),
+            ("9 compact", "0 1 2 4 5 6 8 9 10"),
+            ("4.5 compact", "0 1 2/5000 4 5"),
+            ("4.5 compact!", "0 1 2/5000 4 5"),
+            ("6 tight", "0 1 2 3 4 5"),
+            ("5 tight", "0 1 2 3 4"),
+            ("5 tight!", "0 1 2 3 4"),
+            ("4.5 tight", "0 1 2 3 4/5000"),
+            ("9 tight", "0 1 2 3 4 5 6 7 8"),
+        ] {
+            check("3x4", &[request], &[expected]);
+        }
+        let uneven = "[[0,1,2,3,4],[5,6],[7,8,9]]";
+        check(uneven, &["6 compact"], &["0 1 2 7 8 9"]);
+        check(uneven, &["7 compact"], &["0 1 2 3 7 8 9"]);
+        check(uneven, &["6 tight"], &["0 1 2 3 4 7"]);
+        // A begun index serves for the part.
+        check("2x2", &["0.5", "1.5", "1.5 tight"], &["0/5000", "0/5000 1", "2 3/5000"]);
+        check("3x2", &["1", "1 tight", "3.5"], &["0", "2", "1 3 4 5/5000"]);
     }
 
     #[test]

@@ -85,6 +85,26 @@ impl Reporting {
         gathered.any(|finished| finished.task == task.task) || spans.any(|span| span.ids.contains(task.task))
     }
 
+    /// True when a task has ended by itself, and the server may not know it yet.
+    pub(super) fn has_results(&self) -> bool {
+        let is_result = |report: &Report| !report.finished.is_empty() || !report.failed.is_empty();
+        self.finished_count > 0 || !self.failed.is_empty() || self.unsaved.iter().any(is_result)
+    }
+
+    /// Those tasks.
+    pub(super) fn results(&self) -> Vec<(JobId, IdSet)> {
+        let mut results = BTreeMap::new();
+        for ((job, _), finished) in &self.finished {
+            finished.iter().for_each(|one| add(&mut results, *job, &IdSet::single(one.task)));
+        }
+        for report in &self.unsaved {
+            report.finished.iter().for_each(|span| add(&mut results, span.job, &span.ids));
+        }
+        let failed = self.failed.iter().chain(self.unsaved.iter().flat_map(|report| &report.failed));
+        failed.for_each(|(job, failure)| add(&mut results, *job, &IdSet::single(failure.task)));
+        results.into_iter().collect()
+    }
+
     /// True when so much has ended that a report should not wait any longer.
     pub(super) fn is_full(&self) -> bool {
         self.finished_count >= REPORT_TASKS_MAX || self.failed.len() >= REPORT_TASKS_MAX / 64
@@ -125,19 +145,20 @@ impl Reporting {
         }
     }
 
-    /// Makes a report of what happened, keeps it, and returns it. `is_leaving` says that nothing new is taken,
-    /// `runs` since when a task runs, if it still does.
+    /// Makes a report of what happened, keeps it, and returns it. `is_leaving` says that nothing new is taken, `trouble`
+    /// why nothing can be started now, `runs` since when and as what a task runs, if it still does.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
         is_leaving: bool,
-        runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp)>,
+        trouble: Option<String>,
+        runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
     ) -> &Report {
         self.last_number += 1;
-        let mut report = Report { number: self.last_number, is_leaving, ..Report::default() };
+        let mut report = Report { number: self.last_number, is_leaving, trouble, ..Report::default() };
         for task in std::mem::take(&mut self.started) {
-            if let Some((instance, at)) = runs(task) {
-                report.started.push(Started { job: task.job, task: task.task, instance, at });
+            if let Some((instance, at, variant)) = runs(task) {
+                report.started.push(Started { job: task.job, task: task.task, instance, at, variant });
             }
         }
         for ((job, instance), mut tasks) in std::mem::take(&mut self.finished) {

@@ -2,44 +2,84 @@
 
 use std::cmp::Reverse;
 
-use hq_model::worker::Executor;
-use hq_model::{TaskRef, Timestamp, Usage};
+use hq_model::worker::{Executor, Life};
+use hq_model::{Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
-use super::machine::{Deadline, Running, Worker};
+use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
 use super::pools::{Needs, Pools};
 use super::{Allocation, Effect, Start};
-use crate::limits::{NULL_TASKS_AT_ONCE, OVERTAKEN_MAX, SCAN_BLOCKED_MAX, STARTS_INTERVAL};
+use crate::keeping::keeps_room;
+use crate::limits::{NULL_TASKS_AT_ONCE, SCAN_BLOCKED_MAX, SCAN_QUEUED_MAX, STARTS_INTERVAL};
+use crate::worker_messages::TemplateId;
+
+// What waits and does not fit.
+struct Lacking {
+    priority: i32,
+    since: Timestamp,
+    // Pools that cannot give it what it needs.
+    scarce: u64,
+}
 
 impl Worker {
-    /// Starts what fits, larger priority first.
+    /// Starts what fits, larger priority first. What waits for one pool is no reason not to use another one.
     pub(super) fn start_what_fits(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut blocked: Vec<(Reverse<i32>, u64, bool)> = Vec::new();
+        let life = self.config.life(self.started);
+        let mut lacking: Vec<Lacking> = Vec::new();
         let mut misses = 0;
         let mut null_left = NULL_TASKS_AT_ONCE;
         self.has_more = false;
         let mut key = None;
-        while let Some(next) = self.next_batch(key) {
-            key = Some(next);
-            let template = self.queue[&next].template;
-            let known = &self.templates[&template];
-            // A task of higher priority that waits for one of these pools goes first, and so does one of equal
-            // priority that has been overtaken for long: small tasks must not starve a large one.
-            let waits = blocked
-                .iter()
-                .any(|(priority, mask, is_due)| (*priority < next.0 || *is_due) && mask & known.mask != 0);
-            if !waits {
-                self.start_batch(now, next, &mut null_left, effects);
+        for _ in 0..SCAN_QUEUED_MAX {
+            let exhausted = self.pools.exhausted();
+            // Mostly all CPUs are in use.
+            if self.queue_pools & exhausted != 0 {
+                return;
+            }
+            let Some(next) = self.next_batch(key) else { return };
+            let before = key.replace(next);
+            let batch = &self.queue[&next];
+            let (priority, since) = (next.0.0, batch.since);
+            let known = &self.templates[&batch.template];
+            let Some(placed) = in_time(known, batch, life, now) else { continue };
+            let keeps = |other: &&Lacking| keeps_room(now.since(other.since), other.priority == priority);
+            let kept = lacking.iter().filter(keeps).fold(0, |kept, other| kept | other.scarce);
+            // What was placed into free room has it.
+            let kept = if batch.variant.is_some() { 0 } else { kept };
+            // Small tasks must not starve a large one, nor those of lower priority one of higher: what that lacks is
+            // kept for it.
+            let may_fit = known.pools & (kept | exhausted) == 0
+                && ways(known, placed, kept).any(|way| self.pools.scarce(&way.needs) == 0);
+            if may_fit {
+                self.start_batch(now, next, kept, &mut null_left, effects);
             }
             if self.queue.contains_key(&next) {
+                misses += usize::from(may_fit);
                 if null_left == 0 {
                     self.has_more = true;
                     return;
                 }
-                let is_due = now >= self.queue[&next].since.after(OVERTAKEN_MAX);
-                blocked.push((next.0, self.templates[&template].mask, is_due));
-                misses += 1;
                 if misses == SCAN_BLOCKED_MAX {
                     return;
+                }
+                // Something else started in the room that it was placed into: it waits for whichever variant fits, as the
+                // server counts it once it knows.
+                if let Some(batch) = self.queue.get_mut(&next).filter(|batch| batch.nodes.is_empty())
+                    && batch.variant.take().is_some()
+                {
+                    key = before;
+                    continue;
+                }
+                let batch = &self.queue[&next];
+                let known = &self.templates[&batch.template];
+                let Some(way) =
+                    in_time(known, batch, life, now).and_then(|placed| ways(known, placed, 0).next())
+                else {
+                    continue;
+                };
+                let scarce = self.pools.scarce(&way.needs);
+                let is_said = |known: &Lacking| (known.priority, known.scarce) == (priority, scarce);
+                if !lacking.iter().any(is_said) && lacking.len() < SCAN_BLOCKED_MAX {
+                    lacking.push(Lacking { priority, since, scarce });
                 }
             }
         }
@@ -56,29 +96,30 @@ impl Worker {
         &mut self,
         now: Timestamp,
         key: (Reverse<i32>, u64),
+        kept: u64,
         null_left: &mut u32,
         effects: &mut Vec<Effect>,
     ) {
         let ends_at = self.ends_at();
+        let life = self.config.life(self.started);
         let Some(batch) = self.queue.get_mut(&key) else { return };
         let known = &self.templates[&batch.template];
+        let Some(placed) = in_time(known, batch, life, now) else { return };
         if self.config.executor == Executor::Null && !batch.is_part {
             // What fits now fits again, for each ends at once; only parts of tasks on several nodes stay.
-            let fits = known.needs.iter().flatten().any(|needs| self.pools.take(needs, &mut self.scratch));
+            let way = ways(known, placed, kept);
+            let way = way.into_iter().find(|way| self.pools.take(&way.needs, &mut self.scratch));
             assert!(
-                fits || !self.running.is_empty(),
+                way.is_some() || kept != 0 || !self.running.is_empty(),
                 "a task that this worker can run fits when nothing runs"
             );
-            if !fits {
-                return;
-            }
+            let Some(way) = way else { return };
             self.pools.free(&self.scratch);
             let count = u64::from(*null_left).min(batch.left.len());
             let ids = batch.left.take_first(count);
             for task in ids.iter() {
                 // Each is admitted, started and ended by itself.
-                let fits =
-                    known.needs.iter().flatten().any(|needs| self.pools.take(needs, &mut self.scratch));
+                let fits = self.pools.take(&way.needs, &mut self.scratch);
                 assert!(fits, "a task that ended at once left room for the next one");
                 self.pools.free(&self.scratch);
                 let task = TaskRef::new(batch.template.job, task);
@@ -90,10 +131,15 @@ impl Worker {
                 ids.iter().for_each(|task| self.leader_ended(TaskRef::new(job, task), true));
             }
         } else {
-            while let Some(id) = batch.left.first() {
+            while let Some(batch) = self.queue.get_mut(&key)
+                && let Some(id) = batch.left.first()
+            {
+                let known = &self.templates[&batch.template];
+                let requests = &known.template.spec.requests;
                 // An attempt that is being ended still has the task, or the whole node.
-                let runs = &self.running;
-                if runs.contains_key(&TaskRef::new(batch.template.job, id))
+                let (runs, task) = (&self.running, TaskRef::new(batch.template.job, id));
+                if runs.contains_key(&task)
+                    || self.armed.contains_key(&task)
                     || (runs.len() == 1 && runs.values().any(|run| run.has_node))
                 {
                     break;
@@ -102,71 +148,143 @@ impl Worker {
                 let mut allocation = Allocation::default();
                 let mut ranks = Vec::new();
                 let pools = &mut self.pools;
-                let variants = known.needs.iter().zip(&known.template.spec.requests).enumerate();
-                let chosen = variants
-                    .filter(|(_, (_, request))| is_empty || !request.takes_whole_nodes())
-                    .filter_map(|(variant, (needs, request))| Some((variant, needs.as_ref()?, request)))
-                    .find(|(_, needs, request)| match request.ranks {
-                        0 => pools.take(needs, &mut allocation),
+                let chosen = ways(known, placed, kept)
+                    .map(|way| (way, &requests[way.variant as usize]))
+                    .filter(|(_, request)| is_empty || !request.takes_whole_nodes())
+                    .filter(|(_, request)| batch.is_part || has_time(life, now, request))
+                    .find(|(way, request)| match request.ranks {
+                        0 => pools.take(&way.needs, &mut allocation),
                         count => {
-                            ranks = take_ranks(pools, needs, count);
+                            ranks = take_ranks(pools, &way.needs, count);
                             !ranks.is_empty()
                         }
                     });
-                let Some((variant, _, request)) = chosen else { break };
+                let Some((way, _)) = chosen else { break };
+                let variant = way.variant;
                 batch.left.remove(id);
-                let task = TaskRef::new(batch.template.job, id);
-                let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
-                let entry = rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec);
-                let spec = &known.template.spec;
-                // The one that runs the program has an eye on the time.
-                let limit = spec.time_limit.filter(|_| !batch.is_part).map(|limit| now.after(limit));
-                self.deadlines.extend(limit.map(|at| (at, task, Deadline::TimeLimit)));
-                // It is warned of its own limit, and of the end of this worker if that comes first.
-                if let (Some(end), Some(warning)) = (limit.into_iter().chain(ends_at).min(), spec.warning)
-                    && !batch.is_part
-                {
-                    let before = u64::try_from(warning.before.as_micros()).unwrap_or(u64::MAX);
-                    let at = Timestamp(end.0.saturating_sub(before)).max(now);
-                    self.deadlines.insert((at, task, Deadline::Warning));
-                }
-                effects.push(Effect::Start(Start {
-                    task,
-                    instance: batch.instance,
-                    template: known.template.clone(),
-                    entry,
-                    services: batch.services.clone(),
-                    variant: variant as u32,
-                    allocation: allocation.clone(),
-                    ranks: ranks.clone(),
-                    nodes: batch.nodes.clone(),
-                    is_part: batch.is_part,
-                }));
-                let run = Running {
-                    instance: batch.instance,
-                    template: batch.template,
-                    allocation,
-                    ranks,
-                    is_part: batch.is_part,
-                    has_node: request.takes_whole_nodes(),
-                    since: now,
-                    ending: None,
-                };
-                let before = self.running.insert(task, run);
-                assert!(before.is_none(), "a task runs once at a time: {task}");
-                if batch.is_part {
-                    continue;
-                }
-                if !self.reporting.has_news() {
-                    self.starts_due = now.after(STARTS_INTERVAL);
-                }
-                self.reporting.started(task);
+                effects.push(Effect::Start(start_of(known, batch, id, variant, &allocation, &ranks)));
+                let entered = Entered::of(batch, variant, allocation, ranks);
+                self.enter(now, ends_at, task, entered);
             }
         }
-        if self.queue.get(&key).is_some_and(|batch| batch.left.is_empty()) {
-            self.queue.remove(&key);
-        }
+        self.drop_if_empty(key);
     }
+
+    /// A task has begun to run.
+    pub(super) fn enter(
+        &mut self,
+        now: Timestamp,
+        ends_at: Option<Timestamp>,
+        task: TaskRef,
+        entered: Entered,
+    ) {
+        let Entered { template, instance, is_part, variant, allocation, ranks } = entered;
+        let spec = &self.templates[&template].template.spec;
+        let request = &spec.requests[variant as usize];
+        // The one that runs the program has an eye on the time.
+        let limit = spec.time_limit.filter(|_| !is_part).map(|limit| now.after(limit));
+        self.deadlines.extend(limit.map(|at| (at, task, Deadline::TimeLimit)));
+        // It is warned of its own limit, and of the end of this worker if that comes first.
+        if let (Some(end), Some(warning)) = (limit.into_iter().chain(ends_at).min(), spec.warning)
+            && !is_part
+        {
+            let before = u64::try_from(warning.before.as_micros()).unwrap_or(u64::MAX);
+            let at = Timestamp(end.0.saturating_sub(before)).max(now);
+            self.deadlines.insert((at, task, Deadline::Warning));
+        }
+        let run = Running {
+            instance,
+            template,
+            variant: (spec.requests.len() > 1).then_some(variant),
+            allocation,
+            ranks,
+            is_part,
+            has_node: request.takes_whole_nodes(),
+            follower: None,
+            since: now,
+            promised_until: now.after(request.time_request),
+            ending: None,
+        };
+        self.promised_until = self.promised_until.max(run.promised_until);
+        let before = self.running.insert(task, run);
+        assert!(before.is_none(), "a task runs once at a time: {task}");
+        if is_part {
+            return;
+        }
+        if self.arms {
+            self.begun.push(task);
+        }
+        if !self.reporting.has_news() {
+            self.starts_due = now.after(STARTS_INTERVAL);
+        }
+        self.reporting.started(task);
+    }
+}
+
+/// A task that begins to run.
+pub(super) struct Entered {
+    template: TemplateId,
+    instance: Instance,
+    is_part: bool,
+    variant: u32,
+    allocation: Allocation,
+    ranks: Vec<Allocation>,
+}
+
+impl Entered {
+    /// One of a batch.
+    pub(super) fn of(batch: &Batch, variant: u32, allocation: Allocation, ranks: Vec<Allocation>) -> Entered {
+        let Batch { template, instance, is_part, .. } = *batch;
+        Entered { template, instance, is_part, variant, allocation, ranks }
+    }
+}
+
+/// What is said of a task of a batch to whoever starts it.
+pub(super) fn start_of(
+    known: &Known,
+    batch: &Batch,
+    id: TaskId,
+    variant: u32,
+    allocation: &Allocation,
+    ranks: &[Allocation],
+) -> Start {
+    let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
+    Start {
+        task: TaskRef::new(batch.template.job, id),
+        instance: batch.instance,
+        template: known.template.clone(),
+        entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec),
+        services: batch.services.clone(),
+        variant,
+        allocation: allocation.clone(),
+        ranks: ranks.to_vec(),
+        nodes: batch.nodes.clone(),
+        is_part: batch.is_part,
+    }
+}
+
+pub(super) fn has_time(life: Option<Life>, now: Timestamp, request: &Request) -> bool {
+    life.is_none_or(|life| life.has(now, request.time_request))
+}
+
+/// As which variant tasks are to start, or as any. `None` when it is too late for all of them: they hold up nobody, and the
+/// server asks for them.
+pub(super) fn in_time(
+    known: &Known,
+    batch: &Batch,
+    life: Option<Life>,
+    now: Timestamp,
+) -> Option<Option<u32>> {
+    let requests = &known.template.spec.requests;
+    let is_late = |variant: u32| !batch.is_part && !has_time(life, now, &requests[variant as usize]);
+    let placed = batch.variant.filter(|variant| !is_late(*variant));
+    ways(known, placed, 0).any(|way| !is_late(way.variant)).then_some(placed)
+}
+
+/// As what a task can start that was placed as this variant, or as whichever fits, where pools are kept for others.
+pub(super) fn ways(known: &Known, variant: Option<u32>, kept: u64) -> impl Iterator<Item = &Way> {
+    let may = move |way: &&Way| variant.is_none_or(|variant| way.variant == variant) && way.pools & kept == 0;
+    known.ways.iter().filter(may)
 }
 
 // What each of so many ranks has; nothing when not all of them fit.

@@ -1,20 +1,24 @@
 //! Scenarios of the worker machine alone, server and processes played by hand.
 
+mod arming;
 mod followers;
+mod time;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_model::worker::{Manager, WorkerConfig};
+use hq_model::worker::{Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, Request, ResourceRequest, TaskId,
-    TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request, ResourcePool,
+    ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::prelude::*;
 
 use super::{Effect, Input, Outcome, Worker};
-use crate::limits::{OUTSIDE_END_TIME, OVERTAKEN_MAX};
+use crate::limits::{
+    KEPT_MAX, OUTSIDE_END_TIME, OVERTAKEN_MAX, REPORT_INTERVAL, TROUBLE_PAUSE_MIN, UNKILLABLE_TIME,
+};
 use crate::record::FailureKind;
 use crate::worker_messages::{
     FromWorker, Report, RunBatch, Template, TemplateId, ToWorker, Welcome, WorkerEnd,
@@ -26,6 +30,7 @@ struct World {
     // What the worker did, in words, since the last look.
     done: Vec<String>,
     ended: BTreeMap<TaskRef, Vec<&'static str>>,
+    is_in_trouble: bool,
 }
 
 fn config(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
@@ -37,10 +42,12 @@ fn config(change: impl FnOnce(&mut WorkerConfig)) -> WorkerConfig {
 impl World {
     fn new(change: impl FnOnce(&mut WorkerConfig)) -> World {
         let now = Timestamp(1_000_000_000);
-        let config = config(change);
-        let idle_timeout = config.idle_timeout;
-        let worker = Worker::new(config, now);
-        let mut world = World { worker, now, done: Vec::new(), ended: BTreeMap::new() };
+        Self::with(Worker::new(config(change), now), now)
+    }
+
+    fn with(worker: Worker, now: Timestamp) -> World {
+        let idle_timeout = worker.config().idle_timeout;
+        let mut world = World { worker, now, done: Vec::new(), ended: BTreeMap::new(), is_in_trouble: false };
         world.step(Input::ServerFound);
         world.welcome(idle_timeout);
         world.done.clear();
@@ -54,18 +61,35 @@ impl World {
     }
 
     fn step(&mut self, input: Input) {
+        self.steps(vec![input]);
+    }
+
+    // What comes together.
+    fn steps(&mut self, inputs: Vec<Input>) {
         let mut effects = Vec::new();
-        self.worker.handle(self.now, input, &mut effects);
+        inputs.into_iter().for_each(|input| self.worker.handle(self.now, input, &mut effects));
         self.worker.settle(self.now, &mut effects);
         assert_eq!(self.worker.check(), Ok(()));
         for effect in effects {
             match effect {
-                Effect::Start(start) => self.done.push(format!("start {}/{}", start.task, start.instance)),
-                Effect::Signal { task, signal } => self.done.push(format!("signal {task} {signal}")),
+                Effect::Start(start) => {
+                    let has_several = start.template.spec.requests.len() > 1;
+                    let variant = if has_several { format!(" as {}", start.variant) } else { String::new() };
+                    self.done.push(format!("start {}/{}{variant}", start.task, start.instance));
+                }
+                Effect::Arm { start, after } => {
+                    self.done.push(format!("arm {}/{} after {after}", start.task, start.instance));
+                }
+                Effect::Recall { task } => self.done.push(format!("recall {task}")),
+                Effect::Signal { task, signal, .. } => self.done.push(format!("signal {task} {signal}")),
+                Effect::KillLauncher => self.done.push("kill launcher".to_owned()),
                 Effect::Exit(end) => self.done.push(format!("exit {end:?}")),
                 Effect::Send(FromWorker::Report(report)) => self.note(&report),
                 Effect::Send(FromWorker::Hello(hello)) => {
-                    let holds = hello.holds.iter().map(|h| format!("{}+{}", h.running, h.queued));
+                    let holds = hello.holds.iter().map(|held| {
+                        let variant = held.variant.map_or(String::new(), |variant| format!(" as {variant}"));
+                        format!("{}+{}{variant}", held.running, held.queued)
+                    });
                     let holds: Vec<String> = holds.collect();
                     self.done.push(format!("hello {} after {}", holds.join(" "), hello.last_report));
                 }
@@ -75,6 +99,12 @@ impl World {
     }
 
     fn note(&mut self, report: &Report) {
+        if let Some(trouble) = &report.trouble {
+            self.done.push(format!("trouble {trouble}"));
+        } else if std::mem::take(&mut self.is_in_trouble) {
+            self.done.push("no trouble".to_owned());
+        }
+        self.is_in_trouble = report.trouble.is_some();
         let mut note = |word: &'static str, job: JobId, ids: &IdSet| {
             self.done.push(format!("{word} {job}:{ids}"));
             for task in ids.iter() {
@@ -117,6 +147,17 @@ impl World {
         after: Option<(TaskId, Instance)>,
         change: impl FnOnce(&mut TaskSpec),
     ) {
+        self.run_as(job, ids, instance, (after, None), change);
+    }
+
+    fn run_as(
+        &mut self,
+        job: u32,
+        ids: &str,
+        instance: u32,
+        (after, variant): (Option<(TaskId, Instance)>, Option<u32>),
+        change: impl FnOnce(&mut TaskSpec),
+    ) {
         let cpus = ResourceRequest {
             name: "cpus".into(),
             amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
@@ -130,7 +171,8 @@ impl World {
         };
         change(&mut spec);
         let template = TemplateId { job: JobId(job), submit: 0 };
-        let content = Template { id: template, spec: Arc::new(spec), submit_dir: b"/".to_vec() };
+        let (spec, submit_dir) = (Arc::new(spec), b"/".to_vec());
+        let content = Template { id: template, spec, submit_dir, submitted: self.now };
         let batch = RunBatch {
             template,
             content: Some(content),
@@ -140,6 +182,7 @@ impl World {
             services: Vec::new(),
             nodes: Vec::new(),
             after,
+            variant,
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));
     }
@@ -182,6 +225,109 @@ fn larger_priority_is_not_overtaken_for_the_same_pool() {
     assert_eq!(world.did(), "start 1@0/0", "the free CPU waits for job 2");
     world.end(1, 0, Outcome::Finished);
     assert_eq!(world.did(), "start 2@0/0, finished 1:0");
+}
+
+fn resources(pools: &[(&str, u64)]) -> WorkerResources {
+    let pool = |&(name, count): &(&str, u64)| ResourcePool {
+        name: name.into(),
+        kind: PoolKind::Range { first: 0, last: count as u32 - 1 },
+    };
+    WorkerResources { pools: pools.iter().map(pool).collect(), coupling: Vec::new() }
+}
+
+fn request(parts: &[(&str, u64)]) -> Request {
+    let resource = |&(name, count): &(&str, u64)| ResourceRequest {
+        name: name.into(),
+        amount: AmountRequest::Some(Amount::whole(count), Policy::Compact),
+    };
+    Request { resources: parts.iter().map(resource).collect(), ..Request::default() }
+}
+
+#[test]
+fn what_waits_for_one_pool_keeps_nothing_of_another_one() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 8), ("foo", 4)]));
+    world.run(1, "0-3", 0, |spec| spec.requests = vec![request(&[("cpus", 1), ("foo", 2)])]);
+    world.did();
+    world.run(2, "0", 0, |spec| {
+        spec.requests = vec![request(&[("cpus", 2)])];
+        spec.priority = -1;
+    });
+    assert_eq!(world.did(), "start 2@0/0", "six CPUs are free, and what waits lacks none");
+    world.run(3, "0", 0, |spec| {
+        spec.requests = vec![request(&[("cpus", 1), ("foo", 1)])];
+        spec.priority = -1;
+    });
+    world.wait(2 * OVERTAKEN_MAX);
+    world.run(4, "0-9", 0, |spec| spec.priority = -2);
+    assert_eq!(world.did(), "start 4@0/0, start 4@1/0, start 4@2/0, start 4@3/0", "the CPUs that are left");
+}
+
+#[test]
+fn lower_tasks_fill_what_many_higher_ones_that_wait_for_something_else_leave() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 12), ("foo", 6)]));
+    for job in 1..=9 {
+        world.run(job, "0", 0, |spec| {
+            spec.requests = vec![request(&[("cpus", 1), ("foo", 2)])];
+            spec.priority = 10 * job as i32;
+        });
+    }
+    for job in 10..=21 {
+        world.run(job, "0", 0, |_| {});
+    }
+    assert_eq!(world.worker.running_count(), 12, "{}", world.did());
+    world.end(1, 0, Outcome::Finished);
+    assert!(world.did().contains("start 9@0/0"));
+}
+
+#[test]
+fn as_many_as_there_are_batches_that_lack_something_hide_none_that_fits() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4), ("foo", 3)]));
+    for job in 1..=200 {
+        world.run(job, "0", 0, |spec| spec.requests = vec![request(&[("foo", 2)])]);
+    }
+    world.did();
+    world.run(300, "0", 0, |_| {});
+    assert_eq!(world.did(), "start 300@0/0");
+}
+
+#[test]
+fn room_is_not_kept_for_ever() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.run(2, "0", 0, |spec| {
+        spec.priority = 5;
+        spec.requests = vec![request(&[("cpus", 2)])];
+    });
+    world.run(3, "0", 0, |_| {});
+    world.wait(KEPT_MAX / 2);
+    assert_eq!(world.did(), "start 1@0/0", "the free CPU waits for job 2");
+    world.wait(KEPT_MAX / 2);
+    assert_eq!(world.did(), "start 3@0/0", "which has had its time");
+}
+
+#[test]
+fn a_task_runs_as_the_variant_as_which_it_was_placed_or_as_the_preferred_one_that_fits() {
+    let variants = |spec: &mut TaskSpec| {
+        let heavy = Request { weight: 20_000, ..request(&[("cpus", 1), ("foo", 1)]) };
+        spec.requests = vec![request(&[("cpus", 2)]), heavy, request(&[("cpus", 1)])];
+    };
+    for (variant, expected) in [
+        (None, "start 1@0/0 as 1, start 1@1/0 as 0"),
+        (Some(0), "start 1@0/0 as 0, start 1@1/0 as 1"),
+        (Some(1), "start 1@0/0 as 1, start 1@1/0 as 0"),
+        (Some(2), "start 1@0/0 as 2, start 1@1/0 as 2, start 1@2/0 as 2"),
+        (Some(7), "start 1@0/0 as 1, start 1@1/0 as 0"),
+    ] {
+        let mut world = World::new(|config| config.resources = resources(&[("cpus", 3), ("foo", 1)]));
+        world.run_as(1, "0-3", 0, (None, variant), variants);
+        assert_eq!(world.did(), expected, "{variant:?}");
+    }
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 3), ("foo", 1)]));
+    world.run_as(1, "0-3", 0, (None, None), variants);
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello +2-3 1+ as 0 0+ as 1 after 0");
 }
 
 #[test]
@@ -313,36 +459,104 @@ fn an_idle_worker_leaves_after_its_timeout() {
 }
 
 #[test]
-fn a_worker_ends_itself_before_its_time_is_over() {
-    let mut world = World::new(|config| {
-        config.time_limit = Some(Duration::from_secs(100));
-        config.time_reserve = Duration::from_secs(30);
-    });
-    world.run(1, "0", 0, |_| {});
+fn a_node_that_cannot_start_tasks_gives_them_back_and_tries_again_later() {
+    let not_started = || Outcome::NotStarted("no process could be made".into());
+    let mut world = World::new(|_| {});
+    world.run(1, "0-5", 0, |_| {});
+    world.end(1, 0, not_started());
+    assert_eq!(world.did(), "start 1@0/0, start 1@1/0, trouble no process could be made, returned 1:0,2-5");
+    world.end(1, 1, Outcome::Finished);
+    world.run(2, "0", 0, |_| {});
+    world.wait(REPORT_INTERVAL);
+    assert_eq!(
+        world.did(),
+        "trouble no process could be made, finished 1:1, trouble no process could be made, returned 2:0",
+        "what runs goes on, and nothing is taken"
+    );
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    world.welcome(None);
+    assert!(world.did().ends_with("returned 2:0, trouble no process could be made"), "it is said again");
+    let again = world.worker.next_wakeup().expect("it tries again");
+    assert!(again <= world.now.after(TROUBLE_PAUSE_MIN));
+    world.wait(TROUBLE_PAUSE_MIN);
+    world.run(3, "0", 0, |_| {});
+    assert_eq!(world.did(), "no trouble, start 3@0/0");
+    world.end(3, 0, not_started());
     world.did();
-    world.wait(Duration::from_secs(70));
-    world.end(1, 0, failed());
-    assert_eq!(world.did(), "signal 1@0 15, interrupted 1:0, exit TimeLimit");
+    world.wait(TROUBLE_PAUSE_MIN);
+    assert_eq!(world.did(), "", "twice as long as before");
+    world.wait(TROUBLE_PAUSE_MIN);
+    assert_eq!(world.did(), "no trouble");
 }
 
 #[test]
-fn a_task_is_warned_before_its_limit_or_the_end_of_its_worker() {
-    let warning = hq_model::task::Warning { signal: 10, before: Duration::from_secs(20) };
-    for (limit, after) in [(Some(60), 40), (Some(90), 50), (None, 50)] {
-        let mut world = World::new(|config| {
-            config.time_limit = Some(Duration::from_secs(100));
-            config.time_reserve = Duration::from_secs(30);
-        });
-        world.run(1, "0", 0, |spec| {
-            spec.time_limit = limit.map(Duration::from_secs);
-            spec.warning = Some(warning);
-        });
-        world.did();
-        world.wait(Duration::from_secs(after - 1));
-        assert_eq!(world.did(), "", "{limit:?}");
-        world.wait(Duration::from_secs(1));
-        assert_eq!(world.did(), "signal 1@0 10", "{limit:?}");
-    }
+fn a_worker_that_is_done_looks_for_its_server_to_tell_the_results() {
+    let finishes = |config: &mut WorkerConfig| {
+        config.on_server_lost = OnServerLost::FinishRunning;
+        config.reconnect_timeout = Duration::from_secs(60);
+    };
+    let lose_and_finish = || {
+        let mut world = World::new(finishes);
+        world.run(1, "0-2", 0, |_| {});
+        world.step(Input::ServerLost);
+        world.wait(Duration::from_secs(100));
+        assert_eq!(world.worker.next_wakeup(), None, "it waits for its tasks");
+        world.end(1, 0, Outcome::Finished);
+        world.end(1, 1, failed());
+        assert_eq!(world.did(), "start 1@0/0, start 1@1/0");
+        let tasks = "0-1".parse().expect("ids");
+        assert_eq!(world.worker.untold(), [(JobId(1), tasks)]);
+        world
+    };
+    let mut world = lose_and_finish();
+    world.wait(Duration::from_secs(59));
+    world.step(Input::ServerFound);
+    assert_eq!(
+        world.did(),
+        "hello  after 1, finished 1:0, failed 1:1, returned 1:2, exit ConnectionLost",
+        "the server came back in time"
+    );
+    let mut world = lose_and_finish();
+    assert!(world.worker.next_wakeup().is_some_and(|at| at > world.now));
+    world.wait(Duration::from_secs(60));
+    assert_eq!(world.did(), "exit ConnectionLost", "the server did not come back");
+    let mut world = lose_and_finish();
+    world.step(Input::Interrupt);
+    assert_eq!(world.did(), "exit ConnectionLost", "somebody wants it to be gone");
+    let mut world = World::new(finishes);
+    world.step(Input::ServerLost);
+    assert_eq!(world.did(), "exit ConnectionLost", "there is nothing to tell");
+}
+
+#[test]
+fn what_runs_when_the_launcher_dies_is_left_running_and_the_worker_leaves_at_once() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-4", 0, |_| {});
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "0".parse().expect("ids") }));
+    world.step(Input::LauncherLost);
+    assert_eq!(
+        world.did(),
+        "start 1@0/0, start 1@1/0, signal 1@0 15, canceled 1:0, returned 1:2-4, exit LauncherLost"
+    );
+}
+
+#[test]
+fn a_launcher_that_does_not_kill_what_it_should_is_killed_when_the_worker_leaves() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-1", 0, |_| {});
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "0".parse().expect("ids") }));
+    world.wait(Duration::from_secs(5));
+    world.wait(UNKILLABLE_TIME * 2);
+    world.did();
+    world.step(Input::Server(ToWorker::Stop { drain: true }));
+    world.wait(UNKILLABLE_TIME);
+    assert_eq!(world.did(), "", "another task may finish");
+    world.step(Input::Interrupt);
+    world.wait(Duration::from_secs(5));
+    assert_eq!(world.did(), "signal 1@1 15, signal 1@1 9");
+    world.wait(UNKILLABLE_TIME);
+    assert_eq!(world.did(), "kill launcher, canceled 1:0, interrupted 1:1, exit Stopped");
 }
 
 #[test]

@@ -121,6 +121,9 @@ pub struct JobSpec {
     pub max_fails: ::core::option::Option<u64>,
     #[prost(message, optional, tag = "50")]
     pub share: ::core::option::Option<Share>,
+    /// It counts when it is closed. Servers of earlier releases take it for any open job.
+    #[prost(bool, tag = "51")]
+    pub is_draft: bool,
 }
 /// Tasks that run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -483,10 +486,13 @@ pub struct Failure {
     pub started_us: ::core::option::Option<u64>,
     #[prost(message, optional, tag = "7")]
     pub usage: ::core::option::Option<Usage>,
+    /// Of a task on several nodes; the first one led.
+    #[prost(uint32, repeated, tag = "8")]
+    pub nodes: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureKind {
-    #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5, 90")]
+    #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5, 90, 91, 92")]
     pub kind: ::core::option::Option<failure_kind::Kind>,
 }
 /// Nested message and enum types in `FailureKind`.
@@ -505,6 +511,11 @@ pub mod failure_kind {
         Crashes(super::Nothing),
         #[prost(message, tag = "90")]
         Output(super::Nothing),
+        #[prost(message, tag = "91")]
+        Lost(super::Nothing),
+        /// It ran when its task was canceled or given up.
+        #[prost(message, tag = "92")]
+        EndedEarly(super::Nothing),
     }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -762,6 +773,7 @@ pub enum WorkerEnd {
     IdleTimeout = 4,
     TimeLimit = 5,
     Interrupted = 6,
+    LauncherLost = 7,
 }
 impl WorkerEnd {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -777,6 +789,7 @@ impl WorkerEnd {
             Self::IdleTimeout => "WORKER_END_IDLE_TIMEOUT",
             Self::TimeLimit => "WORKER_END_TIME_LIMIT",
             Self::Interrupted => "WORKER_END_INTERRUPTED",
+            Self::LauncherLost => "WORKER_END_LAUNCHER_LOST",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -789,6 +802,7 @@ impl WorkerEnd {
             "WORKER_END_IDLE_TIMEOUT" => Some(Self::IdleTimeout),
             "WORKER_END_TIME_LIMIT" => Some(Self::TimeLimit),
             "WORKER_END_INTERRUPTED" => Some(Self::Interrupted),
+            "WORKER_END_LAUNCHER_LOST" => Some(Self::LauncherLost),
             _ => None,
         }
     }
@@ -1360,6 +1374,9 @@ pub struct ClientRequest {
     /// Chosen by the client; answers carry it.
     #[prost(uint64, tag = "1")]
     pub request: u64,
+    /// Of `job_info`, only this page. Servers of earlier releases skip it, and answer with all at once.
+    #[prost(message, optional, tag = "111")]
+    pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
         tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110"
@@ -1421,6 +1438,22 @@ pub mod client_request {
         #[prost(message, tag = "110")]
         ExplainJobs(super::Selector),
     }
+}
+/// A page of what is known of jobs.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobPage {
+    /// Only the submits of these tasks.
+    #[prost(message, optional, tag = "1")]
+    pub tasks: ::core::option::Option<IdSet>,
+    #[prost(message, optional, tag = "2")]
+    pub from: ::core::option::Option<PageStart>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PageStart {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub place: u32,
 }
 /// A running service is ready.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1515,6 +1548,9 @@ pub struct ListTasks {
     pub after: ::core::option::Option<TaskRef>,
     #[prost(uint32, tag = "5")]
     pub limit: u32,
+    /// The answer may have groups, beyond the limit.
+    #[prost(bool, tag = "6")]
+    pub grouped: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListTaskIds {
@@ -1592,7 +1628,7 @@ pub mod client_response {
         #[prost(message, tag = "16")]
         Workers(super::Workers),
         #[prost(message, tag = "17")]
-        WorkersStopped(super::NumberList),
+        WorkersStopped(super::WorkersStopped),
         #[prost(message, tag = "18")]
         Events(super::Events),
         #[prost(message, tag = "19")]
@@ -1720,7 +1756,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1776,7 +1812,39 @@ pub mod request_error {
         NotRunning(super::NotRunning),
         #[prost(message, tag = "93")]
         NoService(super::TaskRef),
+        #[prost(message, tag = "94")]
+        Full(super::Full),
+        #[prost(message, tag = "95")]
+        TooManyFailed(super::TooManyFailed),
+        #[prost(message, tag = "96")]
+        WorkerAway(super::WorkerAway),
     }
+}
+/// The worker has no connection now; until then it may come back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WorkerAway {
+    #[prost(uint32, tag = "1")]
+    pub worker: u32,
+    #[prost(uint64, tag = "2")]
+    pub until_us: u64,
+}
+/// More tasks of an open job failed than its --max-fails allows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TooManyFailed {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint64, tag = "2")]
+    pub failed: u64,
+    #[prost(uint64, tag = "3")]
+    pub limit: u64,
+}
+/// The server holds as much as it may, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Full {
+    #[prost(uint64, tag = "1")]
+    pub held: u64,
+    #[prost(uint64, tag = "2")]
+    pub wanted: u64,
 }
 /// Tasks to wait for ended without success.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1858,6 +1926,9 @@ pub struct ServerInfo {
     /// Said when that is.
     #[prost(uint64, tag = "14")]
     pub journal_trouble_since_us: u64,
+    /// How much later than the latest record the clock of its machine was when it started, where that is worth a word.
+    #[prost(sint64, optional, tag = "15")]
+    pub clock_gap_us: ::core::option::Option<i64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -1883,6 +1954,17 @@ pub struct JobSubmitted {
 pub struct NumberList {
     #[prost(uint32, repeated, tag = "1")]
     pub numbers: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WorkersStopped {
+    #[prost(uint32, repeated, tag = "1")]
+    pub numbers: ::prost::alloc::vec::Vec<u32>,
+    /// Those of them that had no connection.
+    #[prost(uint32, repeated, tag = "2")]
+    pub away: ::prost::alloc::vec::Vec<u32>,
+    /// Those of them that were to finish what runs, and were stopping already.
+    #[prost(uint32, repeated, tag = "3")]
+    pub stopping: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobSummaries {
@@ -1921,6 +2003,9 @@ pub struct JobCount {
 pub struct JobDetails {
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobDetail>,
+    /// Of a page: where the next one begins.
+    #[prost(message, optional, tag = "2")]
+    pub next: ::core::option::Option<PageStart>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobDetail {
@@ -1951,6 +2036,12 @@ pub struct SubmitInfo {
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint64, tag = "4")]
     pub submitted_us: u64,
+    /// Without it, the place in the list.
+    #[prost(uint32, optional, tag = "5")]
+    pub index: ::core::option::Option<u32>,
+    /// Without it, the length of what `spec` says.
+    #[prost(uint64, optional, tag = "6")]
+    pub stdin_bytes: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CanceledJobs {
@@ -1973,6 +2064,24 @@ pub struct TaskPage {
     pub tasks: ::prost::alloc::vec::Vec<TaskInfo>,
     #[prost(message, optional, tag = "2")]
     pub next: ::core::option::Option<TaskRef>,
+    #[prost(message, repeated, tag = "3")]
+    pub groups: ::prost::alloc::vec::Vec<AlikeTasks>,
+}
+/// Tasks that differ in their ids, and in when they started and what they used, only.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AlikeTasks {
+    /// What they have in common; its task is the first of them.
+    #[prost(message, optional, tag = "1")]
+    pub common: ::core::option::Option<TaskInfo>,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    /// When each started and what it used, as in a FinishedSpan; nothing when that is not known.
+    #[prost(bytes = "vec", tag = "3")]
+    pub measures: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bool, tag = "4")]
+    pub has_usage: bool,
+    #[prost(uint64, tag = "5")]
+    pub start_us: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskInfo {
@@ -2065,6 +2174,15 @@ pub struct WorkerInfo {
     pub main_node: u32,
     #[prost(bool, tag = "82")]
     pub is_reserved: bool,
+    /// Why it cannot start tasks now.
+    #[prost(string, optional, tag = "83")]
+    pub trouble: ::core::option::Option<::prost::alloc::string::String>,
+    /// It ends what runs there.
+    #[prost(bool, tag = "84")]
+    pub is_stopping: bool,
+    /// Its connection is lost: until then it may come back.
+    #[prost(uint64, optional, tag = "85")]
+    pub away_until_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2164,6 +2282,9 @@ pub struct RunBatch {
     pub after: ::core::option::Option<u32>,
     #[prost(uint32, tag = "92")]
     pub after_instance: u32,
+    /// Which variant of its requests each of them takes of free room; absent: they wait, for the preferred one that fits.
+    #[prost(uint32, optional, tag = "93")]
+    pub variant: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskNode {
@@ -2180,6 +2301,9 @@ pub struct Template {
     pub spec: ::core::option::Option<TaskSpec>,
     #[prost(bytes = "vec", tag = "2")]
     pub submit_dir: ::prost::alloc::vec::Vec<u8>,
+    /// 0 from servers that do not say it.
+    #[prost(uint64, tag = "20")]
+    pub submitted_us: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksOfJob {
@@ -2246,6 +2370,9 @@ pub struct Held {
     /// One for each of `running`, relative to the worker's own start.
     #[prost(sint64, repeated, tag = "6")]
     pub started_us: ::prost::alloc::vec::Vec<i64>,
+    /// As which variant `running` run, where there are several.
+    #[prost(uint32, optional, tag = "90")]
+    pub variant: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Report {
@@ -2269,6 +2396,9 @@ pub struct Report {
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,
+    /// Why it cannot start tasks now; it gives back what it is handed.
+    #[prost(string, optional, tag = "41")]
+    pub trouble: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Started {
@@ -2280,6 +2410,9 @@ pub struct Started {
     pub instance: u32,
     #[prost(sint64, tag = "4")]
     pub at_us: i64,
+    /// As which variant, where there are several.
+    #[prost(uint32, optional, tag = "90")]
+    pub variant: ::core::option::Option<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureOfJob {
@@ -2412,7 +2545,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 70, 71, 90, 91, 92, 80"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 1000"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2460,6 +2593,10 @@ pub mod record {
         FailureKept(super::Failed),
         #[prost(message, tag = "21")]
         Answered(super::Answered),
+        #[prost(message, tag = "22")]
+        Together(super::Together),
+        #[prost(message, tag = "23")]
+        TimeSkipped(super::TimeSkipped),
         #[prost(message, tag = "60")]
         Alloc(super::AllocRecord),
         #[prost(message, tag = "70")]
@@ -2474,7 +2611,24 @@ pub mod record {
         FilesFound(super::FilesFound),
         #[prost(message, tag = "80")]
         LeasedNodes(super::LeasedNodes),
+        /// From 1000 on: a release that does not know them may skip them.
+        #[prost(message, tag = "1000")]
+        EndedEarly(super::EndedEarly),
     }
+}
+/// Changes that count all together or not at all. Their own times are not looked at.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Together {
+    #[prost(message, repeated, tag = "1")]
+    pub records: ::prost::alloc::vec::Vec<Record>,
+}
+/// Of the times when servers started: how much of the time before does not count for how long ended jobs are kept.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimeSkipped {
+    #[prost(uint64, repeated, tag = "1")]
+    pub at_us: ::prost::alloc::vec::Vec<u64>,
+    #[prost(uint64, repeated, tag = "2")]
+    pub skipped_us: ::prost::alloc::vec::Vec<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Leased {
@@ -2485,7 +2639,7 @@ pub struct Leased {
     #[prost(uint32, repeated, tag = "3")]
     pub ids: ::prost::alloc::vec::Vec<u32>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Finished {
     #[prost(uint32, tag = "1")]
     pub worker: u32,
@@ -2495,6 +2649,9 @@ pub struct Finished {
     /// What they used together, of many tasks: who reads the journal then need not unpack each of them.
     #[prost(message, optional, tag = "3")]
     pub total: ::core::option::Option<Usage>,
+    /// In a compacted journal: of those that were on several nodes.
+    #[prost(message, repeated, tag = "4")]
+    pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Returned {
@@ -2535,6 +2692,14 @@ pub struct Failed {
     pub job: u32,
     #[prost(message, optional, tag = "2")]
     pub failure: ::core::option::Option<Failure>,
+}
+/// Attempts that ran when their tasks were canceled or aborted.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EndedEarly {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub attempts: ::prost::alloc::vec::Vec<Failure>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Submitted {

@@ -1,9 +1,10 @@
 //! Generators of whole messages and records.
 
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobSummary, RequestError, ServerInfo, SubmitInfo, TaskInfo,
-    WorkerFilter, WorkerInfo,
+    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, PageStart, RequestError,
+    ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
 };
+use hq_core::clock_gap::ClockGap;
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
@@ -35,15 +36,23 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
         job_states().prop_map(|states| ListJobs { states }),
-        selector().prop_map(|jobs| JobInfo { jobs }),
+        (selector(), of(job_page())).prop_map(|(jobs, page)| JobInfo { jobs, page }),
         (selector(), of(id_set()), of(text())).prop_map(|(jobs, tasks, reason)| Cancel {
             jobs,
             tasks,
             reason
         }),
         (selector(), job_states()).prop_map(|(jobs, states)| ForgetJobs { jobs, states }),
-        (selector(), of(id_set()), task_states(), of(task_ref()), any::<u32>())
-            .prop_map(|(jobs, tasks, states, after, limit)| ListTasks { jobs, tasks, states, after, limit }),
+        (selector(), of(id_set()), task_states(), of(task_ref()), any::<(u32, bool)>()).prop_map(
+            |(jobs, tasks, states, after, (limit, grouped))| ListTasks {
+                jobs,
+                tasks,
+                states,
+                after,
+                limit,
+                grouped
+            }
+        ),
         (selector(), task_states()).prop_map(|(jobs, states)| TaskIds { jobs, states }),
         (selector(), any::<bool>(), any::<bool>())
             .prop_map(|(jobs, until_closed, notifications)| WatchJobs { jobs, until_closed, notifications }),
@@ -69,9 +78,10 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
-        vec(job_detail(), 0..3).prop_map(JobDetails),
+        (vec(job_detail(), 0..3), of(page_start())).prop_map(|(jobs, next)| JobDetails { jobs, next }),
         vec(canceled, 0..4).prop_map(Canceled),
-        (vec((job(), task_info()), 0..4), of(task_ref())).prop_map(|(tasks, next)| Tasks { tasks, next }),
+        (vec((job(), task_info()), 0..4), vec(alike_tasks(), 0..3), of(task_ref()))
+            .prop_map(|(tasks, groups, next)| Tasks { tasks, groups, next }),
         vec((job(), id_set()), 0..4).prop_map(TaskIds),
         explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
@@ -82,7 +92,8 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
             text
         }),
         vec(worker_info(), 0..3).prop_map(Workers),
-        vec(worker(), 0..5).prop_map(WorkersStopped),
+        (vec(worker(), 0..5), vec(worker(), 0..3), vec(worker(), 0..3))
+            .prop_map(|(workers, away, stopping)| WorkersStopped { workers, away, stopping }),
         allocation::alloc_response().prop_map(Alloc),
         (vec((timestamp(), record()), 0..3), any::<u64>())
             .prop_map(|(records, next)| Events { records, next }),
@@ -97,6 +108,11 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         text().prop_map(Journal),
         job().prop_map(NoJob),
         job().prop_map(JobNotOpen),
+        (job(), any::<u64>(), any::<u64>()).prop_map(|(job, failed, limit)| TooManyFailed {
+            job,
+            failed,
+            limit
+        }),
         task_ref().prop_map(|task| TaskExists(task.job, task.task)),
         task_ref().prop_map(|task| NoTask(task.job, task.task)),
         job().prop_map(JobAlive),
@@ -108,6 +124,7 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         }),
         (job(), text()).prop_map(|(job, key)| NoKey(job, key)),
         task_ref().prop_map(NoService),
+        any::<(u64, u64)>().prop_map(|(held, wanted)| Full { held, wanted }),
         (task_ref(), instance(), text()).prop_map(|(task, instance, now)| NotRunning { task, instance, now }),
         (job(), text(), select(TaskState::ALL.to_vec())).prop_map(|(job, tasks, state)| Hopeless {
             job,
@@ -117,6 +134,7 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         (job(), text()).prop_map(|(job, tasks)| Cycle(job, tasks)),
         worker().prop_map(NoWorker),
         worker().prop_map(WorkerEnded),
+        (worker(), timestamp()).prop_map(|(worker, until)| WorkerAway { worker, until }),
         text().prop_map(Invalid),
         any::<u32>().prop_map(|queue| NoQueue(hq_model::QueueId(queue))),
         text().prop_map(NoAllocation),
@@ -128,9 +146,15 @@ fn request_error() -> impl Strategy<Value = RequestError> {
 fn server_info() -> impl Strategy<Value = ServerInfo> {
     let place = || (text(), any::<u16>());
     let names = (text(), any::<u32>(), timestamp(), any::<u32>(), text());
-    let journal = (of(byte_string()), of((timestamp(), text())));
+    let gap = of((any::<bool>(), 1..1_u64 << 60)).prop_map(|gap| {
+        gap.map(|(is_behind, micros)| {
+            let gap = std::time::Duration::from_micros(micros);
+            if is_behind { ClockGap::Behind(gap) } else { ClockGap::Ahead(gap) }
+        })
+    });
+    let journal = (of(byte_string()), of((timestamp(), text())), gap);
     (names, place(), place(), byte_string(), journal, vec((text(), text()), 0..3)).prop_map(
-        |(names, client, worker, server_dir, (journal, journal_trouble), limits)| {
+        |(names, client, worker, server_dir, (journal, journal_trouble, clock_gap), limits)| {
             let (uid, epoch, started, pid, version) = names;
             ServerInfo {
                 uid,
@@ -145,6 +169,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 server_dir,
                 journal,
                 journal_trouble,
+                clock_gap,
                 limits,
             }
         },
@@ -164,11 +189,25 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
     )
 }
 
+fn page_start() -> impl Strategy<Value = PageStart> {
+    (job(), edgy_id()).prop_map(|(job, place)| PageStart { job, place })
+}
+
+fn job_page() -> impl Strategy<Value = JobPage> {
+    (of(id_set()), of(page_start())).prop_map(|(tasks, from)| JobPage { tasks, from })
+}
+
 fn job_detail() -> impl Strategy<Value = JobDetail> {
-    let submit =
-        (id_set(), task_spec(), byte_string(), timestamp()).prop_map(|(ids, spec, submit_dir, submitted)| {
-            SubmitInfo { ids, spec: Arc::new(spec), submit_dir, submitted }
-        });
+    let submit = ((edgy_id(), any::<u64>()), id_set(), task_spec(), byte_string(), timestamp()).prop_map(
+        |((index, stdin_bytes), ids, spec, submit_dir, submitted)| SubmitInfo {
+            index,
+            ids,
+            spec: Arc::new(spec),
+            stdin_bytes,
+            submit_dir,
+            submitted,
+        },
+    );
     let times = (timestamp(), of(timestamp()));
     (
         job_summary(),
@@ -181,6 +220,12 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
         .prop_map(|(summary, (max_fails, share), (submitted, ended), submits, usage, workers)| {
             JobDetail { summary, max_fails, share, submitted, ended, submits, usage, workers }
         })
+}
+
+fn alike_tasks() -> impl Strategy<Value = AlikeTasks> {
+    (job(), task_info(), finished_span(), any::<bool>()).prop_map(|(job, common, span, is_measured)| {
+        AlikeTasks { job, ids: span.ids, common, measures: is_measured.then_some(span.measures) }
+    })
 }
 
 fn task_info() -> impl Strategy<Value = TaskInfo> {
@@ -214,8 +259,17 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let multi_node = (of((task_ref(), worker())), any::<bool>());
     let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())), multi_node);
     let ended = of((timestamp(), worker_end()));
-    (worker(), worker_config(), timestamp(), ended, tasks, any::<bool>(), of(duration())).prop_map(
-        |(worker, config, started, ended, tasks, is_draining, idle_timeout)| {
+    let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()));
+    (worker(), worker_config(), timestamp(), ended, tasks, closed, of(duration())).prop_map(
+        |(
+            worker,
+            config,
+            started,
+            ended,
+            tasks,
+            (is_draining, is_stopping, away_until, trouble),
+            idle_timeout,
+        )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
                 worker,
@@ -226,6 +280,9 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 tasks_running,
                 last_task,
                 is_draining,
+                is_stopping,
+                away_until,
+                trouble,
                 idle_timeout,
                 multi_node,
                 is_reserved,
@@ -238,6 +295,11 @@ fn template_id() -> impl Strategy<Value = TemplateId> {
     (job(), any::<u32>()).prop_map(|(job, submit)| TemplateId { job, submit })
 }
 
+// Often none.
+fn variant_of(instance: Instance) -> Option<u32> {
+    instance.0.is_multiple_of(3).then_some(instance.0 / 3)
+}
+
 /// Any tasks of one template.
 pub fn run_batch() -> impl Strategy<Value = RunBatch> {
     let content = of((task_spec(), byte_string()));
@@ -248,15 +310,20 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
     });
     (template_id(), content, instance(), ids_with_entries(), vec(node, 0..4), of(instance())).prop_map(
         |(template, content, instance, (ids, entries), mut nodes, leader)| {
-            let content =
-                content.map(|(spec, submit_dir)| Template { id: template, spec: Arc::new(spec), submit_dir });
+            let content = content.map(|(spec, submit_dir)| Template {
+                id: template,
+                spec: Arc::new(spec),
+                submit_dir,
+                submitted: Timestamp(u64::from(instance.0)),
+            });
             if ids.len() != 1 {
                 nodes.clear();
             }
             let services = vec![(b"key".to_vec(), b"text".to_vec()); ids.len().min(2) as usize];
             let other = ids.first().map(|task| TaskId(task.0 ^ 1)).filter(|_| ids.len() == 1);
             let after = other.zip(leader);
-            RunBatch { template, content, ids, instance, entries, nodes, services, after }
+            let variant = variant_of(instance);
+            RunBatch { template, content, ids, instance, entries, nodes, services, after, variant }
         },
     )
 }
@@ -311,6 +378,7 @@ fn held() -> impl Strategy<Value = Held> {
         |(template, instance, queued, (running, started))| Held {
             template,
             instance,
+            variant: variant_of(instance),
             queued,
             running,
             started,
@@ -325,9 +393,11 @@ pub fn report() -> impl Strategy<Value = Report> {
         task: task.task,
         instance,
         at,
+        variant: variant_of(instance),
     });
     // A worker does not say which worker it is.
-    let failed = (job(), failure()).prop_map(|(job, failure)| (job, Failure { worker: None, ..failure }));
+    let failed = (job(), failure())
+        .prop_map(|(job, failure)| (job, Failure { worker: None, nodes: Vec::new(), ..failure }));
     let tasks = || vec((job(), id_set()), 0..3);
     (
         any::<u64>(),
@@ -338,10 +408,23 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         any::<bool>(),
+        of(text()),
     )
-        .prop_map(|(number, started, finished, failed, canceled, returned, interrupted, is_leaving)| {
-            Report { number, started, finished, failed, canceled, returned, interrupted, is_leaving }
-        })
+        .prop_map(
+            |(number, started, finished, failed, canceled, returned, interrupted, is_leaving, trouble)| {
+                Report {
+                    number,
+                    started,
+                    finished,
+                    failed,
+                    canceled,
+                    returned,
+                    interrupted,
+                    is_leaving,
+                    trouble,
+                }
+            },
+        )
 }
 
 fn job_progress() -> impl Strategy<Value = JobProgress> {
@@ -452,9 +535,12 @@ pub fn record() -> impl Strategy<Value = Record> {
         worker().prop_map(|worker| WorkerForgotten { worker }),
         (job(), worker()).prop_map(|(job, worker)| IdsGiven { job, worker }),
         (job(), job_progress()).prop_map(|(job, p)| JobKept { job, progress: Box::new(p) }),
-        (worker(), finished_span()).prop_map(|(worker, span)| DetailKept { worker, span }),
+        (worker(), finished_span(), vec((edgy_id().prop_map(TaskId), vec(worker(), 1..3)), 0..3))
+            .prop_map(|(worker, span, nodes)| DetailKept { worker, span, nodes }),
         (job(), failure()).prop_map(|(job, failure)| FailureKept { job, failure }),
+        (job(), vec(failure(), 0..3)).prop_map(|(job, attempts)| EndedEarly { job, attempts }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
+        vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),
         allocation::alloc_record().prop_map(|record| Alloc(Box::new(record))),
     ]
 }

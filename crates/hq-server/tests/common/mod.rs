@@ -153,19 +153,23 @@ pub(crate) fn worker_config() -> WorkerConfig {
 
 impl Worker {
     pub(crate) async fn connect(access: &AccessFile) -> Worker {
+        let hello = WorkerHello {
+            config: worker_config(),
+            started: Timestamp(1),
+            known_as: None,
+            holds: Vec::new(),
+            last_report: 0,
+            follows: false,
+        };
+        Worker::connect_as(access, hello).await
+    }
+
+    /// Introduces itself so, and waits for the welcome.
+    pub(crate) async fn connect_as(access: &AccessFile, hello: WorkerHello) -> Worker {
         let endpoint = access.endpoint(Role::Worker).expect("a part for workers");
         let (sender, receiver) = hq_net::connect(endpoint, Role::Worker).await.expect("a connection");
         let mut worker = Worker { sender, receiver, id: WorkerId(0), reports: 0 };
-        worker
-            .say(&FromWorker::Hello(Box::new(WorkerHello {
-                config: worker_config(),
-                started: Timestamp(1),
-                known_as: None,
-                holds: Vec::new(),
-                last_report: 0,
-                follows: false,
-            })))
-            .await;
+        worker.say(&FromWorker::Hello(Box::new(hello))).await;
         match worker.hear().await {
             Some(ToWorker::Welcome(welcome)) => worker.id = welcome.worker,
             other => panic!("{other:?}"),

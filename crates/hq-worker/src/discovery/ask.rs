@@ -9,6 +9,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use hq_model::worker::Manager;
+use rustix::param::clock_ticks_per_second;
+use rustix::process::getsid;
 
 use super::{DetectOptions, Kinds, batch};
 use crate::limits;
@@ -31,6 +33,7 @@ pub fn environment() -> BTreeMap<String, String> {
 }
 
 /// The CPUs this process may run on.
+#[expect(unsafe_code, reason = "the safe wrapper knows 1 024 CPUs, and fails where the kernel knows more")]
 pub fn affinity() -> Vec<u32> {
     let mut mask = [0u64; 1024];
     // SAFETY: pointer and size describe the mask; the kernel fills in as much as it knows of.
@@ -58,13 +61,12 @@ pub fn time_left(manager: Manager, allocation: &str) -> Option<Duration> {
 
 /// How long the leader of this session runs: in a batch job, the job on this node.
 fn session_age() -> Option<Duration> {
-    // SAFETY: plain system calls without pointers.
-    let (session, ticks) = unsafe { (libc::getsid(0), libc::sysconf(libc::_SC_CLK_TCK)) };
+    let session = getsid(None).ok()?.as_raw_pid();
     let stat = fs::read_to_string(format!("/proc/{session}/stat")).ok()?;
     // The command in parentheses may hold anything; the other fields follow the last one.
     let started: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
-    Duration::try_from_secs_f64(uptime - started as f64 / ticks.max(1) as f64).ok()
+    Duration::try_from_secs_f64(uptime - started as f64 / clock_ticks_per_second().max(1) as f64).ok()
 }
 
 /// What a program prints; `None` when it is missing, fails or takes too long.

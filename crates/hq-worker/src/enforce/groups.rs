@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use hq_model::Amount;
 use hq_model::amount::UNITS;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Enforce;
 use crate::limits::{GROUP_REMOVAL_LIMIT, GROUP_REMOVAL_PAUSE};
@@ -306,9 +307,9 @@ fn remove(directory: &Path, kernel: Kernel) -> io::Result<()> {
 
 fn kill_all(directory: &Path) {
     let inside = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-    for pid in inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()).filter(|pid| *pid > 1) {
-        // SAFETY: a plain system call.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+    let pids = inside.lines().filter_map(|line| line.trim().parse::<i32>().ok()).filter(|pid| *pid > 1);
+    for pid in pids.filter_map(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

@@ -2,12 +2,20 @@
 //!
 //! It is forked from the worker's program before anything else exists, so making a process from it costs
 //! the same whatever the worker's size. It outlives a worker that is killed just long enough to kill every
-//! process that descends from it; if it is killed itself, its tasks die with it and the worker sees the end of
-//! the socket.
+//! process that descends from it. If it is killed itself, the worker sees the end of the socket, becomes the parent
+//! of what is left, and kills that.
 //!
 //! Assumed: Linux 3.17 or later (anonymous files; `PR_SET_CHILD_SUBREAPER`, `CLONE_VFORK`, packet sockets are
 //! older), and `/proc` mounted.
 
+#![expect(
+    unsafe_code,
+    reason = "starts, signals and reaps processes by system calls that have no safe wrapper"
+)]
+
+mod armed;
+mod endings;
+mod family;
 mod process;
 mod reap;
 mod spawn;
@@ -20,11 +28,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+pub use endings::MARK;
 pub use wire::{End, Ended, Order, Slot, Stage};
 
 use crate::limits;
-use wire::SignalOrder;
+use wire::{RECALL, SignalOrder};
 
 /// The worker's end of its launcher. Dropping it ends every task.
 #[derive(Debug)]
@@ -32,6 +42,9 @@ pub struct Launcher {
     orders: OwnedFd,
     control: OwnedFd,
     pid: i32,
+    /// When it was born, as the kernel counts.
+    born: u64,
+    is_gone: bool,
     environment: Vec<CString>,
     outbox: Outbox,
     inbox: Box<[u8]>,
@@ -70,8 +83,12 @@ impl Launcher {
         let environment = base_environment(std::env::vars_os());
         let (orders, orders_there) = pair(libc::SOCK_SEQPACKET)?;
         let (control, control_there) = pair(libc::SOCK_STREAM)?;
-        // SAFETY: this process has one thread, so the child may do whatever it likes.
-        let pid = unsafe { libc::fork() };
+        // What loses the launcher as its parent becomes a child of this process, which can find it then.
+        // SAFETY: a plain system call.
+        if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let pid = fork_deaf();
         match pid {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -84,7 +101,9 @@ impl Launcher {
                 }
                 let inbox = vec![0; limits::REPORTS_PER_PACKET * Ended::BYTES + Ended::BYTES];
                 let outbox = Outbox::default();
-                Ok(Launcher { orders, control, pid, environment, outbox, inbox: inbox.into() })
+                let born = family::process(pid).map_or(0, |launcher| launcher.born);
+                let inbox = inbox.into();
+                Ok(Launcher { orders, control, pid, born, is_gone: false, environment, outbox, inbox })
             }
         }
     }
@@ -99,7 +118,8 @@ impl Launcher {
         &self.environment
     }
 
-    /// Adds an order; [`Launcher::flush`] hands it over. Answered by one [`Ended`].
+    /// Adds an order; [`Launcher::flush`] hands it over. Answered by one [`Ended`] that is an end; one that waits for
+    /// another start says [`End::Begun`] before, after the end of that one.
     ///
     /// # Errors
     /// When no file can be made for an order too large for a packet.
@@ -114,7 +134,7 @@ impl Launcher {
             let file = memory_file(&out.bytes[begin..]);
             out.bytes.truncate(begin);
             attached.body = Some(file?);
-            wire::encode_in_file(order.slot, order.has_stdin, length as u32, &mut out.bytes);
+            wire::encode_in_file(order, length as u32, &mut out.bytes);
         }
         out.packets.push((out.bytes.len(), attached));
         Ok(())
@@ -122,7 +142,71 @@ impl Launcher {
 
     /// Sends a signal to the process group of a start, as soon as it has one. Nothing happens after its end.
     pub fn signal(&mut self, slot: Slot, signal: u8) {
-        SignalOrder { slot, signal }.encode(&mut self.outbox.signals);
+        SignalOrder { slot, signal }.encode(b"", &mut self.outbox.signals);
+    }
+
+    /// Calls back a start that waits for another one. Answered by [`End::Recalled`], unless it has begun already: then
+    /// nothing happens.
+    pub fn recall(&mut self, slot: Slot) {
+        self.signal(slot, RECALL);
+    }
+
+    /// Sends a signal to the process group of a start that is to end. When it has ended, everything else that it started
+    /// is killed, and then its end is reported: what descended from it, and what has `mark` in its environment, a
+    /// variable that begins with [`MARK`].
+    pub fn end(&mut self, slot: Slot, signal: u8, mark: &[u8]) {
+        SignalOrder { slot, signal }.encode(mark, &mut self.outbox.signals);
+    }
+
+    /// Ends the launcher, at once or after it had `time` to do so itself, and everything that it started. Returns when
+    /// nothing of that is left, or cannot be killed. Nothing can be started any more.
+    pub fn kill(&mut self, time: Duration) {
+        if std::mem::replace(&mut self.is_gone, true) {
+            return;
+        }
+        let deadline = Instant::now() + time;
+        // SAFETY: system calls on sockets and a child of ours. The sockets are shut down for both ends, which tells
+        // the launcher to clean up and exit.
+        unsafe {
+            libc::shutdown(self.orders.as_raw_fd(), libc::SHUT_RDWR);
+            libc::shutdown(self.control.as_raw_fd(), libc::SHUT_RDWR);
+            while libc::waitpid(self.pid, std::ptr::null_mut(), libc::WNOHANG) == 0 {
+                if Instant::now() >= deadline {
+                    libc::kill(self.pid, libc::SIGKILL);
+                    libc::waitpid(self.pid, std::ptr::null_mut(), 0);
+                    break;
+                }
+                std::thread::sleep(limits::LAUNCHER_LOOK);
+            }
+        }
+        self.kill_orphans();
+    }
+
+    /// Kills what was left without a launcher: it has become a child of this process.
+    fn kill_orphans(&self) {
+        let deadline = Instant::now() + limits::CLEANUP_LIMIT;
+        // SAFETY: plain system calls.
+        let (own, group) = unsafe { (libc::getpid(), libc::getpgrp()) };
+        while has_children() && Instant::now() < deadline {
+            let processes = family::processes();
+            // Other children of this process were there before, or are in its own group.
+            let is_orphan = |process: &family::Process| {
+                process.parent == own && process.group != group && process.born >= self.born
+            };
+            let orphans: Vec<i32> =
+                processes.iter().filter(|(_, process)| is_orphan(process)).map(|(pid, _)| *pid).collect();
+            if orphans.is_empty() {
+                return;
+            }
+            for pid in family::with_descendants(&processes, orphans.clone()) {
+                family::kill(pid);
+            }
+            for pid in orphans {
+                // SAFETY: a plain system call on a child of ours.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+            }
+            std::thread::sleep(limits::LAUNCHER_LOOK);
+        }
     }
 
     /// Hands over orders and signals without blocking. True when everything is handed over; else to be
@@ -228,13 +312,17 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // SAFETY: system calls; the sockets are shut down for both ends, which tells the launcher to clean up
-        // and exit, and its exit is waited for: when the worker is gone, its tasks are.
-        unsafe {
-            libc::shutdown(self.orders.as_raw_fd(), libc::SHUT_RDWR);
-            libc::shutdown(self.control.as_raw_fd(), libc::SHUT_RDWR);
-            libc::waitpid(self.pid, std::ptr::null_mut(), 0);
-        }
+        // Its exit is waited for: when the worker is gone, its tasks are.
+        self.kill(limits::LAUNCHER_EXIT_LIMIT);
+    }
+}
+
+fn has_children() -> bool {
+    // SAFETY: all-zero bytes are a valid value of this plain structure, which outlives the call; nothing is removed.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_ALL, 0, &mut info, flags) == 0
     }
 }
 
@@ -283,7 +371,7 @@ fn base_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> Ve
         b"HQ_RESOURCE_VARIANT",
         b"HQ",
     ];
-    const PREFIXES: [&[u8]; 2] = [b"HQ_RESOURCE_REQUEST_", b"HQ_RESOURCE_VALUES_"];
+    const PREFIXES: [&[u8]; 3] = [b"HQ_RESOURCE_REQUEST_", b"HQ_RESOURCE_VALUES_", b"HQ_SERVICE_"];
     let is_of_a_task =
         |name: &[u8]| NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     variables
@@ -316,6 +404,24 @@ fn pair(kind: i32) -> io::Result<(OwnedFd, OwnedFd)> {
         }
     }
     Ok((here, there))
+}
+
+// The child blocks every signal from its birth on: one to the whole group, such as Ctrl-C, would end it before it has left
+// that group.
+fn fork_deaf() -> libc::pid_t {
+    // SAFETY: both sets are initialised before they are read. This process has one thread, so the child may do whatever it
+    // likes.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, &mut before);
+        let pid = libc::fork();
+        if pid != 0 {
+            libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        }
+        pid
+    }
 }
 
 fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {

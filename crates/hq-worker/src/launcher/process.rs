@@ -1,7 +1,7 @@
 //! The launcher process: what it holds, its threads, and how it ends.
 //!
 //! Four kinds of thread share one table. Spawners take orders from a packet socket (the kernel hands
-//! each order to one of them) and start processes; the reaper waits for their ends and reports them;
+//! each order to one of them) and start processes; reapers wait, one at a time, for their ends and report them;
 //! the control thread delivers signals and notices that the worker has died, then kills everything.
 
 use std::collections::HashMap;
@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use super::wire::{End, Ended, SignalOrder, Slot};
-use super::{reap, spawn, watch};
+use super::armed::{Reaping, Waiting};
+use super::endings::Endings;
+use super::wire::{End, Ended, RECALL, SignalOrder, Slot};
+use super::{endings, family, reap, spawn, watch};
 use crate::limits;
 
 static ONE: u64 = 1;
@@ -35,7 +37,7 @@ pub(super) struct Shared {
     spawners_busy: AtomicUsize,
     /// Counts processes that were made; changes under the table's lock.
     started_count: AtomicU64,
-    /// What each spawner is at; as many as there may ever be.
+    /// What each spawner is at, as many as there may ever be, and then each reaper, which may start something, too.
     pub(super) spawners: Vec<Spawning>,
     /// How many spawners there are.
     spawners_count: AtomicUsize,
@@ -44,6 +46,10 @@ pub(super) struct Shared {
     is_watched: AtomicBool,
     /// A thread looks at the memory of tasks.
     looks_at_memory: AtomicBool,
+    /// Tasks that are being ended, and whether there is a thread that does that.
+    pub(super) endings: Endings,
+    ends_tasks: AtomicBool,
+    pub(super) reaping: Reaping,
     table: Mutex<Table>,
     /// Something was started while there were no processes to wait for.
     started: Condvar,
@@ -68,16 +74,22 @@ pub(super) struct Table {
     running: HashMap<i32, Running>,
     /// Ends of processes that their spawner has not entered yet.
     early: HashMap<i32, Exit>,
+    /// Orders that wait for the end of a start, by that.
+    pub(super) armed: HashMap<Slot, Waiting>,
     reaper_sleeps: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct SlotState {
-    generation: u32,
+pub(super) struct SlotState {
+    pub(super) generation: u32,
     /// 0 before the start and after the end.
     pid: i32,
-    ended: bool,
+    pub(super) ended: bool,
+    /// It was called back before its order came.
+    pub(super) is_recalled: bool,
     pending_signal: u8,
+    /// Its end is reported when nothing of it is left.
+    is_ending: bool,
 }
 
 /// A process that runs.
@@ -103,6 +115,8 @@ pub(super) struct Exit {
 pub(super) enum Who {
     /// A task's; to be reported.
     Task(Ended),
+    /// That of a task that is being ended; to be reported later.
+    Ending,
     /// That of a process that its spawner will enter or abandon, and report.
     Newborn,
     /// That of something a task left behind.
@@ -143,7 +157,8 @@ impl Shared {
             self.done(spawner);
             return false;
         }
-        let is_last = busy == self.spawners_count.load(Ordering::SeqCst);
+        // Reapers that start something count, too: then it is looked once too often.
+        let is_last = busy >= self.spawners_count.load(Ordering::SeqCst);
         if is_last && !self.is_watched.swap(true, Ordering::SeqCst) {
             // SAFETY: eight bytes, as an event counter takes them.
             unsafe { libc::write(self.all_busy.as_raw_fd(), (&raw const ONE).cast(), size_of_val(&ONE)) };
@@ -225,6 +240,53 @@ impl Shared {
         state.pending_signal = 0;
     }
 
+    /// Tells the worker of the end of a start, or whoever is ending it. What waited for it does not begin.
+    pub(super) fn report(&self, report: Ended) {
+        let mut bytes = Vec::with_capacity(2 * Ended::BYTES);
+        let mut table = self.lock();
+        if table.slot(report.slot).is_ending {
+            self.endings.ended(report);
+        } else {
+            report.encode(&mut bytes);
+        }
+        if let Some(waiting) = table.take_armed(report.slot) {
+            table.drop_waiting(&waiting).encode(&mut bytes);
+        }
+        drop(table);
+        if !bytes.is_empty() {
+            send(self, &bytes);
+        }
+    }
+
+    /// The process of a start, while it runs.
+    pub(super) fn pid_of(&self, slot: Slot) -> Option<i32> {
+        let mut table = self.lock();
+        let state = table.slot(slot);
+        (state.generation == slot.generation && state.pid != 0).then_some(state.pid)
+    }
+
+    /// The processes of all tasks.
+    pub(super) fn running_pids(&self) -> Vec<i32> {
+        self.lock().running.keys().copied().collect()
+    }
+
+    /// A task is to be ended with all that it started: what has `mark` in its environment is of it.
+    fn end(&'static self, order: SignalOrder, mark: Vec<u8>) {
+        let is_new = !self.ends_tasks.swap(true, Ordering::SeqCst);
+        if is_new && thread("endings", move || endings::run(self)).is_err() {
+            self.ends_tasks.store(false, Ordering::SeqCst);
+            // The system has no room for a thread: its group has to do.
+            return self.signal(order);
+        }
+        let mut table = self.lock();
+        let state = table.slot(order.slot);
+        if state.generation == order.slot.generation && !state.ended {
+            state.is_ending = true;
+            // Under the lock, so that its end comes after it.
+            self.endings.order(order, mark);
+        }
+    }
+
     fn wake_reaper(&self, table: &Table) {
         self.started_count.fetch_add(1, Ordering::SeqCst);
         if table.reaper_sleeps {
@@ -232,22 +294,28 @@ impl Shared {
         }
     }
 
-    /// The reaper has seen a process end, and has not removed it yet.
-    pub(super) fn ended(&self, pid: i32, exit: Exit) -> Who {
+    /// The reaper has seen a process end, and has not removed it yet. Beside, what waited for that.
+    pub(super) fn ended(&self, pid: i32, exit: Exit) -> (Who, Option<Waiting>) {
         let mut table = self.lock();
         if let Some(running) = table.running.remove(&pid) {
             let state = table.slot(running.slot);
             state.pid = 0;
             state.ended = true;
-            return Who::Task(exit.report(running));
+            let is_ending = state.is_ending;
+            let waiting = table.take_armed(running.slot);
+            if is_ending {
+                self.endings.ended(exit.report(running));
+                return (Who::Ending, waiting);
+            }
+            return (Who::Task(exit.report(running)), waiting);
         }
         // A spawner that has not come to enter its process will find the end here; it takes its
         // number from `newborn` under this lock.
         if self.spawners.iter().any(|spawning| spawning.newborn.load(Ordering::SeqCst) == pid) {
             table.early.insert(pid, exit);
-            return Who::Newborn;
+            return (Who::Newborn, None);
         }
-        Who::Stranger
+        (Who::Stranger, None)
     }
 
     /// How many starts there have been; what [`Shared::wait_for_start`] compares with.
@@ -269,7 +337,7 @@ impl Shared {
     }
 
     /// Delivers a signal, now or as soon as the task has started.
-    fn signal(&self, order: SignalOrder) {
+    pub(super) fn signal(&self, order: SignalOrder) {
         let mut guard = self.lock();
         let table = &mut *guard;
         let state = table.slot(order.slot);
@@ -303,16 +371,15 @@ impl Shared {
         }
     }
 
-    /// The orders that spawners have in hand.
-    fn in_hand(&self) -> Vec<u64> {
-        let count = self.spawners_count.load(Ordering::SeqCst);
+    /// The orders that the first of the spawners have in hand.
+    fn in_hand(&self, count: usize) -> Vec<u64> {
         self.spawners[..count].iter().map(|spawning| spawning.slot.load(Ordering::SeqCst)).collect()
     }
 
     /// Adds spawners. False when the system refuses a thread.
     fn add_spawners(&'static self, count: usize) -> bool {
         let first = self.spawners_count.load(Ordering::SeqCst);
-        for number in first..(first + count).min(self.spawners.len()) {
+        for number in first..(first + count).min(limits::SPAWNERS_MAX) {
             if thread("spawner", move || spawn::run(self, number)).is_err() {
                 return false;
             }
@@ -330,11 +397,14 @@ impl Shared {
             for pid in table.running.keys() {
                 kill_group(*pid, libc::SIGKILL);
             }
-            for slot in self.in_hand().into_iter().filter(|slot| *slot != 0) {
+            for slot in self.in_hand(self.spawners.len()).into_iter().filter(|slot| *slot != 0) {
                 self.kill_newborn(&table, Slot::from_number(slot));
             }
             drop(table);
-            kill_descendants(self.pid);
+            let processes = family::processes();
+            let mut all = family::with_descendants(&processes, vec![self.pid]);
+            all.remove(&self.pid);
+            all.into_iter().for_each(family::kill);
             table = self.lock();
             let childless = table.reaper_sleeps && self.spawners_busy.load(Ordering::SeqCst) == 0;
             if childless || Instant::now() > deadline {
@@ -351,7 +421,7 @@ impl Shared {
 }
 
 impl Table {
-    fn slot(&mut self, slot: Slot) -> &mut SlotState {
+    pub(super) fn slot(&mut self, slot: Slot) -> &mut SlotState {
         let index = slot.index as usize;
         if self.slots.len() <= index {
             self.slots.resize(index + 1, SlotState::default());
@@ -386,16 +456,22 @@ pub(super) fn run(orders: OwnedFd, control: OwnedFd, environment: Vec<CString>) 
         closing: AtomicBool::new(false),
         spawners_busy: AtomicUsize::new(0),
         started_count: AtomicU64::new(0),
-        spawners: (0..limits::SPAWNERS_MAX).map(|_| Spawning::default()).collect(),
+        spawners: (0..limits::SPAWNERS_MAX + limits::REAPERS_MAX).map(|_| Spawning::default()).collect(),
         spawners_count: AtomicUsize::new(0),
         all_busy,
         is_watched: AtomicBool::new(false),
         looks_at_memory: AtomicBool::new(false),
+        endings: Endings::default(),
+        ends_tasks: AtomicBool::new(false),
+        reaping: Reaping::default(),
         table: Mutex::default(),
         started: Condvar::new(),
         childless: Condvar::new(),
     }));
-    let has_reaper = thread("reaper", move || reap::run(shared)).is_ok();
+    let reaper = |number| thread("reaper", move || reap::run(shared, limits::SPAWNERS_MAX + number));
+    let has_reaper = reaper(0).is_ok();
+    // Without more of them nothing begins at the end of something else.
+    let _ = (1..(cpus + 1).clamp(2, limits::REAPERS_MAX)).try_for_each(reaper);
     if !has_reaper || !shared.add_spawners(cpus.clamp(2, limits::SPAWNERS_FIRST)) {
         // The worker sees the end of the socket and says that its launcher is gone.
         std::process::exit(1);
@@ -444,19 +520,29 @@ fn take_signal(shared: &'static Shared) {
     let got = unsafe {
         libc::recv(shared.control.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_WAITALL)
     };
-    if got == buffer.len() as isize {
-        if let Some(order) = SignalOrder::decode(&buffer) {
-            shared.signal(order);
+    if got != buffer.len() as isize {
+        if got >= 0 || last_error() != libc::EINTR {
+            shared.close();
         }
-    } else if got >= 0 || last_error() != libc::EINTR {
-        shared.close();
+        return;
     }
+    let Some((order, mark_bytes)) = SignalOrder::decode(&buffer) else { return };
+    if mark_bytes == 0 {
+        return if order.signal == RECALL { shared.recall(order.slot) } else { shared.signal(order) };
+    }
+    let mut mark = vec![0; mark_bytes];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe {
+        libc::recv(shared.control.as_raw_fd(), mark.as_mut_ptr().cast(), mark.len(), libc::MSG_WAITALL)
+    };
+    // Every signal is blocked here, so nothing interrupts this.
+    if got == mark.len() as isize { shared.end(order, mark) } else { shared.close() }
 }
 
 /// When every spawner hangs at the same order as at the last look, others take over the work. Gives what to
 /// compare with at the next look, if one is needed.
 fn look_at_spawners(shared: &'static Shared, before: Option<Vec<u64>>) -> Option<Vec<u64>> {
-    let in_hand = shared.in_hand();
+    let in_hand = shared.in_hand(shared.spawners_count.load(Ordering::SeqCst));
     if in_hand.contains(&0) {
         shared.is_watched.store(false, Ordering::SeqCst);
         return None;
@@ -508,31 +594,6 @@ fn close_others(keep: &[RawFd]) {
             // SAFETY: a fork of the worker before its start owns nothing but what is kept.
             unsafe { libc::close(fd) };
         }
-    }
-}
-
-/// Kills every process below `root`, whatever its group or session.
-pub(super) fn kill_descendants(root: i32) {
-    let mut parents = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
-        let Ok(stat) = fs::read(entry.path().join("stat")) else { continue };
-        // The command in parentheses may hold anything; the state and the parent follow the last one.
-        let Some(end) = stat.iter().rposition(|b| *b == b')') else { continue };
-        let text = String::from_utf8_lossy(&stat[end + 1..]);
-        if let Some(parent) = text.split_whitespace().nth(1).and_then(|w| w.parse::<i32>().ok()) {
-            parents.push((pid, parent));
-        }
-    }
-    let mut family = vec![root];
-    let mut next = 0;
-    while let Some(parent) = family.get(next).copied() {
-        next += 1;
-        family.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(pid, _)| *pid));
-    }
-    for pid in &family[1..] {
-        // SAFETY: a plain system call.
-        unsafe { libc::kill(*pid, libc::SIGKILL) };
     }
 }
 

@@ -1,29 +1,53 @@
-//! The thread that waits for the ends of tasks.
+//! The threads that wait, one at a time, for the ends of tasks.
 
 use std::os::raw::c_int;
 use std::time::Instant;
 
 use hq_model::Usage;
 
+use super::armed::Waiting;
 use super::process::{Exit, Shared, Who, kill_group, last_error, send};
+use super::spawn::Spawner;
 use super::wire::{End, Ended};
 use crate::limits;
 
-/// Waits, kills what is left in the group of each ended task, reports in batches.
-pub(super) fn run(shared: &'static Shared) {
-    let mut reports = Vec::with_capacity(limits::REPORTS_PER_PACKET * Ended::BYTES);
+/// Waits for ends while it is its turn, and starts what waited for one while it is not.
+pub(super) fn run(shared: &'static Shared, number: usize) {
+    let mut spawner = Spawner::new(shared, number);
+    let mut reports = Vec::with_capacity((limits::REPORTS_PER_PACKET + 2) * Ended::BYTES);
+    loop {
+        let Waiting { slot, has_stdin, packet, files } = reap_until_one_follows(shared, &mut reports);
+        spawner.begin(slot, has_stdin, &packet, files);
+    }
+}
+
+/// Waits, kills what is left in the group of each ended task, reports in batches; until something is to begin.
+fn reap_until_one_follows(shared: &'static Shared, reports: &mut Vec<u8>) -> Waiting {
+    let _turn = shared.reaping.take_turn();
     loop {
         let started = shared.started_count();
         match next(reports.is_empty()) {
             Next::Ended(pid, exit) => {
-                let who = shared.ended(pid, exit);
+                let (who, waiting) = shared.ended(pid, exit);
                 if !matches!(who, Who::Stranger) {
                     // The leader is a zombie still, so its number cannot have been given to somebody else.
                     kill_group(pid, libc::SIGKILL);
                 }
                 reap(pid);
+                let mut follows = false;
                 if let Who::Task(report) = who {
-                    report.encode(&mut reports);
+                    report.encode(reports);
+                    follows = report.end == End::Exited(0) && shared.reaping.has_substitute();
+                }
+                match waiting {
+                    Some(waiting) if follows => {
+                        Ended::of_waiting(waiting.slot, End::Begun).encode(reports);
+                        send(shared, reports);
+                        reports.clear();
+                        return waiting;
+                    }
+                    Some(waiting) => shared.lock().drop_waiting(&waiting).encode(reports),
+                    None => {}
                 }
                 if reports.len() < limits::REPORTS_PER_PACKET * Ended::BYTES {
                     continue;
@@ -38,7 +62,7 @@ pub(super) fn run(shared: &'static Shared) {
             }
         }
         if !reports.is_empty() {
-            send(shared, &reports);
+            send(shared, reports);
             reports.clear();
         }
     }

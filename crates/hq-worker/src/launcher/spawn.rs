@@ -17,7 +17,8 @@ use std::time::Instant;
 
 use hq_model::Usage;
 
-use super::process::{BasePointers, Shared, last_error, send};
+use super::armed::Waiting;
+use super::process::{BasePointers, Shared, last_error};
 use super::wire::{self, End, Ended, Received, Slot, Stage};
 use crate::limits;
 
@@ -25,15 +26,8 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// Executes orders until there are no more; then sleeps, because the processes it made die with the thread.
 pub(super) fn run(shared: &'static Shared, number: usize) {
-    let mut spawner = Spawner {
-        shared,
-        number,
-        base: BasePointers::new(shared),
-        received: Received::default(),
-        stack: vec![0; STACK_BYTES].into_boxed_slice(),
-    };
+    let mut spawner = Spawner::new(shared, number);
     let mut packet = vec![0; limits::PACKET_MAX + 1024];
-    let mut large = Vec::new();
     loop {
         let Some((length, files)) = receive(shared.orders.as_raw_fd(), &mut packet) else {
             loop {
@@ -41,11 +35,11 @@ pub(super) fn run(shared: &'static Shared, number: usize) {
             }
         };
         let Some((slot, has_stdin)) = wire::slot_of(&packet[..length]) else { continue };
-        if !shared.begin(number, slot) {
-            continue;
+        let packet = &packet[..length];
+        match wire::after_of(packet) {
+            Some(leader) => shared.arm(leader, Waiting { slot, has_stdin, packet: packet.to_vec(), files }),
+            None => spawner.begin(slot, has_stdin, packet, files),
         }
-        spawner.order(slot, has_stdin, &packet[..length], files, &mut large);
-        shared.done(number);
     }
 }
 
@@ -89,7 +83,8 @@ fn files_of(message: &libc::msghdr) -> [Option<OwnedFd>; 2] {
     files
 }
 
-struct Spawner {
+/// Makes processes, one at a time.
+pub(super) struct Spawner {
     shared: &'static Shared,
     number: usize,
     base: BasePointers,
@@ -98,22 +93,33 @@ struct Spawner {
 }
 
 impl Spawner {
-    fn order(
-        &mut self,
-        slot: Slot,
-        has_stdin: bool,
-        packet: &[u8],
-        files: [Option<OwnedFd>; 2],
-        large: &mut Vec<u8>,
-    ) {
+    pub(super) fn new(shared: &'static Shared, number: usize) -> Spawner {
+        Spawner {
+            shared,
+            number,
+            base: BasePointers::new(shared),
+            received: Received::default(),
+            stack: vec![0; STACK_BYTES].into_boxed_slice(),
+        }
+    }
+
+    /// Executes an order.
+    pub(super) fn begin(&mut self, slot: Slot, has_stdin: bool, packet: &[u8], files: [Option<OwnedFd>; 2]) {
+        if self.shared.begin(self.number, slot) {
+            self.order(slot, has_stdin, packet, files);
+            self.shared.done(self.number);
+        }
+    }
+
+    fn order(&mut self, slot: Slot, has_stdin: bool, packet: &[u8], files: [Option<OwnedFd>; 2]) {
+        let mut large = Vec::new();
         let [first, second] = files;
         let (stdin, body) = if has_stdin { (first, second) } else { (None, first) };
         let packet = match wire::length_in_file(packet) {
             None => Some(packet),
             Some(length) => {
-                large.clear();
                 large.resize(length, 0);
-                let read = body.and_then(|file| fs::File::from(file).read_exact_at(large, 0).ok());
+                let read = body.and_then(|file| fs::File::from(file).read_exact_at(&mut large, 0).ok());
                 read.map(|()| large.as_slice())
             }
         };
@@ -131,12 +137,7 @@ impl Spawner {
             }
         };
         if let Some(report) = report {
-            let mut bytes = Vec::with_capacity(Ended::BYTES);
-            report.encode(&mut bytes);
-            send(self.shared, &bytes);
-        }
-        if large.capacity() > limits::PACKET_MAX {
-            *large = Vec::new();
+            self.shared.report(report);
         }
     }
 
@@ -370,7 +371,16 @@ fn make_all(path: &[u8]) -> Result<(), i32> {
 
 fn make_private(path: &[u8]) -> Result<(), i32> {
     let path = Path::new(OsStr::from_bytes(path));
-    fs::DirBuilder::new().mode(0o700).create(path).map_err(|e| number(&e))
+    let make = || fs::DirBuilder::new().mode(0o700).create(path);
+    let made = make().or_else(|error| match path.parent() {
+        // Somebody has cleaned up, and the worker's own directory is gone.
+        Some(parent) if error.kind() == io::ErrorKind::NotFound => {
+            crate::socket::make_private(parent)?;
+            make()
+        }
+        _ => Err(error),
+    });
+    made.map_err(|e| number(&e))
 }
 
 fn number(error: &io::Error) -> i32 {

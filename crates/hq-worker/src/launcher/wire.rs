@@ -35,6 +35,8 @@ impl Slot {
 pub struct Order<'a> {
     /// Its name from now on.
     pub slot: Slot,
+    /// It waits for the end of this start, and begins in the same moment when that exits with 0.
+    pub after: Option<Slot>,
     /// Paths to try one after the other; NUL-terminated strings.
     pub programs: &'a [u8],
     /// Arguments, the program's name first; NUL-terminated strings.
@@ -61,7 +63,7 @@ pub struct Order<'a> {
     pub has_stdin: bool,
 }
 
-const HEADER_WORDS: usize = 12;
+const HEADER_WORDS: usize = 14;
 const FLAG_STDIN: u32 = 1;
 const FLAG_IN_FILE: u32 = 2;
 
@@ -69,6 +71,7 @@ impl Order<'_> {
     /// Appends the packet to `out`.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let flags = if self.has_stdin { FLAG_STDIN } else { 0 };
+        let after = self.after.unwrap_or_default();
         let words = [
             self.slot.index,
             self.slot.generation,
@@ -82,6 +85,8 @@ impl Order<'_> {
             strings_count(self.groups),
             self.memory_bytes as u32,
             (self.memory_bytes >> 32) as u32,
+            after.index,
+            after.generation,
         ];
         put_words(out, &words);
         put_words(out, self.env_dropped);
@@ -97,10 +102,12 @@ impl Order<'_> {
     }
 }
 
-/// The packet that says: the order of `length` bytes is in the file sent along (the last one, when there are two).
-pub(super) fn encode_in_file(slot: Slot, has_stdin: bool, length: u32, out: &mut Vec<u8>) {
-    let flags = FLAG_IN_FILE | if has_stdin { FLAG_STDIN } else { 0 };
-    put_words(out, &[slot.index, slot.generation, flags, 0, 0, 0, 0, 0, length, 0, 0, 0]);
+/// The packet that says: this order of `length` bytes is in the file sent along (the last one, when there are two).
+pub(super) fn encode_in_file(order: &Order<'_>, length: u32, out: &mut Vec<u8>) {
+    let flags = FLAG_IN_FILE | if order.has_stdin { FLAG_STDIN } else { 0 };
+    let (slot, after) = (order.slot, order.after.unwrap_or_default());
+    let ends = [after.index, after.generation];
+    put_words(out, &[slot.index, slot.generation, flags, 0, 0, 0, 0, 0, length, 0, 0, 0, ends[0], ends[1]]);
 }
 
 /// A received order with pointers into its packet, reused from order to order.
@@ -130,6 +137,12 @@ pub(super) fn length_in_file(packet: &[u8]) -> Option<usize> {
 pub(super) fn slot_of(packet: &[u8]) -> Option<(Slot, bool)> {
     let slot = Slot { index: word(packet, 0)?, generation: word(packet, 1)? };
     Some((slot, word(packet, 2)? & FLAG_STDIN != 0))
+}
+
+/// The start whose end an order waits for, from any packet.
+pub(super) fn after_of(packet: &[u8]) -> Option<Slot> {
+    let slot = Slot { index: word(packet, 12)?, generation: word(packet, 13)? };
+    (slot.generation > 0).then_some(slot)
 }
 
 impl Received {
@@ -228,6 +241,14 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// True when it is the node that cannot start tasks, and this one could start elsewhere.
+    pub fn is_of_node(self, errno: i32) -> bool {
+        match self {
+            Stage::Fork | Stage::TaskDir | Stage::Stdin | Stage::Group | Stage::Order => true,
+            _ => matches!(errno, libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE),
+        }
+    }
+
     const ALL: [Stage; 13] = [
         Stage::Fork,
         Stage::TaskDir,
@@ -256,6 +277,10 @@ pub enum End {
     OverMemory(u32),
     /// There was never a process: where it went wrong, and the system's error number.
     NotStarted(Stage, i32),
+    /// There was never a process: it waited for another start, and was called back or that one did not end well.
+    Recalled,
+    /// No end: the start for which it waited has ended, and it has begun. Its end comes later.
+    Begun,
 }
 
 /// The end of a start.
@@ -270,10 +295,18 @@ pub struct Ended {
 }
 
 const REPORT_WORDS: usize = 8;
+// Above all stages.
+const RECALLED: u64 = 1 << 16;
+const BEGUN: u64 = RECALLED + 1;
 
 impl Ended {
     /// Bytes of one report.
     pub(super) const BYTES: usize = REPORT_WORDS * 8;
+
+    /// What is told of a start that waited for another one.
+    pub(super) fn of_waiting(slot: Slot, end: End) -> Ended {
+        Ended { slot, end, usage: Usage::default() }
+    }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let end = match self.end {
@@ -281,6 +314,8 @@ impl Ended {
             End::Signaled(signal) => 1 << 32 | u64::from(signal),
             End::OverMemory(kib) => u64::from(u32::MAX) << 32 | u64::from(kib),
             End::NotStarted(stage, errno) => (2 + stage as u64) << 32 | u64::from(errno as u32),
+            End::Recalled => RECALLED << 32,
+            End::Begun => BEGUN << 32,
         };
         let usage = &self.usage;
         for word in [
@@ -304,6 +339,8 @@ impl Ended {
             0 => End::Exited(end as u8),
             1 => End::Signaled(end as u8),
             tag if tag == u64::from(u32::MAX) => End::OverMemory(end as u32),
+            RECALLED => End::Recalled,
+            BEGUN => End::Begun,
             stage => End::NotStarted(*Stage::ALL.get(stage as usize - 2)?, end as u32 as i32),
         };
         Some(Ended {
@@ -328,16 +365,23 @@ pub(super) struct SignalOrder {
     pub(super) signal: u8,
 }
 
-impl SignalOrder {
-    pub(super) const BYTES: usize = 12;
+/// The signal that calls a start back that waits for another one.
+pub(super) const RECALL: u8 = 0;
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        put_words(out, &[self.slot.index, self.slot.generation, u32::from(self.signal)]);
+impl SignalOrder {
+    /// Without the mark that may follow.
+    pub(super) const BYTES: usize = 16;
+
+    /// With a `mark`, which is not empty, the task is to be ended with all that it started.
+    pub(super) fn encode(&self, mark: &[u8], out: &mut Vec<u8>) {
+        put_words(out, &[self.slot.index, self.slot.generation, u32::from(self.signal), mark.len() as u32]);
+        out.extend_from_slice(mark);
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<SignalOrder> {
+    /// The order, and how many bytes of a mark follow.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(SignalOrder, usize)> {
         let slot = Slot { index: word(bytes, 0)?, generation: word(bytes, 1)? };
-        Some(SignalOrder { slot, signal: word(bytes, 2)? as u8 })
+        Some((SignalOrder { slot, signal: word(bytes, 2)? as u8 }, word(bytes, 3)? as usize))
     }
 }
 
@@ -370,6 +414,7 @@ mod tests {
     fn an_order_comes_out_as_it_went_in() {
         let order = Order {
             slot: Slot { index: 7, generation: 9 },
+            after: Some(Slot { index: 3, generation: 5 }),
             programs: b"/bin/x\0/usr/bin/x\0",
             args: b"x\0\0\xff\xfe\0",
             env: b"A=1\0B=\0",
@@ -389,6 +434,7 @@ mod tests {
         let mut received = Received::default();
         received.decode(&packet, &base).expect("a whole order");
         assert_eq!((received.slot, received.has_stdin), (order.slot, true));
+        assert_eq!(after_of(&packet), order.after);
         assert_eq!(received.cpus, [3, 64]);
         assert_eq!(received.paths.map(|(a, b)| packet[a..b].to_vec()), [&b"/tmp"[..], b"", b"/tmp/o", b""]);
         assert_eq!(texts(&received.programs), [&b"/bin/x"[..], b"/usr/bin/x"]);
@@ -406,6 +452,7 @@ mod tests {
         let usage = Usage { wall_us: 5, user_us: 4, system_us: 3, rss_max_kib: 2, ..Usage::default() };
         let slot = Slot { index: 1, generation: u32::MAX };
         let mut ends = vec![End::Exited(255), End::Signaled(9), End::OverMemory(u32::MAX)];
+        ends.extend([End::Recalled, End::Begun]);
         ends.extend(Stage::ALL.map(|stage| End::NotStarted(stage, libc::ENOENT)));
         for end in ends {
             let ended = Ended { slot, end, usage };

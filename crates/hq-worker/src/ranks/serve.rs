@@ -13,7 +13,7 @@ use hq_model::{Instance, TaskRef, WorkerId};
 use hq_net::{ANY_ADDRESS, Endpoint, FrameReceiver, FrameSender, Keys, Listener, Role, connect, frames_over};
 use hq_proto::{decode_from_node, decode_to_node, encode_from_node, encode_to_node};
 use tokio::io::AsyncReadExt;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -25,6 +25,7 @@ use crate::limits::{
     TOKEN_BYTES_MAX,
 };
 use crate::notify::AccessKeys;
+use crate::socket::Socket;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Shared {
 /// # Errors
 /// When the system refuses a socket.
 pub(crate) fn listen(socket: &Path, shared: &Arc<Shared>) -> io::Result<Option<u16>> {
-    let listener = UnixListener::bind(socket)?;
+    let listener = Socket::bind(socket)?;
     tokio::spawn(accept_tasks(listener, shared.clone()));
     let Some(keys) = shared.peers.clone() else { return Ok(None) };
     let endpoint = Endpoint { host: String::new(), port: 0, keys: Some(keys) };
@@ -103,10 +104,10 @@ pub(crate) fn addresses(server: &Endpoint, hostname: &str, port: u16) -> String 
     }
 }
 
-async fn accept_tasks(listener: UnixListener, shared: Arc<Shared>) {
+async fn accept_tasks(mut listener: Socket, shared: Arc<Shared>) {
     while let Ok(place) = shared.places.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 let shared = shared.clone();
                 tokio::spawn(async move {
                     if let Err(error) = serve_task(stream, &shared).await {
@@ -123,15 +124,18 @@ async fn accept_tasks(listener: UnixListener, shared: Arc<Shared>) {
 
 async fn accept_workers(listener: Listener, shared: Arc<Shared>) {
     let listener = Arc::new(listener);
-    while let Ok(place) = shared.places.clone().acquire_owned().await {
+    loop {
         let (incoming, address) = listener.accept().await;
         let (listener, shared) = (listener.clone(), shared.clone());
         tokio::spawn(async move {
-            match listener.handshake(incoming).await {
-                Ok((sender, receiver)) => serve_worker(sender, receiver, &shared).await,
-                Err(error) => debug!(%address, %error, "a connection was turned away"),
+            let (sender, receiver) = match listener.handshake(incoming).await {
+                Ok(connection) => connection,
+                Err(error) => return debug!(%address, %error, "a connection was turned away"),
+            };
+            // Strangers take no place: it is for those that have proved their key.
+            if let Ok(_place) = shared.places.acquire().await {
+                serve_worker(sender, receiver, &shared).await;
             }
-            drop(place);
         });
     }
 }

@@ -174,6 +174,16 @@ pub(crate) enum Channel {
     Stderr,
 }
 
+impl Channel {
+    /// As users write it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Channel::Stdout => "stdout",
+            Channel::Stderr => "stderr",
+        }
+    }
+}
+
 /// Wait until jobs have ended
 ///
 /// Exits with 1 unless all their tasks finished.
@@ -242,8 +252,8 @@ pub(crate) struct SubmitFileArgs {
     /// The job file; `-` reads standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Add the tasks to this open job
-    #[arg(long, value_name = "ID")]
+    /// Add the tasks to this open job, or to the `last` one that was made
+    #[arg(long, value_name = "ID", value_parser = values::job)]
     pub job: Option<JobId>,
 }
 
@@ -269,6 +279,7 @@ A job file:
 #[command(
     after_help = "Examples:\n  hq job open --name sweep\n  hq submit --job 1 -- ./first\n  hq submit --job 1 -- ./second\n  hq job close 1"
 )]
+#[command(mut_arg("name", |name| name.help("Name of the job, shown in lists [default: job]")))]
 pub(crate) struct OpenArgs {
     /// Name and limits.
     #[command(flatten)]

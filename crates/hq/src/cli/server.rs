@@ -56,7 +56,9 @@ pub(crate) struct StartArgs {
     /// `hq job forget`; ids are never given again.
     #[arg(long, value_name = "WHAT", value_parser = keep_jobs)]
     pub keep_jobs: Option<Keep>,
-    /// How long a worker may be out of touch before its tasks go elsewhere [default: 30s]
+    /// How long a worker may stay away after its connection was lost [default: 30s]
+    ///
+    /// Then its tasks go elsewhere. One whose connection stays open is given up when it is silent for twice its --heartbeat.
     #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
     /// Accepted for scripts: what is acknowledged is on disk at once

@@ -72,8 +72,16 @@ pub(crate) struct ExplainArgs {
     #[arg(value_name = "JOB", value_parser = selector_one)]
     pub job: Selector,
     /// Id of the task
-    #[arg(value_name = "TASK")]
+    #[arg(value_name = "TASK", value_parser = task_id)]
     pub task: u32,
+}
+
+fn task_id(text: &str) -> Result<u32, String> {
+    let one = values::ids_some(text)?;
+    match one.first() {
+        Some(id) if one.len() == 1 => Ok(id.0),
+        _ => Err("one task only; write its id, such as 5".into()),
+    }
 }
 
 fn selector_one(text: &str) -> Result<Selector, String> {

@@ -159,14 +159,18 @@ pub(crate) struct StartArgs {
     #[command(flatten)]
     pub shared: SharedArgs,
     /// How often it says that it lives
+    ///
+    /// A worker that is silent for twice as long is given up, and its tasks go elsewhere.
     #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
     pub heartbeat: Duration,
     /// Stop after this long [default: the time left in its allocation]
     #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
-    /// End so much before the time limit, so that tasks can be run elsewhere
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
-    pub time_reserve: Duration,
+    /// End so much before the time limit, so that tasks can be run elsewhere [default: 30s, or a tenth of a shorter limit]
+    ///
+    /// Tasks that asked for more time (`--time-request`) have it, up to the limit.
+    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    pub time_reserve: Option<Duration>,
     /// The batch system it runs in
     #[arg(long, value_name = "WHICH", default_value = "detect")]
     pub manager: ManagerArg,
@@ -235,7 +239,8 @@ pub(crate) enum ExecutorArg {
 
 /// Stop workers
 ///
-/// Their running tasks are run again elsewhere.
+/// Their running tasks are run again elsewhere; those submitted with `--crash-limit never-restart` fail. With
+/// --drain all of them end first.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
 pub(crate) struct StopArgs {

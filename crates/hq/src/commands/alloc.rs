@@ -19,7 +19,6 @@ use crate::cli::alloc::{
     AddArgs, AllocCommand, EditArgs, InfoArgs, LogArgs, NewQueue, QueueArg, QueueOptions, RemoveArgs,
     UnsetArg,
 };
-use crate::cli::job::Channel;
 use crate::error::HqError;
 use crate::render::{Report, style::Style};
 use crate::report::{Allocations, ExplainedQueue, QueueAdded, Queues, Sentence};
@@ -124,11 +123,7 @@ fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
     let ClientResponse::Alloc(AllocResponse::Found(found)) = ask(context, request)? else {
         return unexpected();
     };
-    let name = match args.channel {
-        Channel::Stdout => "stdout",
-        Channel::Stderr => "stderr",
-    };
-    let path = Path::new(OsStr::from_bytes(&found.directory)).join(name);
+    let path = Path::new(OsStr::from_bytes(&found.directory)).join(args.channel.word());
     let file = File::open(&path).map_err(|error| {
         HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display())).hint(
             "a batch job that has not started has written nothing; some batch systems write at the end only",

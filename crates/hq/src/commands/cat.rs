@@ -1,19 +1,22 @@
 //! `hq job cat`: prints what tasks wrote. The files are read here, so this machine must see the same file system.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 
+use hq_model::task::Output;
 use hq_model::{JobId, TaskState};
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
 use crate::cli::job::{CatArgs, Channel};
 use crate::error::HqError;
+use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Report, style::Style};
-use crate::report::JobFiles;
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
@@ -22,23 +25,51 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
             "hq job cat prints files as they are and has no JSON form; use another --output-mode",
         ));
     }
-    let mut session = context.connect()?;
-    let details = job::details(&mut session, args.jobs)?;
-    let jobs: Vec<JobFiles> = details.iter().map(|d| JobFiles::new(d, session.server_uid())).collect();
-    let ids: Vec<JobId> = jobs.iter().map(JobFiles::job).collect();
-    let pages = ServerPages::new(session, &ids, args.tasks, args.task_status);
+    let session = Rc::new(RefCell::new(context.connect()?));
+    // Where nothing was ever written, there is no reason to go through the tasks, unless some of them must be there.
+    let jobs = if args.tasks.is_none() && !args.print_task_header {
+        let mut stream = JobStream::begin(ServerJobs::new(Rc::clone(&session), args.jobs))?;
+        let mut jobs = Vec::new();
+        while let Some(job) = stream.next_job()? {
+            let job = job.summary.job;
+            if has_files(&mut stream, args.channel)? {
+                jobs.push(job);
+            } else {
+                let text = format!("The tasks of job {job} write no {} to files", args.channel.word());
+                context.printer.warn(&[text]);
+            }
+        }
+        jobs
+    } else {
+        job::selected(&session, args.jobs)?
+    };
+    let pages = ServerPages::new(session, &jobs, args.tasks, args.task_status).with_submits();
     let outputs = Outputs {
         jobs,
-        tasks: TaskStream::new(pages),
+        tasks: TaskStream::begin(pages)?,
         channel: args.channel,
         print_task_header: args.print_task_header,
     };
     Done::ok(outputs)
 }
 
+// Whether some task of the job that was told last writes to files.
+fn has_files(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
+    while let Some(submit) = jobs.next_submit()? {
+        let output = match channel {
+            Channel::Stdout => &submit.spec.stdout,
+            Channel::Stderr => &submit.spec.stderr,
+        };
+        if *output != Output::None {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 // Outputs are copied while they are listed.
 struct Outputs {
-    jobs: Vec<JobFiles>,
+    jobs: Vec<JobId>,
     tasks: TaskStream,
     channel: Channel,
     print_task_header: bool,
@@ -57,15 +88,14 @@ impl Report for Outputs {
 impl Outputs {
     fn copy(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut failures = Failures::default();
-        for files in &self.jobs {
-            while let Some(task) = self.tasks.next_of(files.job())? {
-                let paths = files.of(&task);
-                let path = paths.and_then(|paths| match self.channel {
+        for job in self.jobs.iter().copied() {
+            while let Some(task) = self.tasks.next_of(job)? {
+                let path = self.tasks.paths_of(job, &task).and_then(|paths| match self.channel {
                     Channel::Stdout => paths.stdout,
                     Channel::Stderr => paths.stderr,
                 });
                 if self.print_task_header {
-                    writeln!(out, "# Job {}, task {}", files.job(), task.task)?;
+                    writeln!(out, "# Job {job}, task {}", task.task)?;
                 }
                 let Some(path) = path else {
                     continue;

@@ -1,7 +1,10 @@
 //! `hq job …`, but for submitting and reading outputs.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use hq_client::request_key;
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, TaskInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
@@ -12,6 +15,7 @@ use crate::cli::job::{
     WaitArgs,
 };
 use crate::error::HqError;
+use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::logging::now;
 use crate::progress::Progress;
 use crate::report::{Canceled, ExplainedJobs, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds};
@@ -48,35 +52,28 @@ pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqEr
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
-    let mut session = context.connect()?;
-    let jobs = details(&mut session, args.jobs)?;
-    let server_uid = session.server_uid().to_owned();
-    let mut report = JobDetails { jobs, failed: Vec::new(), tasks: None, server_uid, now: now() };
-    match context.printer.mode {
-        OutputMode::Cli => {
-            for job in &report.jobs {
-                let failed = match job.summary.counters.failed {
-                    0 => Vec::new(),
-                    _ => some_failed(&mut session, job.summary.job)?,
-                };
-                report.failed.push(failed);
-            }
-        }
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let (selector, tasks) = match context.printer.mode {
         OutputMode::Json => {
-            let ids: Vec<JobId> = report.jobs.iter().map(|job| job.summary.job).collect();
-            report.tasks = Some(TaskStream::new(ServerPages::new(session, &ids, None, Vec::new())));
+            let jobs = selected(&session, args.jobs)?;
+            let pages = ServerPages::new(Rc::clone(&session), &jobs, None, Vec::new()).with_submits();
+            (only(jobs), Some(TaskStream::begin(pages)?))
         }
-        OutputMode::Quiet => {}
-    }
-    Done::ok(report)
+        OutputMode::Cli | OutputMode::Quiet => (args.jobs, None),
+    };
+    let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector))?;
+    let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
+    Done::ok(JobDetails { jobs, failed, tasks, now: now() })
 }
 
-/// All about jobs.
-pub(super) fn details(session: &mut hq_client::Session, jobs: Selector) -> Result<Vec<JobDetail>, HqError> {
-    match session.request(ClientRequest::JobInfo { jobs })? {
-        ClientResponse::JobDetails(jobs) => Ok(jobs),
-        _ => unexpected(),
+/// The jobs that a selector means, ascending.
+pub(super) fn selected(session: &SharedSession, jobs: Selector) -> Result<Vec<JobId>, HqError> {
+    let mut jobs = JobStream::begin(ServerJobs::new(Rc::clone(session), jobs).without_submits())?;
+    let mut ids = Vec::new();
+    while let Some(job) = jobs.next_job()? {
+        ids.push(job.summary.job);
     }
+    Ok(ids)
 }
 
 /// The first failed tasks of a job.
@@ -87,6 +84,7 @@ pub(super) fn some_failed(session: &mut hq_client::Session, job: JobId) -> Resul
         states: vec![TaskState::Failed],
         after: None,
         limit: FAILED_SHOWN,
+        grouped: false,
     };
     match session.request(request)? {
         ClientResponse::Tasks { tasks, .. } => Ok(tasks.into_iter().map(|(_, task)| task).collect()),
@@ -97,9 +95,46 @@ pub(super) fn some_failed(session: &mut hq_client::Session, job: JobId) -> Resul
 pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqError> {
     let CancelArgs { jobs, tasks, reason } = args;
     let of_tasks = tasks.is_some();
-    match context.ask(ClientRequest::Cancel { jobs, tasks, reason })? {
-        ClientResponse::Canceled(jobs) => Done::ok(Canceled { jobs, of_tasks }),
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let response = session.borrow_mut().request(ClientRequest::Cancel { jobs, tasks, reason })?;
+    match response {
+        ClientResponse::Canceled(jobs) => {
+            let is_told = context.printer.mode == OutputMode::Cli && !of_tasks;
+            let open = if is_told { open_of(&mut session.borrow_mut(), &jobs) } else { IdSet::new() };
+            let over = over_of(&session, &open);
+            Done::ok(Canceled { jobs, of_tasks, open: open.difference(&over), over })
+        }
         _ => unexpected(),
+    }
+}
+
+// Open jobs that take no more tasks. As below, nothing goes wrong when this cannot be told.
+fn over_of(session: &SharedSession, open: &IdSet) -> IdSet {
+    let mut over = IdSet::new();
+    if open.is_empty() {
+        return over;
+    }
+    let jobs = ServerJobs::new(Rc::clone(session), Selector::Ids(open.clone())).without_submits();
+    let Ok(mut jobs) = JobStream::begin(jobs) else { return over };
+    while let Ok(Some(job)) = jobs.next_job() {
+        if job.max_fails.is_some_and(|limit| job.summary.counters.failed > limit) {
+            over.insert(TaskId(job.summary.job.0));
+        }
+    }
+    over
+}
+
+// Those that take more tasks. What was asked is done, so nothing goes wrong when this cannot be told.
+fn open_of(session: &mut hq_client::Session, canceled: &[(JobId, IdSet, u64)]) -> IdSet {
+    let of = |job: JobId| TaskId(job.0);
+    let canceled: IdSet = canceled.iter().map(|(job, ..)| of(*job)).collect();
+    let states = vec![JobState::Opened, JobState::Waiting, JobState::Running];
+    match session.request(ClientRequest::ListJobs { states }) {
+        Ok(ClientResponse::JobList(jobs)) => {
+            let open = jobs.iter().filter(|job| job.is_open).map(|job| of(job.job));
+            open.filter(|job| canceled.contains(*job)).collect()
+        }
+        _ => IdSet::new(),
     }
 }
 
@@ -133,8 +168,14 @@ fn wait_for(
     allow_failures: bool,
     progress: Progress,
 ) -> Result<Done, HqError> {
+    let is_one = match &jobs {
+        Selector::Last => true,
+        Selector::Ids(ids) => ids.len() == 1,
+        Selector::All => false,
+    };
+    let what = if is_one { "the job goes on" } else { "the jobs go on" };
     let request = ClientRequest::WatchJobs { jobs, until_closed, notifications: false };
-    let waited = follow(&mut session.watch(request)?, Follow { on_notify: None, progress })?;
+    let waited = follow(&mut session.watch(request)?, Follow { on_notify: None, progress }, what)?;
     let exit = exit_of(&waited, allow_failures);
     Ok(Done::ok(waited)?.exit(exit))
 }

@@ -149,8 +149,10 @@ fn server_directory(given: Option<PathBuf>) -> Result<PathBuf, HqError> {
     }
 }
 
-fn end_quietly_when_nobody_reads() {
-    // SAFETY: the default action of SIGPIPE is async-signal-safe, and no thread exists yet that relies on another one.
+/// From here on a write to a pipe that nobody reads ends this process, as it does other programs.
+#[expect(unsafe_code, reason = "changes how a signal is taken")]
+pub(crate) fn end_quietly_when_nobody_reads() {
+    // SAFETY: the default action of SIGPIPE is async-signal-safe, and no thread that still runs relies on another one.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }

@@ -27,8 +27,8 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
                 context.printer.print(&mut report)?;
                 return Ok(0);
             }
-            Detached::Failed { error, hint } => {
-                return Err(HqError::failed("server", error).hint(hint));
+            Detached::Failed { error, hint, code } => {
+                return Err(HqError::failed(code, error).hint(hint));
             }
             Detached::Child(child) => options.detached = Some(child),
         }

@@ -6,25 +6,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hq_client::limits::JOB_FILE_BYTES_MAX;
-use hq_client::options::{OptionsError, Prepared, SubmitOptions, Surroundings, prepare, prepare_file};
+use hq_client::options::{
+    OptionsError, Prepared, PreparedFile, SubmitOptions, Surroundings, prepare, prepare_file,
+};
 use hq_client::{ClientError, Session, Watch, blocks, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
+use hq_model::dependency::After;
+use hq_model::job::Target;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, Submit, TaskId};
+use hq_model::{IdSet, JobId, JobSpec, Submit};
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::SubmitFileArgs;
 use crate::error::HqError;
+use crate::jobs::only;
 use crate::progress::Progress;
+use crate::render::submit::fields;
 use crate::report::{SubmitWaited, Submitted};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
-    let Prepared { submit, wait, warnings } = prepared(options)?;
+    let Prepared { mut submit, wait, warnings } = prepared(options)?;
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
     let mut session = context.connect()?;
+    if submit.target == Target::Open(After::LAST) {
+        submit.target = Target::Open(last_job(&mut session)?);
+    }
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
         return Done::ok(submitted(context, response, warnings)?);
@@ -35,55 +44,128 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     context.printer.announce(&mut submitted)?;
     let shows = wait.progress && context.printer.mode == OutputMode::Cli;
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
-    let waited = follow(&mut watch, Follow { on_notify, progress })?;
-    let exit = exit_of(&waited, wait.allow_failures);
-    Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
+    let how = Follow { on_notify, progress };
+    match follow(&mut watch, how, "the job goes on") {
+        Ok(waited) => {
+            let exit = exit_of(&waited, wait.allow_failures);
+            Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
+        }
+        Err(error) => Err(HqError { done: Some(Box::new(fields(&submitted))), ..error }),
+    }
 }
 
-/// Submits the tasks of a job file: a job is opened, gets them in as few requests as they fit into, and is closed.
+/// Submits the tasks of a job file. Those that do not fit into one request go into a draft, which counts when it is
+/// closed: so all of them are submitted or none. What was in an open job before stays there, so its tasks come in as many
+/// parts as there are requests.
 pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Done, HqError> {
     let submit_dir = std::env::current_dir().map_err(OptionsError::NoDirectory)?;
     let content = read_job_file(&args.file)?;
-    let file = prepare_file(&args.file, &content, args.job, submit_dir.as_os_str().as_bytes())?;
+    let (early, open) = match args.job {
+        Some(After::LAST) => {
+            let mut session = context.connect()?;
+            let job = last_job(&mut session)?;
+            (Some(session), Some(job))
+        }
+        open => (None, open),
+    };
+    let file = prepare_file(&args.file, &content, open, submit_dir.as_os_str().as_bytes())?;
+    drop(content);
     context.printer.warn(&file.warnings);
-    let mut session = context.connect()?;
-    let mut submits = file.submits;
+    let mut session = match early {
+        Some(session) => session,
+        None => context.connect()?,
+    };
+    let PreparedFile { job: spec, mut submits, mut warnings } = file;
     if submits.len() == 1 {
         let response = session.request(request(submits.remove(0))?)?;
-        return Done::ok(submitted(context, response, file.warnings)?);
+        return Done::ok(submitted(context, response, warnings)?);
     }
-    let (job, is_new) = match args.job {
-        Some(job) => (job, false),
-        None => match session.request(ClientRequest::OpenJob { key: request_key()?, spec: file.job })? {
-            ClientResponse::Submitted { job, .. } => (job, true),
-            _ => return unexpected(),
-        },
+    let job = match open {
+        Some(job) => job,
+        None => open_draft(&mut session, spec)?,
     };
-    let mut warnings = file.warnings;
-    let mut existing = 0;
-    for answer in session.request_all(&blocks(job, submits)?)? {
+    let answers = session.request_all(&blocks(job, submits)?).map_err(|error| match open {
+        None => error.into(),
+        Some(job) => HqError::from(error).hint(format!(
+            "some tasks of the file may be in job {job}; where all have keys, the file can be submitted again, and only \
+             the others are new"
+        )),
+    })?;
+    let (mut existing, mut new) = (0, 0);
+    for answer in answers {
         match answer {
-            ClientResponse::Submitted { warnings: more, existing: known, .. } => {
-                let new: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
-                context.printer.warn(&new);
-                warnings.extend(new);
+            ClientResponse::Submitted { ids, warnings: more, existing: known, .. } => {
+                let unknown: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
+                context.printer.warn(&unknown);
+                warnings.extend(unknown);
                 existing += known.len();
+                new += ids.len();
             }
             ClientResponse::Error(error) => {
-                // Half a job is of no use; what was in an open job before stays.
-                if is_new {
-                    let reason = Some("its job file could not be submitted as a whole".to_owned());
-                    session.request(ClientRequest::Cancel { jobs: only(job), tasks: None, reason })?;
+                let error = HqError::from(ClientError::from(error));
+                if open.is_none() {
+                    // The server would drop it as well, some time after this client.
+                    let _ = withdraw(&mut session, job);
+                    return Err(error);
                 }
-                return Err(ClientError::from(error).into());
+                return Err(match new {
+                    0 => error,
+                    _ => error.hint(format!(
+                        "{new} tasks of the file are in job {job}; of tasks with keys, only the others are new when \
+                         the file is submitted again"
+                    )),
+                });
             }
             _ => return unexpected(),
         }
     }
-    if is_new {
-        session.request(ClientRequest::CloseJobs { jobs: only(job) })?;
+    if open.is_none() {
+        close_draft(&mut session, job)?;
     }
     Done::ok(Submitted { job, existing, warnings })
+}
+
+fn open_draft(session: &mut Session, spec: JobSpec) -> Result<JobId, HqError> {
+    let spec = JobSpec { is_draft: true, ..spec };
+    match session.request(ClientRequest::OpenJob { key: request_key()?, spec })? {
+        ClientResponse::Submitted { job, .. } => Ok(job),
+        _ => unexpected(),
+    }
+}
+
+// Takes back what was submitted so far.
+fn withdraw(session: &mut Session, job: JobId) -> Result<(), HqError> {
+    session.request(ClientRequest::Cancel { jobs: only([job]), tasks: None, reason: None })?;
+    session.request(ClientRequest::CloseJobs { jobs: only([job]) })?;
+    session.request(ClientRequest::ForgetJobs { jobs: only([job]), states: Vec::new() })?;
+    Ok(())
+}
+
+// When the answer is lost, the job says whether it was closed.
+fn close_draft(session: &mut Session, job: JobId) -> Result<(), HqError> {
+    let close = || ClientRequest::CloseJobs { jobs: only([job]) };
+    match session.request(close()) {
+        Ok(_) => return Ok(()),
+        Err(ClientError::Lost(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    match session.request(ClientRequest::JobInfo { jobs: only([job]), page })? {
+        ClientResponse::JobDetails { jobs, .. } if jobs.iter().all(|job| !job.summary.is_open) => Ok(()),
+        ClientResponse::JobDetails { .. } => Ok(session.request(close()).map(|_| ())?),
+        _ => unexpected(),
+    }
+}
+
+fn last_job(session: &mut Session) -> Result<JobId, HqError> {
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    match session.request(ClientRequest::JobInfo { jobs: Selector::Last, page })? {
+        ClientResponse::JobDetails { jobs, .. } => match &jobs[..] {
+            [job] => Ok(job.summary.job),
+            _ => unexpected(),
+        },
+        _ => unexpected(),
+    }
 }
 
 fn read_job_file(path: &Path) -> Result<String, HqError> {
@@ -139,9 +221,4 @@ fn submitted(
         }
         _ => unexpected(),
     }
-}
-
-/// The selector of one job.
-pub(super) fn only(job: JobId) -> Selector {
-    Selector::Ids(IdSet::single(TaskId(job.0)))
 }

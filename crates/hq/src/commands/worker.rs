@@ -63,7 +63,9 @@ pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {
 pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
     let StopArgs { workers, drain } = args;
     match context.ask(ClientRequest::StopWorkers { workers, drain })? {
-        ClientResponse::WorkersStopped(workers) => Done::ok(WorkersStopped { workers, drain }),
+        ClientResponse::WorkersStopped { workers, away, stopping } => {
+            Done::ok(WorkersStopped { workers, away, stopping, drain })
+        }
         _ => unexpected(),
     }
 }

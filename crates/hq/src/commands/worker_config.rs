@@ -1,8 +1,8 @@
 //! From the options of a worker and what its node offers to its configuration.
 
 use hq_model::request::CPUS;
-use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
-use hq_model::{ResourcePool, WorkerResources};
+use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig, time_reserve};
+use hq_model::{ResourcePool, WorkerResources, duration};
 use hq_worker::discovery::{self, Detected, Kinds, ask, batch};
 
 use crate::cli::worker::{Detect, ExecutorArg, ManagerArg, OnServerLostArg, SharedArgs, StartArgs};
@@ -15,6 +15,15 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
     let time_left = || allocation.as_ref().and_then(|(manager, id)| ask::time_left(*manager, id));
     let node_name = || batch::node_name(allocation.as_ref()?.0, &ask::environment());
     let group = || allocation.as_ref().map_or_else(|| "default".to_owned(), |(_, id)| id.clone());
+    let time_limit = args.time_limit.or_else(time_left);
+    if let (Some(limit), Some(reserve)) = (time_limit, args.time_reserve)
+        && reserve >= limit
+    {
+        let [limit, reserve] = [limit, reserve].map(duration::format);
+        return Err(HqError::usage(format!(
+            "--time-reserve {reserve} leaves nothing of the time limit, {limit}"
+        )));
+    }
     Ok(WorkerConfig {
         resources: resources(shared)?,
         hostname: args.hostname.clone().or_else(node_name).unwrap_or_else(hostname),
@@ -23,8 +32,8 @@ pub(super) fn config(args: &StartArgs) -> Result<WorkerConfig, HqError> {
         listen_address: String::new(),
         heartbeat: args.heartbeat,
         idle_timeout: shared.idle_timeout,
-        time_limit: args.time_limit.or_else(time_left),
-        time_reserve: args.time_reserve,
+        time_limit,
+        time_reserve: args.time_reserve.unwrap_or_else(|| time_reserve(time_limit)),
         overview_interval: Some(shared.overview_interval).filter(|interval| !interval.is_zero()),
         min_utilization: shared.min_utilization,
         on_server_lost: match args.on_server_lost {
@@ -70,7 +79,14 @@ fn resources(shared: &SharedArgs) -> Result<WorkerResources, HqError> {
     pools.extend(declared);
     // What is said by hand takes the place of what was found.
     let coupling = shared.coupling.clone().map_or(found.resources.coupling, |c| c.0);
-    WorkerResources::new(pools, coupling).map_err(|e| HqError::usage(e.to_string()))
+    let made = WorkerResources::new(pools, coupling).and_then(|resources| {
+        // What was found may couple several groups with the only one of another resource.
+        if shared.coupling.is_some() {
+            resources.check_coupling()?;
+        }
+        Ok(resources)
+    });
+    made.map_err(|e| HqError::usage(e.to_string()))
 }
 
 fn allocation(manager: ManagerArg) -> Result<Option<(Manager, String)>, HqError> {

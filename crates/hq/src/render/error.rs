@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::json;
+use serde_json::Value;
 
 use super::json::SCHEMA_VERSION;
 use crate::error::HqError;
@@ -16,7 +16,9 @@ pub(crate) fn cli(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
 }
 
 pub(crate) fn json(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
-    let mut document = json!({ "error": error.text, "code": error.code });
+    let mut document = Value::Object(error.done.as_deref().cloned().unwrap_or_default());
+    document["error"] = error.text.as_str().into();
+    document["code"] = error.code.into();
     if let Some(hint) = &error.hint {
         document["hint"] = hint.as_str().into();
     }

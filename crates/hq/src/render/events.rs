@@ -12,7 +12,7 @@ use hq_model::{IdSet, JobId, JobSpec, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
-use super::text;
+use super::{StandardOutput, text};
 use crate::error::HqError;
 
 /// Prints events. It keeps what jobs there are, to say when one is complete.
@@ -21,10 +21,10 @@ pub(crate) struct Events<W: Write> {
     state: State,
 }
 
-impl Events<BufWriter<Stdout>> {
+impl Events<BufWriter<StandardOutput<Stdout>>> {
     /// Prints to standard output, which may be read while more comes.
     pub(crate) fn to_stdout() -> Self {
-        Events::new(BufWriter::with_capacity(64 * 1024, io::stdout()))
+        Events::new(BufWriter::with_capacity(64 * 1024, StandardOutput(io::stdout())))
     }
 }
 
@@ -160,7 +160,7 @@ impl<W: Write> Events<W> {
                 let event = json!({ "job": job.0, "task": task.0, "instance": instance.0 });
                 self.line(at, "attempt-dropped", event)
             }
-            Record::Finished { worker, span } | Record::DetailKept { worker, span } => {
+            Record::Finished { worker, span } | Record::DetailKept { worker, span, .. } => {
                 self.finished(*worker, span.job, span.instance.0, &span.ids, &span.measures)
             }
             Record::Failed { job, failure } | Record::FailureKept { job, failure } => {
@@ -176,12 +176,16 @@ impl<W: Write> Events<W> {
             Record::Aborted { job, ids, reason } => {
                 self.line(at, "task-aborted", json!({ "job": job.0, "tasks": tasks(ids), "reason": reason }))
             }
+            Record::EndedEarly { job, attempts } => {
+                attempts.iter().try_for_each(|attempt| self.started(*job, attempt))
+            }
             Record::JobKept { job, progress } => self.line(at, "job-progress", kept(*job, progress)),
             Record::Alloc(record) => match super::alloc_events::event(record) {
                 Some((kind, event)) => self.line(at, kind, event),
                 None => Ok(()),
             },
-            Record::IdsGiven { .. } | Record::Answered { .. } => Ok(()),
+            Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
+            Record::IdsGiven { .. } | Record::TimeSkipped { .. } | Record::Answered { .. } => Ok(()),
         }
     }
 
@@ -203,13 +207,16 @@ impl<W: Write> Events<W> {
     }
 
     fn failed(&mut self, at: Timestamp, job: JobId, failure: &Failure) -> Result<(), HqError> {
-        let task = failure.task.0;
-        if let (Some(started), Some(worker)) = (failure.started, failure.worker) {
-            let instance = failure.instance.0;
-            let event = json!({ "job": job.0, "task": task, "instance": instance, "worker": worker.0 });
-            self.line(started, "task-started", event)?;
-        }
-        self.line(at, "task-failed", json!({ "job": job.0, "task": task, "error": failure.error }))
+        self.started(job, failure)?;
+        let event = json!({ "job": job.0, "task": failure.task.0, "error": failure.error });
+        self.line(at, "task-failed", event)
+    }
+
+    fn started(&mut self, job: JobId, attempt: &Failure) -> Result<(), HqError> {
+        let (Some(started), Some(worker)) = (attempt.started, attempt.worker) else { return Ok(()) };
+        let (task, instance) = (attempt.task.0, attempt.instance.0);
+        let event = json!({ "job": job.0, "task": task, "instance": instance, "worker": worker.0 });
+        self.line(started, "task-started", event)
     }
 }
 

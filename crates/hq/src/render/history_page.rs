@@ -285,8 +285,9 @@ impl Page<'_> {
                 FailureKind::Signal(signal) => format!("signal {signal}"),
                 FailureKind::Timeout => "time limit".to_owned(),
                 FailureKind::Start => "not started".to_owned(),
-                FailureKind::Crashes => "lost with workers".to_owned(),
+                FailureKind::Crashes | FailureKind::Lost => "lost with workers".to_owned(),
                 FailureKind::Output => "output missing".to_owned(),
+                FailureKind::EndedEarly => "ended early".to_owned(),
             };
             let worker = failure.worker.map_or_else(|| "-".to_owned(), |worker| worker.to_string());
             writeln!(

@@ -2,19 +2,22 @@
 
 use std::cell::RefCell;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo};
-use hq_model::{JobId, JobState, Timestamp, Usage, duration};
+use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
+use hq_model::job::Counters;
+use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
 use super::table::{self, Cell};
-use super::{Report, task, text, wait};
+use super::{Report, text, wait};
 use crate::error::HqError;
-use crate::report::{Canceled, JobCounts, JobDetails, JobFiles, Jobs, JobsDone, TaskIds};
+use crate::jobs::JobStream;
+use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, TaskIds};
 use crate::tasks::TaskStream;
 
 /// Submits of a job that are shown one by one; more are summed up.
@@ -117,16 +120,19 @@ impl Report for JobCounts {
 
 impl Report for JobDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        for (i, job) in self.jobs.iter().enumerate() {
-            table::record(out, style, details(job, self.now))?;
-            match self.failed.get(i) {
-                Some(failed) if !failed.is_empty() => {
-                    let (shown, all) = (failed.len() as u64, job.summary.counters.failed);
-                    let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
-                    writeln!(out, "{} failed{which}:", text::count(all, "task"))?;
-                    wait::failed_tasks(out, style, failed)?;
-                }
-                _ => {}
+        while let Some(job) = self.jobs.next_job()? {
+            let mut submits = Submits::default();
+            while let Some(submit) = self.jobs.next_submit()? {
+                submits.add(&submit);
+            }
+            table::record(out, style, details(&job, submits, self.now))?;
+            let all = job.summary.counters.failed;
+            let failed = if all > 0 { (self.failed)(job.summary.job)? } else { Vec::new() };
+            if !failed.is_empty() {
+                let shown = failed.len() as u64;
+                let which = if shown < all { format!(", {shown} of them shown") } else { String::new() };
+                writeln!(out, "{} failed{which}:", text::count(all, "task"))?;
+                wait::failed_tasks(out, style, &failed)?;
             }
         }
         Ok(())
@@ -134,12 +140,13 @@ impl Report for JobDetails {
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let error = RefCell::new(None);
-        let stream = RefCell::new(self.tasks.as_mut());
+        let tasks = RefCell::new(self.tasks.as_mut());
+        let jobs = RefCell::new(&mut self.jobs);
         let mut serializer = serde_json::Serializer::pretty(&mut *out);
-        let mut list = serializer.serialize_seq(Some(self.jobs.len())).map_err(write_error)?;
-        for job in &self.jobs {
-            let files = JobFiles::new(job, &self.server_uid);
-            let document = Document { job, files, stream: &stream, error: &error };
+        let mut list = serializer.serialize_seq(None).map_err(write_error)?;
+        loop {
+            let Some(job) = jobs.borrow_mut().next_job()? else { break };
+            let document = Document { job, jobs: &jobs, tasks: &tasks, error: &error };
             let written = list.serialize_element(&document);
             if let Some(error) = error.take() {
                 return Err(error);
@@ -156,51 +163,107 @@ pub(super) fn write_error(error: serde_json::Error) -> HqError {
     std::io::Error::from(error).into()
 }
 
-// One job with all its tasks, which are read while they are written.
+// One job with all its submits and tasks, which are read while they are written.
 struct Document<'a> {
-    job: &'a JobDetail,
-    files: JobFiles,
-    stream: &'a RefCell<Option<&'a mut TaskStream>>,
+    job: JobDetail,
+    jobs: &'a RefCell<&'a mut JobStream>,
+    tasks: &'a RefCell<Option<&'a mut TaskStream>>,
     error: &'a RefCell<Option<HqError>>,
 }
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let job = self.job;
+        let job = &self.job;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("info", &json::job(&job.summary))?;
         map.serialize_entry("max_fails", &job.max_fails)?;
         map.serialize_entry("started_at", &json::time(job.submitted))?;
-        map.serialize_entry("finished_at", &json::optional_time(job.ended))?;
-        map.serialize_entry("submits", &job.submits.iter().map(json::submit).collect::<Vec<_>>())?;
-        let mut stream = self.stream.borrow_mut();
+        map.serialize_entry("submits", &SubmitArray { jobs: self.jobs, error: self.error })?;
+        let mut summary = job.summary.clone();
+        let mut ended = job.ended;
+        let mut stream = self.tasks.borrow_mut();
         if let Some(stream) = stream.as_deref_mut() {
-            let stream = RefCell::new(stream);
-            map.serialize_entry(
-                "tasks",
-                &TaskArray { files: &self.files, stream: &stream, error: self.error },
-            )?;
+            let (id, stream, told) = (summary.job, RefCell::new(stream), RefCell::default());
+            let tasks = TaskArray { job: id, stream: &stream, error: self.error, told: &told };
+            map.serialize_entry("tasks", &tasks)?;
+            // The job goes on while its tasks are read: what is said of them together is what was said of each.
+            let told = told.into_inner();
+            summary.counters = told.counters;
+            let has_ended = summary.state().is_terminal();
+            ended = has_ended.then_some(ended.unwrap_or(told.last_end));
         }
+        map.serialize_entry("info", &json::job(&summary))?;
+        map.serialize_entry("finished_at", &json::optional_time(ended))?;
         map.serialize_entry("usage", &json::usage(&job.usage))?;
         map.serialize_entry("workers", &job.workers.iter().map(|w| w.0).collect::<Vec<_>>())?;
         map.end()
     }
 }
 
-/// The tasks of a job, read while they are written. An error of the stream is left in `error`.
-pub(super) struct TaskArray<'a> {
-    pub files: &'a JobFiles,
-    pub stream: &'a RefCell<&'a mut TaskStream>,
-    pub error: &'a RefCell<Option<HqError>>,
+// The submits of the job that was told last. An error of the stream is left in `error`.
+struct SubmitArray<'a> {
+    jobs: &'a RefCell<&'a mut JobStream>,
+    error: &'a RefCell<Option<HqError>>,
 }
 
-impl Serialize for TaskArray<'_> {
+impl Serialize for SubmitArray<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut jobs = self.jobs.borrow_mut();
+        loop {
+            match jobs.next_submit() {
+                Ok(Some(submit)) => list.serialize_element(&json::submit(&submit))?,
+                Ok(None) => return list.end(),
+                Err(error) => {
+                    *self.error.borrow_mut() = Some(error);
+                    return Err(serde::ser::Error::custom("the list of submits ended early"));
+                }
+            }
+        }
+    }
+}
+
+/// The tasks of a job, read while they are written. An error of the stream is left in `error`.
+pub(super) struct TaskArray<'a, 'b> {
+    pub job: JobId,
+    pub stream: &'a RefCell<&'a mut TaskStream>,
+    pub error: &'a RefCell<Option<HqError>>,
+    pub told: &'b RefCell<Told>,
+}
+
+/// What was told of tasks, together.
+#[derive(Default)]
+pub(super) struct Told {
+    counters: Counters,
+    last_end: Timestamp,
+}
+
+impl Told {
+    fn add(&mut self, task: &TaskInfo) {
+        let c = &mut self.counters;
+        *match task.state {
+            TaskState::Waiting => &mut c.waiting,
+            TaskState::Running => &mut c.running,
+            TaskState::Finished => &mut c.finished,
+            TaskState::Failed => &mut c.failed,
+            TaskState::Canceled => &mut c.canceled,
+            TaskState::Aborted => &mut c.aborted,
+        } += 1;
+        self.last_end = self.last_end.max(task.ended.unwrap_or_default());
+    }
+}
+
+impl Serialize for TaskArray<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let mut stream = self.stream.borrow_mut();
         loop {
-            match stream.next_of(self.files.job()) {
-                Ok(Some(info)) => list.serialize_element(&task::document(&info, self.files))?,
+            match stream.next_of(self.job) {
+                Ok(Some(info)) => {
+                    self.told.borrow_mut().add(&info);
+                    // One that never ran has no files.
+                    let paths = if info.started.is_some() { stream.paths_of(self.job, &info) } else { None };
+                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref() })?;
+                }
                 Ok(None) => return list.end(),
                 Err(error) => {
                     *self.error.borrow_mut() = Some(error);
@@ -211,18 +274,91 @@ impl Serialize for TaskArray<'_> {
     }
 }
 
-fn details(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, Cell)> {
+type Saying = fn(&SubmitInfo) -> String;
+
+// What submits say of their tasks, by the names of the rows.
+const SAID: [(&str, Saying); 12] = [
+    ("Resources", |s| text::requests(&s.spec.requests)),
+    ("Pin", |s| text::pin(s.spec.pin).into()),
+    ("Priority", |s| s.spec.priority.to_string()),
+    ("Command", |s| text::command(&s.spec.args)),
+    ("Stdout", |s| text::output(&s.spec.stdout)),
+    ("Stderr", |s| text::output(&s.spec.stderr)),
+    ("Environment", |s| text::environment(&s.spec.env)),
+    ("Working directory", |s| text::bytes(&s.spec.cwd)),
+    ("Task time limit", |s| text::optional_duration(s.spec.time_limit)),
+    ("Crash limit", |s| s.spec.crash_limit.to_string()),
+    ("Submission directory", |s| text::bytes(&s.submit_dir)),
+    ("Retries", |s| retries(&s.spec.retry)),
+];
+
+// What the submits of a job say, summed up while they come.
+#[derive(Default)]
+struct Submits {
+    ids: Vec<RangeInclusive<u32>>,
+    count: usize,
+    said: [Said; SAID.len()],
+}
+
+// What submits say of one thing: the first of them, whether others differ, and a line for each of the first ones.
+#[derive(Default)]
+struct Said {
+    first: String,
+    differs: bool,
+    lines: Vec<String>,
+}
+
+impl Submits {
+    fn add(&mut self, submit: &SubmitInfo) {
+        self.ids.extend(submit.ids.ranges());
+        let is_shown = self.count < SUBMITS_SHOWN;
+        for ((_, what), said) in SAID.iter().zip(&mut self.said) {
+            if said.differs && !is_shown {
+                continue;
+            }
+            let value = what(submit);
+            if is_shown {
+                said.lines.push(format!("{}: {value}", text::ids(&submit.ids)));
+            }
+            if self.count == 0 {
+                said.first = value;
+            } else {
+                said.differs |= value != said.first;
+            }
+        }
+        self.count += 1;
+    }
+
+    fn ids(&mut self, total: u64) -> String {
+        if self.count == 0 {
+            return "0".into();
+        }
+        let ids: IdSet = std::mem::take(&mut self.ids).into_iter().collect();
+        format!("{total}; Ids: {}", text::ids(&ids))
+    }
+
+    // What all submits share, or a line for each of the first ones.
+    fn row(&mut self, name: &'static str) -> (&'static str, Cell) {
+        let place = SAID.iter().position(|(said, _)| *said == name);
+        let Some(said) = place.map(|place| std::mem::take(&mut self.said[place])) else {
+            unreachable!("{name} is said by submits");
+        };
+        if !said.differs {
+            return (name, said.first.into());
+        }
+        let mut lines = said.lines;
+        if self.count > SUBMITS_SHOWN {
+            lines.push(format!("… and {} submits more", self.count - SUBMITS_SHOWN));
+        }
+        (name, lines.join("\n").into())
+    }
+}
+
+fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'static str, Cell)> {
     let summary = &job.summary;
     let c = &summary.counters;
-    let each = |what: &dyn Fn(&SubmitInfo) -> String| per_submit(job, what);
-    let ids = match job.submits.as_slice() {
-        [] => "0".into(),
-        submits => {
-            let mut all = hq_model::IdSet::new();
-            submits.iter().for_each(|s| all.union_with(&s.ids));
-            format!("{}; Ids: {all}", c.total())
-        }
-    };
+    let ids = submits.ids(c.total());
+    let mut each = |name| submits.row(name);
     let workers: Vec<String> = job.workers.iter().map(ToString::to_string).collect();
     let mut rows = vec![
         ("ID", Cell::from(summary.job.to_string())),
@@ -236,22 +372,22 @@ fn details(job: &JobDetail, now: Timestamp) -> Vec<(&'static str, Cell)> {
         ("Session", if summary.is_open { "open" } else { "closed" }.into()),
         ("Tasks", ids.into()),
         ("Workers", workers.join(",").into()),
-        ("Resources", each(&|s| text::requests(&s.spec.requests)).into()),
-        ("Pin", each(&|s| text::pin(s.spec.pin).into()).into()),
-        ("Priority", each(&|s| s.spec.priority.to_string()).into()),
-        ("Command", each(&|s| text::command(&s.spec.args)).into()),
-        ("Stdout", each(&|s| text::output(&s.spec.stdout)).into()),
-        ("Stderr", each(&|s| text::output(&s.spec.stderr)).into()),
-        ("Environment", each(&|s| text::environment(&s.spec.env)).into()),
-        ("Working directory", each(&|s| text::bytes(&s.spec.cwd)).into()),
-        ("Task time limit", each(&|s| text::optional_duration(s.spec.time_limit)).into()),
-        ("Crash limit", each(&|s| s.spec.crash_limit.to_string()).into()),
+        each("Resources"),
+        each("Pin"),
+        each("Priority"),
+        each("Command"),
+        each("Stdout"),
+        each("Stderr"),
+        each("Environment"),
+        each("Working directory"),
+        each("Task time limit"),
+        each("Crash limit"),
         ("Submission date", job.submitted.to_string().into()),
-        ("Submission directory", each(&|s| text::bytes(&s.submit_dir)).into()),
+        each("Submission directory"),
         ("Makespan", text::measured(job.ended.unwrap_or(now).since(job.submitted)).into()),
         ("Task states", states(c).into()),
         ("Max fails", job.max_fails.map_or(text::NONE.into(), |n| n.to_string()).into()),
-        ("Retries", each(&|s| retries(&s.spec.retry)).into()),
+        each("Retries"),
     ]);
     if summary.unrunnable > 0 {
         rows.push(("Unrunnable", unrunnable(summary).into()));
@@ -309,23 +445,6 @@ pub(super) fn usage(usage: &Usage, is_sum: bool) -> Vec<(&'static str, Cell)> {
     ]
 }
 
-// What all submits share, or a line for each.
-fn per_submit(job: &JobDetail, what: &dyn Fn(&SubmitInfo) -> String) -> String {
-    let Some(first) = job.submits.first() else {
-        return String::new();
-    };
-    let value = what(first);
-    if job.submits.iter().all(|s| what(s) == value) {
-        return value;
-    }
-    let mut lines: Vec<String> =
-        job.submits.iter().take(SUBMITS_SHOWN).map(|s| format!("{}: {}", s.ids, what(s))).collect();
-    if job.submits.len() > SUBMITS_SHOWN {
-        lines.push(format!("… and {} submits more", job.submits.len() - SUBMITS_SHOWN));
-    }
-    lines.join("\n")
-}
-
 impl Report for Canceled {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.jobs.is_empty() {
@@ -334,9 +453,38 @@ impl Report for Canceled {
         for (job, ids, ended) in &self.jobs {
             let canceled = text::count(ids.len(), "task");
             match self.of_tasks {
+                _ if ids.is_empty() && *ended == 0 => {
+                    writeln!(out, "Job {job} has no tasks: nothing was to be canceled")?;
+                }
+                _ if ids.is_empty() => {
+                    let ended = match *ended {
+                        1 => "its task had ended".to_owned(),
+                        _ if self.of_tasks => format!("these {ended} tasks had ended"),
+                        _ => format!("its {ended} tasks had ended"),
+                    };
+                    writeln!(out, "Job {job}: nothing was to be canceled, {ended} already")?;
+                }
                 true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
                 false => writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?,
             }
+        }
+        let open = &self.open;
+        match open.len() {
+            0 => {}
+            1 => writeln!(out, "Job {open} stays open for more tasks; `hq job close {open}` closes it")?,
+            _ => writeln!(out, "Jobs {open} stay open for more tasks; `hq job close {open}` closes them")?,
+        }
+        let over = &self.over;
+        match over.len() {
+            0 => {}
+            1 => writeln!(
+                out,
+                "Job {over} is open, but too many of its tasks failed for more; `hq job close {over}` closes it"
+            )?,
+            _ => writeln!(
+                out,
+                "Jobs {over} are open, but too many of their tasks failed for more; `hq job close {over}` closes them"
+            )?,
         }
         Ok(())
     }

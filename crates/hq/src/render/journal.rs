@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
-use super::{Report, table};
+use super::{Report, table, text};
 use crate::error::HqError;
 use crate::report::{JournalChecked, JournalRepaired, Streamed};
 
@@ -35,13 +35,33 @@ impl Report for JournalChecked {
             files.rows(&[row])?;
         }
         files.finish()?;
+        for file in report.files.iter().filter(|file| file.records_repeated > 0) {
+            let again = text::count(file.records_repeated, "record");
+            writeln!(out, "Not counted: {again} at the end of {}, which the next file repeats.", file.name)?;
+        }
+        for file in report.files.iter().filter(|file| file.bytes_ignored > 0) {
+            let bytes = text::count(file.bytes_ignored, "byte");
+            writeln!(
+                out,
+                "Not counted: {bytes} at the end of {}, before which the next file goes on: an unfinished write, or \
+                 appended by somebody else.",
+                file.name
+            )?;
+        }
         writeln!(out, "{}", state_of(report))?;
+        if !report.has_note {
+            writeln!(
+                out,
+                "The file `synced`, which says how far the last file was safe, is missing or says nothing of this \
+                 journal: whether the last records are all there cannot be told."
+            )?;
+        }
         if report.problem.is_some() {
             let path = self.path.display();
             writeln!(
                 out,
-                "`hq journal repair {path}` keeps the {} records before it and puts the rest aside.",
-                report.records
+                "`hq journal repair {path}` keeps the {} before it and puts the rest aside.",
+                text::count(report.records, "record")
             )?;
         }
         Ok(())
@@ -57,12 +77,12 @@ impl Report for JournalRepaired {
         let repaired = &self.repaired;
         let path = self.path.display();
         match (&repaired.before.problem, &repaired.after) {
-            (None, _) => writeln!(out, "The journal {path} is whole: nothing was changed.")?,
+            (None, _) => writeln!(out, "The journal {path} is intact: nothing was changed.")?,
             (Some(problem), Some(after)) => writeln!(
                 out,
-                "{problem}\nThe journal {path} can be opened again. {} records were kept, {} whole ones are lost.",
-                after.records,
-                repaired.records_lost()
+                "{problem}\nThe journal {path} can be opened again. Kept: {}. Lost: {}.",
+                text::count(after.records, "intact record"),
+                text::count(repaired.records_lost(), "intact record")
             )?,
             (Some(problem), None) => {
                 writeln!(out, "{problem}\nNothing of the journal {path} could be kept.")?;
@@ -97,13 +117,18 @@ fn kind(kind: FileKind) -> &'static str {
 fn state_of(report: &Found) -> String {
     match (&report.problem, &report.torn) {
         (Some(problem), _) => {
-            format!("Damaged: {problem}. {} whole records are behind that.", report.records_behind)
+            format!(
+                "Damaged: {problem}. Behind that: {}.",
+                text::count(report.records_behind, "intact record")
+            )
         }
         (None, Some(torn)) => format!(
-            "Whole: {} records. The last {} bytes of {} are an unfinished write, which does not count.",
-            report.records, torn.bytes, torn.file
+            "Intact: {}. Not counted: {} at the end of {}, an unfinished write.",
+            text::count(report.records, "record"),
+            text::count(torn.bytes, "byte"),
+            torn.file
         ),
-        (None, None) => format!("Whole: {} records.", report.records),
+        (None, None) => format!("Intact: {}.", text::count(report.records, "record")),
     }
 }
 
@@ -114,6 +139,8 @@ fn found(report: &Found) -> Value {
             "kind": match file.kind { FileKind::Segment => "segment", FileKind::Snapshot => "snapshot" },
             "bytes": file.bytes,
             "records": file.records,
+            "records_repeated": file.records_repeated,
+            "bytes_ignored": file.bytes_ignored,
             "records_behind": file.records_behind,
         })
     });
@@ -127,6 +154,7 @@ fn found(report: &Found) -> Value {
             "file": torn.file, "offset": torn.offset, "bytes": torn.bytes,
         })),
         "files": files.collect::<Vec<_>>(),
+        "has_note": report.has_note,
         "leftovers": report.leftovers,
         "schema_version": SCHEMA_VERSION,
     })

@@ -7,6 +7,7 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Output, Pin};
 use hq_model::{AmountRequest, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
 use super::text;
@@ -64,8 +65,10 @@ pub(crate) fn job(summary: &JobSummary) -> Value {
 
 /// A submit of a job.
 pub(crate) fn submit(submit: &SubmitInfo) -> Value {
+    let mut array = task_desc(&submit.spec);
+    array["stdin_bytes"] = submit.stdin_bytes.into();
     json!({
-        "array": task_desc(&submit.spec),
+        "array": array,
         "ids": submit.ids.to_string(),
         "submit_dir": bytes(&submit.submit_dir),
         "submitted_at": time(submit.submitted),
@@ -170,51 +173,71 @@ pub(crate) fn pool(pool: &ResourcePool) -> Value {
 }
 
 /// Measured use.
-pub(crate) fn usage(usage: &Usage) -> Value {
-    json!({
-        "wall": seconds(Duration::from_micros(usage.wall_us)),
-        "cpu_user": seconds(Duration::from_micros(usage.user_us)),
-        "cpu_system": seconds(Duration::from_micros(usage.system_us)),
-        "memory_peak_bytes": usage.rss_max_kib.saturating_mul(1024),
-        "read_bytes": usage.blocks_read.saturating_mul(512),
-        "written_bytes": usage.blocks_written.saturating_mul(512),
-    })
+pub(crate) fn usage(usage: &Usage) -> impl Serialize {
+    UsageOf(usage)
 }
 
-/// A task, and where its files are if it has any.
-pub(crate) fn task(task: &TaskInfo, paths: Option<&TaskPaths>) -> Value {
-    let mut object = serde_json::Map::new();
-    object.insert("id".into(), task.task.0.into());
-    object.insert("state".into(), task.state.word().into());
-    if let Some(paths) = paths {
-        object.insert("cwd".into(), bytes(&paths.cwd));
-        for (name, path) in [("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
-            object.insert(name.into(), path.as_deref().map_or(Value::Null, bytes));
+/// A task, and where its files are if it has any. Written field by field: lists have millions of them.
+pub(crate) struct Task<'a> {
+    /// The task.
+    pub task: &'a TaskInfo,
+    /// Its files.
+    pub paths: Option<&'a TaskPaths>,
+}
+
+impl Serialize for Task<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let task = self.task;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &task.task.0)?;
+        map.serialize_entry("state", task.state.word())?;
+        if let Some(paths) = self.paths {
+            map.serialize_entry("cwd", &String::from_utf8_lossy(&paths.cwd))?;
+            for (name, path) in [("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
+                map.serialize_entry(name, &path.as_deref().map(String::from_utf8_lossy))?;
+            }
         }
+        if let Some(at) = task.started {
+            map.serialize_entry("started_at", &format_args!("{at}"))?;
+        }
+        if let Some(worker) = task.worker {
+            map.serialize_entry("worker", &worker.0)?;
+        }
+        if !task.nodes.is_empty() {
+            let workers: Vec<u32> = task.nodes.iter().map(|worker| worker.0).collect();
+            map.serialize_entry("workers", &workers)?;
+        }
+        if let Some(at) = task.ended {
+            map.serialize_entry("finished_at", &format_args!("{at}"))?;
+        }
+        if let Some(key) = &task.key {
+            map.serialize_entry("key", key)?;
+        }
+        if let Some(error) = &task.error {
+            map.serialize_entry("error", error)?;
+        }
+        map.serialize_entry("instance", &task.instance.0)?;
+        map.serialize_entry("crashes", &task.crashes)?;
+        if let Some(used) = &task.usage {
+            map.serialize_entry("usage", &UsageOf(used))?;
+        }
+        map.end()
     }
-    if let Some(at) = task.started {
-        object.insert("started_at".into(), time(at));
+}
+
+struct UsageOf<'a>(&'a Usage);
+
+impl Serialize for UsageOf<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let used = self.0;
+        let seconds = |us| Duration::from_micros(us).as_secs_f64();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("wall", &seconds(used.wall_us))?;
+        map.serialize_entry("cpu_user", &seconds(used.user_us))?;
+        map.serialize_entry("cpu_system", &seconds(used.system_us))?;
+        map.serialize_entry("memory_peak_bytes", &used.rss_max_kib.saturating_mul(1024))?;
+        map.serialize_entry("read_bytes", &used.blocks_read.saturating_mul(512))?;
+        map.serialize_entry("written_bytes", &used.blocks_written.saturating_mul(512))?;
+        map.end()
     }
-    if let Some(worker) = task.worker {
-        object.insert("worker".into(), worker.0.into());
-    }
-    if !task.nodes.is_empty() {
-        let workers: Vec<u32> = task.nodes.iter().map(|worker| worker.0).collect();
-        object.insert("workers".into(), workers.into());
-    }
-    if let Some(at) = task.ended {
-        object.insert("finished_at".into(), time(at));
-    }
-    if let Some(key) = &task.key {
-        object.insert("key".into(), key.as_str().into());
-    }
-    if let Some(error) = &task.error {
-        object.insert("error".into(), error.as_str().into());
-    }
-    object.insert("instance".into(), task.instance.0.into());
-    object.insert("crashes".into(), task.crashes.into());
-    if let Some(used) = &task.usage {
-        object.insert("usage".into(), usage(used));
-    }
-    Value::Object(object)
 }

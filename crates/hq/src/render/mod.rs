@@ -16,7 +16,7 @@ pub(crate) mod json;
 mod misc;
 mod server;
 pub(crate) mod style;
-mod submit;
+pub(crate) mod submit;
 pub(crate) mod table;
 mod task;
 pub(crate) mod text;
@@ -24,7 +24,7 @@ mod wait;
 mod worker;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io::{self, BufWriter, Write};
 
@@ -46,6 +46,29 @@ pub(crate) trait Report {
     fn quiet(&mut self, _out: &mut dyn Write) -> Result<(), HqError> {
         Ok(())
     }
+
+    /// What was done that must not be done again, to be said when the report cannot be printed.
+    fn done(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Standard output, whose errors say what they are of.
+pub(crate) struct StandardOutput<W>(pub W);
+
+impl<W: Write> Write for StandardOutput<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(cannot_write)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(cannot_write)
+    }
+}
+
+/// This error as one of standard output.
+pub(crate) fn cannot_write(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }
 
 /// How results are printed.
@@ -64,13 +87,18 @@ impl Printer {
 
     /// Prints a report.
     pub(crate) fn print(&self, report: &mut dyn Report) -> Result<(), HqError> {
-        let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-        match self.mode {
-            OutputMode::Cli => report.cli(&mut out, self.style)?,
-            OutputMode::Json => report.json(&mut out)?,
-            OutputMode::Quiet => report.quiet(&mut out)?,
-        }
-        Ok(out.flush()?)
+        let mut out = BufWriter::with_capacity(64 * 1024, StandardOutput(io::stdout().lock()));
+        let printed = match self.mode {
+            OutputMode::Cli => report.cli(&mut out, self.style),
+            OutputMode::Json => report.json(&mut out),
+            OutputMode::Quiet => report.quiet(&mut out),
+        };
+        printed.and_then(|()| Ok(out.flush()?)).map_err(|mut error| {
+            if let Some(done) = report.done() {
+                error.text = format!("{}; {done}", error.text);
+            }
+            error
+        })
     }
 
     /// Prints a report before the command is done; in JSON everything is in the last one.
@@ -88,11 +116,13 @@ impl Printer {
         }
     }
 
-    /// Prints an error where the mode wants it.
+    /// Prints an error where the mode wants it, and on standard error when that cannot be written.
     pub(crate) fn error(&self, error: &HqError) {
-        let _ = match self.mode {
-            OutputMode::Json => error::json(&mut io::stdout().lock(), error),
-            OutputMode::Cli | OutputMode::Quiet => error::cli(&mut io::stderr().lock(), error),
-        };
+        let mut out = io::stdout().lock();
+        let is_said =
+            self.mode == OutputMode::Json && error::json(&mut out, error).and_then(|()| out.flush()).is_ok();
+        if !is_said {
+            let _ = error::cli(&mut io::stderr().lock(), error);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! `hq server start` and `info`.
 
 use std::io::Write;
+use std::time::Duration;
 
+use hq_core::clock_gap::ClockGap;
+use hq_model::duration;
 use serde_json::json;
 
 use super::json::{self, SCHEMA_VERSION};
@@ -23,6 +26,17 @@ impl Report for Server {
         };
         let limits: Vec<String> =
             info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let clock = match info.clock_gap {
+            None => "agrees with the journal".to_owned(),
+            Some(ClockGap::Behind(gap)) => format!(
+                "the machine's was {} behind the journal at the start: the server's times are ahead of it by that",
+                duration::format(rounded(gap))
+            ),
+            Some(ClockGap::Ahead(gap)) => format!(
+                "the last record was {} old at the start: the server was away, or a clock is or was wrong",
+                duration::format(rounded(gap))
+            ),
+        };
         let rows = vec![
             ("Server directory", self.server_dir.display().to_string().into()),
             ("Server UID", info.uid.as_str().into()),
@@ -37,6 +51,7 @@ impl Report for Server {
             ("Instance directory", text::bytes(&info.server_dir).into()),
             ("Starts", info.epoch.to_string().into()),
             ("Journal state", journal_state.into()),
+            ("Clock", clock.into()),
             ("Limits", limits.join("\n").into()),
         ];
         Ok(table::record(out, style, rows)?)
@@ -60,6 +75,14 @@ impl Report for Server {
             "journal_trouble": info.journal_trouble.as_ref().map(|(since, error)| {
                 json!({ "since": json::time(*since), "error": error })
             }),
+            "clock_behind": match info.clock_gap {
+                Some(ClockGap::Behind(gap)) => Some(json::seconds(gap)),
+                _ => None,
+            },
+            "clock_ahead": match info.clock_gap {
+                Some(ClockGap::Ahead(gap)) => Some(json::seconds(gap)),
+                _ => None,
+            },
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,
@@ -71,4 +94,9 @@ impl Report for Server {
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.server_dir.display())?)
     }
+}
+
+// Fractions of a second say nothing of clocks.
+fn rounded(gap: Duration) -> Duration {
+    Duration::from_secs(gap.as_secs())
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use super::json::{self, SCHEMA_VERSION};
 use super::style::Style;
@@ -22,11 +22,17 @@ impl Report for Submitted {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        Ok(json::write(out, &document(self))?)
+        let mut document = fields(self);
+        document.insert("schema_version".into(), SCHEMA_VERSION.into());
+        Ok(json::write(out, &document.into())?)
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.job)?)
+    }
+
+    fn done(&self) -> Option<String> {
+        Some(format!("job {} was submitted", self.job))
     }
 }
 
@@ -42,6 +48,10 @@ impl Report for Opened {
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         self.0.quiet(out)
     }
+
+    fn done(&self) -> Option<String> {
+        Some(format!("job {} is open", self.0.job))
+    }
 }
 
 impl Report for SubmitWaited {
@@ -50,20 +60,25 @@ impl Report for SubmitWaited {
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let mut document = document(&self.submitted);
-        document["wait"] = wait::document(&self.waited);
-        Ok(json::write(out, &document)?)
+        let mut document = fields(&self.submitted);
+        document.insert("schema_version".into(), SCHEMA_VERSION.into());
+        document.insert("wait".into(), wait::document(&self.waited));
+        Ok(json::write(out, &document.into())?)
+    }
+
+    fn done(&self) -> Option<String> {
+        self.submitted.done()
     }
 }
 
-fn document(submitted: &Submitted) -> Value {
-    let mut document = json!({ "id": submitted.job.0 });
+/// What is said of a submit, without a version.
+pub(crate) fn fields(submitted: &Submitted) -> Map<String, Value> {
+    let mut fields = Map::from_iter([("id".to_owned(), submitted.job.0.into())]);
     if submitted.existing > 0 {
-        document["existing_tasks"] = submitted.existing.into();
+        fields.insert("existing_tasks".into(), submitted.existing.into());
     }
     if !submitted.warnings.is_empty() {
-        document["warnings"] = submitted.warnings.clone().into();
+        fields.insert("warnings".into(), submitted.warnings.clone().into());
     }
-    document["schema_version"] = SCHEMA_VERSION.into();
-    document
+    fields
 }

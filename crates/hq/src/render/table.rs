@@ -9,8 +9,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::{Color, Style};
 
-/// No column is made narrower than this to fit the terminal.
-const COLUMN_WIDTH_MIN: usize = 12;
+/// No word is cut to make a column narrower than this.
+const COLUMN_WIDTH_MIN: usize = 6;
+
+/// Words up to this length, as states are, are not cut.
+const WORD_WIDTH_WHOLE: usize = 10;
+
+/// A word that is too long for its column is cut behind one of these, if there is one in the later half of the line.
+const CUT_BEHIND: [char; 7] = ['/', ',', ':', '=', '-', '_', '.'];
 
 const SPACES: [u8; 64] = [b' '; 64];
 
@@ -37,6 +43,10 @@ impl Cell {
         }
         lines(&self.text).iter().map(|line| line.width()).max().unwrap_or(0)
     }
+
+    fn word_width(&self) -> usize {
+        word_width(&self.text)
+    }
 }
 
 impl<T: Into<String>> From<T> for Cell {
@@ -51,6 +61,8 @@ pub(crate) struct TableWriter<'a> {
     style: Style,
     header: Vec<String>,
     widths: Vec<usize>,
+    // Of the longest word of each column.
+    words: Vec<usize>,
     is_begun: bool,
     has_rows: bool,
 }
@@ -60,12 +72,14 @@ impl<'a> TableWriter<'a> {
     pub(crate) fn new(out: &'a mut dyn Write, style: Style, header: &[&str]) -> TableWriter<'a> {
         let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
         let widths = header.iter().map(|h| h.width()).collect();
-        TableWriter { out, style, header, widths, is_begun: false, has_rows: false }
+        let words = header.iter().map(|h| word_width(h)).collect();
+        TableWriter { out, style, header, widths, words, is_begun: false, has_rows: false }
     }
 
     /// A table of names and values without column names.
     pub(crate) fn record(out: &'a mut dyn Write, style: Style) -> TableWriter<'a> {
-        TableWriter { out, style, header: Vec::new(), widths: vec![0, 0], is_begun: false, has_rows: false }
+        let (widths, words) = (vec![0, 0], vec![0, 0]);
+        TableWriter { out, style, header: Vec::new(), widths, words, is_begun: false, has_rows: false }
     }
 
     /// Writes the next rows. Each has a cell for each column.
@@ -73,6 +87,11 @@ impl<'a> TableWriter<'a> {
         for row in rows {
             for (cell, width) in row.iter().zip(&mut self.widths) {
                 *width = (*width).max(cell.width());
+            }
+            if self.style.width.is_some() {
+                for (cell, word) in row.iter().zip(&mut self.words) {
+                    *word = (*word).max(cell.word_width());
+                }
             }
         }
         self.fit();
@@ -115,7 +134,9 @@ impl<'a> TableWriter<'a> {
         if self.header.is_empty() {
             return Ok(());
         }
-        let header: Vec<_> = self.header.iter().map(|name| (vec![name.clone()], Some(Color::Bold))).collect();
+        let names = self.header.iter().zip(&self.widths);
+        let header: Vec<_> =
+            names.map(|(name, width)| (wrap(vec![name.clone()], *width), Some(Color::Bold))).collect();
         self.row(&header)
     }
 
@@ -161,24 +182,40 @@ impl<'a> TableWriter<'a> {
         writeln!(self.out, "{left}{}{right}", parts.join(cross))
     }
 
-    // Takes width from the widest columns until the table fits the terminal.
+    // Takes width from the widest columns until the table fits the terminal: first where lines can be broken between
+    // words, then where words of values have to be cut. Names of columns are never cut.
     fn fit(&mut self) {
         let Some(max) = self.style.width else {
             return;
         };
         let frame = 3 * self.widths.len() + 1;
-        let mut excess = (self.widths.iter().sum::<usize>() + frame).saturating_sub(max);
-        while excess > 0 {
-            let Some(widest) = self.widths.iter_mut().max() else {
-                return;
+        let excess = (self.widths.iter().sum::<usize>() + frame).saturating_sub(max);
+        let excess = narrow(&mut self.widths, &self.words, excess);
+        if excess > 0 {
+            let name = |at: usize| self.header.get(at).map_or(0, |name| word_width(name));
+            let least = |(at, word): (usize, &usize)| match *word {
+                word @ ..=WORD_WIDTH_WHOLE => word,
+                _ => name(at).max(COLUMN_WIDTH_MIN),
             };
-            if *widest <= COLUMN_WIDTH_MIN {
-                return;
+            let least: Vec<usize> = self.words.iter().enumerate().map(least).collect();
+            let whole = self.widths.clone();
+            if narrow(&mut self.widths, &least, excess) > 0 {
+                // Words are not cut for a table that is too wide all the same.
+                self.widths = whole;
             }
-            *widest -= 1;
-            excess -= 1;
         }
     }
+}
+
+// Takes that much from the widest columns, but for the least that each needs. Gives what is left.
+fn narrow(widths: &mut [usize], least: &[usize], mut excess: usize) -> usize {
+    while excess > 0 {
+        let wider = widths.iter_mut().zip(least).filter(|(width, least)| **width > **least);
+        let Some((widest, _)) = wider.max_by_key(|(width, _)| **width) else { break };
+        *widest -= 1;
+        excess -= 1;
+    }
+    excess
 }
 
 /// Writes a whole table.
@@ -222,26 +259,60 @@ fn clean(line: &str) -> String {
     clean
 }
 
+fn word_width(text: &str) -> usize {
+    lines(text).iter().flat_map(|line| line.split(' ')).map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+// Breaks lines between words, and within those that are too long.
 fn wrap(lines: Vec<String>, width: usize) -> Vec<String> {
     if lines.iter().all(|l| l.width() <= width) {
         return lines;
     }
     let mut wrapped = Vec::with_capacity(lines.len() + 1);
     for line in lines {
-        let mut part = String::new();
-        let mut part_width = 0;
-        for c in line.chars() {
-            let char_width = c.width().unwrap_or(0);
-            if part_width + char_width > width {
-                wrapped.push(std::mem::take(&mut part));
-                part_width = 0;
+        let (mut part, mut part_width) = (String::new(), 0);
+        for (at, word) in line.split(' ').enumerate() {
+            let blank = usize::from(at > 0);
+            if part_width + blank + word.width() <= width {
+                part.extend((at > 0).then_some(' '));
+                part.push_str(word);
+                part_width += blank + word.width();
+                continue;
             }
-            part.push(c);
-            part_width += char_width;
+            if at > 0 {
+                wrapped.push(std::mem::take(&mut part));
+            }
+            let mut rest = word;
+            while rest.width() > width {
+                let (first, after) = rest.split_at(cut(rest, width));
+                if after.is_empty() {
+                    break;
+                }
+                wrapped.push(first.to_owned());
+                rest = after;
+            }
+            part.push_str(rest);
+            part_width = rest.width();
         }
         wrapped.push(part);
     }
     wrapped
+}
+
+// Where a word that is too long is cut.
+fn cut(word: &str, width: usize) -> usize {
+    let (mut used, mut end, mut good) = (0, 0, None);
+    for (at, c) in word.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > width && at > 0 {
+            break;
+        }
+        end = at + c.len_utf8();
+        if CUT_BEHIND.contains(&c) && used * 2 >= width {
+            good = Some(end);
+        }
+    }
+    good.unwrap_or(end)
 }
 
 #[cfg(test)]
@@ -283,10 +354,44 @@ mod tests {
         ╭────┬───────────────────────╮
         │ ID │ Error                 │
         ├────┼───────────────────────┤
-        │ 1  │ a text that is far to │
-        │    │ o long for the width  │
+        │ 1  │ a text that is far    │
+        │    │ too long for the      │
+        │    │ width                 │
         ╰────┴───────────────────────╯
         ");
+    }
+
+    #[test]
+    fn words_stay_whole_as_long_as_they_fit() {
+        for (text, width, lines) in [
+            ("one two three", 7, &["one two", "three"][..]),
+            ("one two three", 5, &["one", "two", "three"]),
+            ("  indented", 10, &["  indented"]),
+            ("abcdefgh ij", 4, &["abcd", "efgh", "ij"]),
+            ("/home/someone/work/out.txt", 12, &["/home/", "someone/", "work/out.txt"]),
+            ("a /long/path", 8, &["a", "/long/", "path"]),
+            ("日本語", 4, &["日本", "語"]),
+            ("日", 1, &["日"]),
+        ] {
+            assert_eq!(wrap(vec![text.to_owned()], width), lines, "{text} {width}");
+        }
+    }
+
+    #[test]
+    fn names_of_columns_are_broken_between_words_only() {
+        let header = ["ID", "Manager Job", "Workers Per Allocation", "Utilization", "Address"];
+        let row =
+            ["1", "a-long-name-without-blanks-that-must-be-cut", "1", "100 %", "node-12.cluster.example.org"];
+        for width in [20, 40, 60, 80, 120, 200] {
+            let style = Style { width: Some(width), ..Style::default() };
+            let shown = show(style, &header, &[&row]);
+            for word in header.iter().flat_map(|name| name.split(' ')) {
+                assert!(shown.contains(word), "{word} is cut at {width}:\n{shown}");
+            }
+            let widths: Vec<usize> = shown.lines().map(str::len).collect();
+            assert!(widths.iter().all(|line| *line == widths[0]), "{shown}");
+            assert!(width < 60 || widths[0] <= width, "{shown}");
+        }
     }
 
     #[test]

@@ -5,17 +5,17 @@ use std::io::Write;
 
 use hq_core::client_messages::TaskInfo;
 use hq_model::dependency::Condition;
+use hq_model::paths::TaskPaths;
 use hq_model::{TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::Value;
 
 use super::job::{TaskArray, key, usage, write_error};
-use super::json::{self, SCHEMA_VERSION};
+use super::json::SCHEMA_VERSION;
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
 use super::{Report, text};
 use crate::error::HqError;
-use crate::report::{JobFiles, TaskDetails, Tasks};
+use crate::report::{TaskDetails, Tasks};
 
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
@@ -37,15 +37,16 @@ const HEADER_VERBOSE: [&str; 11] = [
 impl Report for Tasks {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         let several = self.jobs.len() > 1;
-        for files in &self.jobs {
+        for job in self.jobs.iter().copied() {
             if several {
-                writeln!(out, "Job {}:", files.job())?;
+                writeln!(out, "Job {job}:")?;
             }
             let header = if self.verbose { &HEADER_VERBOSE[..] } else { &HEADER[..] };
             let mut table = TableWriter::new(out, style, header);
             let mut rows = Vec::new();
-            while let Some(task) = self.tasks.next_of(files.job())? {
-                rows.push(row(&task, files, self.verbose, self.now));
+            while let Some(task) = self.tasks.next_of(job)? {
+                let paths = if self.verbose { self.tasks.paths_of(job, &task) } else { None };
+                rows.push(row(&task, paths, self.verbose, self.now));
                 if rows.len() == ROWS {
                     table.rows(&rows)?;
                     rows.clear();
@@ -62,9 +63,10 @@ impl Report for Tasks {
         let stream = RefCell::new(&mut self.tasks);
         let mut serializer = serde_json::Serializer::pretty(&mut *out);
         let mut map = serializer.serialize_map(None).map_err(write_error)?;
-        for files in &self.jobs {
-            let tasks = TaskArray { files, stream: &stream, error: &error };
-            let written = map.serialize_entry(&key(files.job()), &tasks);
+        for job in self.jobs.iter().copied() {
+            let told = RefCell::default();
+            let tasks = TaskArray { job, stream: &stream, error: &error, told: &told };
+            let written = map.serialize_entry(&key(job), &tasks);
             if let Some(error) = error.take() {
                 return Err(error);
             }
@@ -78,22 +80,24 @@ impl Report for Tasks {
 
 impl Report for TaskDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
-        for task in &self.tasks {
-            table::record(out, style, details(self, task))?;
+        while let Some(task) = self.tasks.next_of(self.job)? {
+            table::record(out, style, details(self, &task))?;
         }
         Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
-        let tasks: Vec<Value> = self.tasks.iter().map(|task| document(task, &self.files)).collect();
-        Ok(json::write(out, &tasks.into())?)
+        let error = RefCell::new(None);
+        let stream = RefCell::new(&mut self.tasks);
+        let told = RefCell::default();
+        let tasks = TaskArray { job: self.job, stream: &stream, error: &error, told: &told };
+        let written = serde_json::to_writer_pretty(&mut *out, &tasks);
+        if let Some(error) = error.take() {
+            return Err(error);
+        }
+        written.map_err(write_error)?;
+        Ok(out.write_all(b"\n")?)
     }
-}
-
-/// The document of a task. One that never ran has no files.
-pub(super) fn document(task: &TaskInfo, files: &JobFiles) -> Value {
-    let paths = if task.started.is_some() { files.of(task) } else { None };
-    json::task(task, paths.as_ref())
 }
 
 // The first one leads.
@@ -118,7 +122,7 @@ fn error(task: &TaskInfo) -> Cell {
     Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
 }
 
-fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<Cell> {
+fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp) -> Vec<Cell> {
     let mut row = vec![
         Cell::from(task.task.to_string()),
         text::task_state(task.state),
@@ -128,7 +132,6 @@ fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<
     ];
     if verbose {
         let used = task.usage.as_ref();
-        let paths = files.of(task);
         let file = |path: Option<Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(&p));
         let (cwd, stdout, stderr) = paths.map_or((None, None, None), |p| (Some(p.cwd), p.stdout, p.stderr));
         row.extend([
@@ -144,9 +147,9 @@ fn row(task: &TaskInfo, files: &JobFiles, verbose: bool, now: Timestamp) -> Vec<
 }
 
 fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
-    let spec = report.job.submits.get(task.submit as usize).map(|s| &s.spec);
-    let paths = report.files.of(task);
-    let of_spec = |what: &dyn Fn(&hq_model::TaskSpec) -> String| spec.map_or(String::new(), |s| what(s));
+    let spec = report.tasks.submit_of(report.job, task).map(|submit| submit.spec.as_ref());
+    let paths = report.tasks.paths_of(report.job, task);
+    let of_spec = |what: &dyn Fn(&hq_model::TaskSpec) -> String| spec.map_or(String::new(), what);
     let file = |path: Option<&Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(p));
     let mut rows = vec![
         ("Task ID", Cell::from(task.task.to_string())),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +22,9 @@ use hq_worker::discovery::Detected;
 
 use super::{Report, Style};
 use crate::error::HqError;
+use crate::jobs::{JobPages, JobStream};
 use crate::report::*;
-use crate::tasks::{Pages, TaskStream};
+use crate::tasks::{Page, Pages, TaskStream, TaskSubmit};
 
 const T0: u64 = 1_790_000_000_000_000;
 
@@ -141,7 +143,7 @@ fn usage() -> Usage {
     }
 }
 
-fn detail() -> JobDetail {
+pub(crate) fn detail() -> JobDetail {
     JobDetail {
         summary: summary(1, "score", Counters { finished: 2, failed: 1, ..Counters::default() }),
         max_fails: Some(3),
@@ -149,8 +151,10 @@ fn detail() -> JobDetail {
         submitted: at(0),
         ended: Some(at(75)),
         submits: vec![SubmitInfo {
+            index: 0,
             ids: IdSet::range(1, 3),
-            spec: Arc::new(spec()),
+            spec: Arc::new(spec().without_stdin()),
+            stdin_bytes: 5,
             submit_dir: b"/home/user/work".to_vec(),
             submitted: at(0),
         }],
@@ -159,7 +163,7 @@ fn detail() -> JobDetail {
     }
 }
 
-fn task(id: u32, state: TaskState) -> TaskInfo {
+pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
     let ran = !matches!(state, TaskState::Waiting);
     let over = state.is_terminal();
     TaskInfo {
@@ -182,13 +186,16 @@ fn task(id: u32, state: TaskState) -> TaskInfo {
 struct Given(VecDeque<Result<Vec<(JobId, TaskInfo)>, HqError>>);
 
 impl Pages for Given {
-    fn next_page(&mut self) -> Result<Option<Vec<(JobId, TaskInfo)>>, HqError> {
-        self.0.pop_front().transpose()
+    fn next_page(&mut self) -> Result<Option<Page>, HqError> {
+        let tasks = self.0.pop_front().transpose()?;
+        let submit = Rc::new(TaskSubmit::new(detail().submits.remove(0), "a1B2c3"));
+        let submits = [1, 2].map(|job| ((JobId(job), 0), Rc::clone(&submit)));
+        Ok(tasks.map(|tasks| Page { tasks, submits: submits.into(), ..Page::default() }))
     }
 }
 
 fn stream(pages: Vec<Result<Vec<(JobId, TaskInfo)>, HqError>>) -> TaskStream {
-    TaskStream::new(Given(pages.into()))
+    TaskStream::begin(Given(pages.into())).expect("a first page")
 }
 
 fn three_tasks() -> TaskStream {
@@ -200,21 +207,31 @@ fn three_tasks() -> TaskStream {
     ])
 }
 
-fn details(tasks: Option<TaskStream>) -> JobDetails {
+struct GivenJobs(VecDeque<Result<Vec<JobDetail>, HqError>>);
+
+impl JobPages for GivenJobs {
+    fn next_page(&mut self) -> Result<Option<Vec<JobDetail>>, HqError> {
+        self.0.pop_front().transpose()
+    }
+
+    fn skip(&mut self, _job: JobId) {}
+}
+
+fn job_stream(pages: Vec<Result<Vec<JobDetail>, HqError>>) -> JobStream {
+    JobStream::begin(GivenJobs(pages.into())).expect("a first page")
+}
+
+fn details(job: JobDetail, tasks: Option<TaskStream>) -> JobDetails {
     JobDetails {
-        jobs: vec![detail()],
-        failed: vec![vec![task(3, TaskState::Failed)]],
+        jobs: job_stream(vec![Ok(vec![job])]),
+        failed: Box::new(|_| Ok(vec![task(3, TaskState::Failed)])),
         tasks,
-        server_uid: "a1B2c3".into(),
         now: at(100),
     }
 }
 
 fn tasks(verbose: bool) -> Tasks {
-    let mut second = detail();
-    second.summary.job = JobId(2);
-    let jobs = vec![JobFiles::new(&detail(), "a1B2c3"), JobFiles::new(&second, "a1B2c3")];
-    Tasks { jobs, tasks: three_tasks(), verbose, now: at(100) }
+    Tasks { jobs: vec![JobId(1), JobId(2)], tasks: three_tasks(), verbose, now: at(100) }
 }
 
 fn pools() -> WorkerResources {
@@ -249,6 +266,9 @@ fn worker(id: u32) -> WorkerInfo {
         tasks_running: 2,
         last_task: Some((TaskRef::new(JobId(3), TaskId(17)), at(50))),
         is_draining: false,
+        is_stopping: false,
+        away_until: None,
+        trouble: None,
         idle_timeout: Some(Duration::from_secs(300)),
         multi_node: None,
         is_reserved: false,
@@ -260,6 +280,14 @@ fn lost_worker(id: u32) -> WorkerInfo {
     lost.ended = Some((at(90), WorkerEnd::HeartbeatLost));
     lost.config.allocation = Some((Manager::Slurm, "12345".into()));
     lost
+}
+
+fn away_worker(id: u32) -> WorkerInfo {
+    WorkerInfo { away_until: Some(at(120)), is_draining: true, ..worker(id) }
+}
+
+fn stopping_worker(id: u32) -> WorkerInfo {
+    WorkerInfo { is_stopping: true, is_draining: true, ..worker(id) }
 }
 
 fn server() -> Server {
@@ -277,6 +305,7 @@ fn server() -> Server {
             worker_port: 7002,
             server_dir: b"/home/user/.hq-server/003".to_vec(),
             journal_trouble: None,
+            clock_gap: None,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
         },
@@ -306,6 +335,7 @@ macro_rules! snapshots {
 
 mod alloc;
 mod explain;
+mod narrow;
 
 snapshots! {
     nothing: Nothing;
@@ -332,9 +362,11 @@ snapshots! {
     job_list_empty: Jobs { jobs: Vec::new(), verbose: false };
     job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
     job_summary_empty: JobCounts(Vec::new());
-    job_info: details(Some(three_tasks()));
-    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false };
-    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true };
+    job_info: details(detail(), Some(three_tasks()));
+    job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::single(TaskId(2)), over: IdSet::new() };
+    job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, open: IdSet::new(), over: IdSet::new() };
+    job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::range(1, 2), over: IdSet::new() };
+    job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, open: IdSet::new(), over: IdSet::single(TaskId(1)) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
     task_ids: TaskIds(vec![(JobId(1), IdSet::range(3, 5))]);
@@ -342,17 +374,27 @@ snapshots! {
     task_list: tasks(false);
     task_list_verbose: tasks(true);
     task_info: TaskDetails {
-        job: detail(),
-        files: JobFiles::new(&detail(), "a1B2c3"),
-        tasks: vec![task(3, TaskState::Failed), task(7, TaskState::Waiting)],
+        job: JobId(1),
+        tasks: stream(vec![Ok(vec![
+            (JobId(1), task(3, TaskState::Failed)),
+            (JobId(1), task(7, TaskState::Waiting)),
+        ])]),
         now: at(100),
     };
-    worker_list: Workers(vec![worker(1), lost_worker(2)]);
-    worker_info: WorkerDetails(vec![worker(1), lost_worker(2)]);
-    worker_stop: WorkersStopped { workers: vec![WorkerId(1)], drain: false };
-    worker_drain: WorkersStopped { workers: vec![WorkerId(1)], drain: true };
+    worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
+    worker_info: WorkerDetails(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);
+    worker_stop: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![WorkerId(2)], stopping: vec![], drain: false };
+    worker_drain: WorkersStopped { workers: vec![WorkerId(1), WorkerId(2)], away: vec![], stopping: vec![WorkerId(2)], drain: true };
     worker_ended: WorkerEnded(WorkerEnd::IdleTimeout);
     hardware: Hardware(Detected { resources: pools(), notes: vec!["a limit".into()] });
+}
+
+#[test]
+fn ids_with_many_gaps_are_told_in_short() {
+    let mut job = detail();
+    job.submits[0].ids = "1-100000:2".parse().expect("ids");
+    let shown = show(&mut details(job, None));
+    assert!(shown.contains("Ids: 1,3,5,7,") && shown.contains(",39 and 49980 more "), "{shown}");
 }
 
 #[test]
@@ -361,12 +403,12 @@ fn several_submits_show_what_differs() {
     let mut other = spec();
     other.priority = 1;
     job.submits.push(SubmitInfo {
+        index: 1,
         ids: IdSet::range(10, 12),
         spec: Arc::new(other),
         ..job.submits[0].clone()
     });
-    let mut report = JobDetails { jobs: vec![job], failed: Vec::new(), ..details(None) };
-    let shown = show(&mut report);
+    let shown = show(&mut details(job, None));
     assert!(shown.contains("| Priority               | 1-3: -5"), "{shown}");
     assert!(shown.contains("|                        | 10-12: 1"), "{shown}");
     assert_eq!(shown.matches("./score.sh").count(), 1, "what they share is shown once: {shown}");
@@ -380,8 +422,29 @@ fn a_list_that_breaks_is_an_error() {
     let mut out = Vec::new();
     assert_eq!(list().cli(&mut out, Style::default()).expect_err("lost").code, "server-lost");
     assert_eq!(list().json(&mut out).expect_err("lost").code, "server-lost");
-    let mut info = details(Some(broken()));
+    let mut info = details(detail(), Some(broken()));
     assert_eq!(info.json(&mut out).expect_err("lost").code, "server-lost");
+    let broken = || job_stream(vec![Ok(vec![detail()]), Err(lost())]);
+    let info = || JobDetails { jobs: broken(), ..details(detail(), Some(three_tasks())) };
+    assert_eq!(info().cli(&mut out, Style::default()).expect_err("lost").code, "server-lost");
+    assert_eq!(info().json(&mut out).expect_err("lost").code, "server-lost");
+}
+
+#[test]
+fn of_many_submits_some_are_shown() {
+    let submit = |index: u32| {
+        let spec = TaskSpec { args: vec![format!("part-{index}").into_bytes()], ..spec() };
+        let one = detail().submits.remove(0);
+        SubmitInfo { index, ids: IdSet::range(index, index), spec: Arc::new(spec), ..one }
+    };
+    let page = |submits: Vec<SubmitInfo>| Ok(vec![JobDetail { submits, ..detail() }]);
+    let pages = vec![page((0..30).map(submit).collect()), page((30..100).map(submit).collect())];
+    let mut report = JobDetails { jobs: job_stream(pages), ..details(detail(), None) };
+    let shown = show(&mut report);
+    assert!(shown.contains("| Command                | 0: part-0"), "{shown}");
+    assert!(shown.contains("| … and 90 submits more"), "{shown}");
+    assert!(shown.contains("Ids: 0-99"), "{shown}");
+    assert_eq!(shown.matches("part-").count(), 10, "{shown}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::{Output, Pin};
 use hq_model::{
-    Amount, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources, duration,
-    memory,
+    Amount, IdSet, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
+    duration, memory,
 };
 
 use super::style::Color;
@@ -18,6 +18,18 @@ pub(crate) const NONE: &str = "None";
 
 pub(crate) fn bytes(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
+}
+
+/// Intervals of ids that are shown to people one by one.
+const INTERVALS_SHOWN: usize = 20;
+
+/// Ids for people: the first of many intervals, and how many ids come after them.
+pub(crate) fn ids(ids: &IdSet) -> String {
+    if ids.range_count() <= INTERVALS_SHOWN {
+        return ids.to_string();
+    }
+    let first: IdSet = ids.ranges().take(INTERVALS_SHOWN).collect();
+    format!("{first} and {} more", ids.len() - first.len())
 }
 
 /// A command as a shell takes it.
@@ -159,6 +171,7 @@ pub(crate) fn worker_state(ended: Option<WorkerEnd>) -> &'static str {
         Some(WorkerEnd::IdleTimeout) => "idle timeout",
         Some(WorkerEnd::TimeLimit) => "time limit reached",
         Some(WorkerEnd::Interrupted) => "interrupted",
+        Some(WorkerEnd::LauncherLost) => "launcher lost",
     }
 }
 

@@ -66,7 +66,14 @@ impl Report for WorkersStopped {
             writeln!(out, "No worker to stop")?;
         }
         for worker in &self.workers {
-            let how = if self.drain { "finishes what runs, then stops" } else { "stopped" };
+            let how = match () {
+                () if self.away.contains(worker) => {
+                    "has no connection and counts as stopped: its tasks run elsewhere, and it is told when it comes back"
+                }
+                () if self.stopping.contains(worker) => "is stopping already",
+                () if self.drain => "finishes what runs, then stops",
+                () => "is stopping",
+            };
             writeln!(out, "Worker {worker} {how}")?;
         }
         Ok(())
@@ -86,13 +93,20 @@ impl Report for WorkerEnded {
 
 fn state_word(w: &WorkerInfo) -> String {
     match w.ended {
+        None if w.away_until.is_some() => "DISCONNECTED".into(),
+        None if w.is_stopping => "STOPPING".into(),
         None if w.is_draining => "DRAINING".into(),
+        None if w.trouble.is_some() => "CANNOT START TASKS".into(),
         ended => text::worker_state(ended.map(|(_, end)| end)).to_ascii_uppercase(),
     }
 }
 
 fn state(w: &WorkerInfo) -> Cell {
-    let color = if w.ended.is_none() { Color::Green } else { Color::Magenta };
+    let color = match w.ended {
+        None if w.trouble.is_some() || w.away_until.is_some() => Color::Red,
+        None => Color::Green,
+        Some(_) => Color::Magenta,
+    };
     Cell::colored(state_word(w), color)
 }
 
@@ -139,8 +153,17 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
         ("On server lost", config.on_server_lost.to_string().into()),
         ("Executor", config.executor.to_string().into()),
     ];
-    if w.is_draining && w.ended.is_none() {
+    if let Some(until) = w.away_until {
+        let text = format!("lost; unless it comes back, its tasks run elsewhere from {until}");
+        rows.push(("Connection", text.into()));
+    }
+    if w.is_stopping {
+        rows.push(("Stopping", "ends what runs, takes nothing new".into()));
+    } else if w.is_draining && w.ended.is_none() {
         rows.push(("Draining", "finishes what runs, takes nothing new".into()));
+    }
+    if let Some(reason) = &w.trouble {
+        rows.push(("Cannot start tasks", format!("{reason}; it tries again by itself").into()));
     }
     if let Some((at, _)) = w.ended {
         rows.push(("Ended", at.to_string().into()));
@@ -195,5 +218,8 @@ fn worker(w: &WorkerInfo) -> Value {
         }),
         "state": text::worker_state(w.ended.map(|(_, end)| end)),
         "is_draining": w.is_draining,
+        "is_stopping": w.is_stopping,
+        "disconnected_until": w.away_until.map(json::time),
+        "trouble": w.trouble,
     })
 }

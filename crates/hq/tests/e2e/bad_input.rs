@@ -45,6 +45,8 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("worker start --cpus [[0,1],[1,2]]", "label `1` occurs twice in resource `cpus`"),
         ("worker start --resource x=[[a],[]]", "does not define resource `x`"),
         ("worker start --resource x=range(3-1)", "from the smaller to the larger number"),
+        ("task explain last 1-2", "one task only"),
+        ("task explain last x", "neither an id nor a range"),
         ("worker start --resource x=sum(-1)", "at most four decimals"),
         ("worker start --resource x=sum(0)", "must be above zero"),
         ("worker start --resource x=sum(1) --resource x=[a]", "resource `x` is defined twice"),

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,8 +15,11 @@ use tempfile::TempDir;
 /// Longest wait for a server or workers to come up, as `hq` options take it.
 const START_TIMEOUT: &str = "60s";
 
-/// Longest wait for a command to end, and for a task to write a line.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longest wait for a command to end, for a process to end, and for a task to write a line.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often a process is looked at whose end is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A place to run `hq` in: a server directory and a working directory.
 pub(crate) struct Place {
@@ -31,6 +34,18 @@ pub(crate) struct Ran {
     pub(crate) exit: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What still ends, as workers in a batch system, may write into it while it is being removed.
+        let begin = Instant::now();
+        while fs::remove_dir_all(self.root.path()).is_err_and(|error| error.kind() != ErrorKind::NotFound)
+            && begin.elapsed() < PATIENCE
+        {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
 }
 
 impl Place {
@@ -87,6 +102,20 @@ impl Place {
             .env_remove("RUST_LOG")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
+        // Whoever started the tests, as `nohup` or a shell in the background, may ignore some.
+        #[expect(unsafe_code, reason = "changes how signals are taken")]
+        let heed_signals = || {
+            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+                // SAFETY: async-signal-safe, and no handler of ours is lost between fork and exec.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            Ok(())
+        };
+        // SAFETY: the closure does nothing but the above.
+        #[expect(unsafe_code, reason = "changes how signals are taken")]
+        unsafe {
+            command.pre_exec(heed_signals);
+        }
         command
     }
 
@@ -96,19 +125,24 @@ impl Place {
         S: AsRef<OsStr>,
     {
         let mut command = self.command(args);
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("hq can be run");
         let pid = child.id().to_string();
         let (ended, end) = mpsc::channel::<()>();
         // Whatever hangs is killed, so that a test says what it waited for.
         let watch = std::thread::spawn(move || {
-            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let hangs = end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+            if hangs {
                 Command::new("kill").args(["-KILL", &pid]).status().expect("kill can be run");
             }
+            hangs
         });
         let output = child.wait_with_output().expect("hq ends");
         drop(ended);
-        watch.join().expect("the watch ends");
-        output.into()
+        let hung = watch.join().expect("the watch ends");
+        let ran = output.into();
+        assert!(!hung, "hq {} did not end within {PATIENCE:?} and was killed: {ran:?}", words.join(" "));
+        ran
     }
 
     /// Runs a command given as one text, split as a shell would.
@@ -179,16 +213,26 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 }
 
 /// A long-running `hq`, killed when it is dropped.
-pub(crate) struct Process(Child);
+pub(crate) struct Process(Child, String);
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Process {
-        Process(command.spawn().expect("hq can be run"))
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        Process(command.spawn().expect("hq can be run"), words.join(" "))
     }
 
-    /// Waits for its end.
+    /// Waits for its end; one that hangs is killed and fails the test.
+    #[track_caller]
     pub(crate) fn end(mut self) -> i32 {
-        let status = self.0.wait().expect("a child");
+        let begin = Instant::now();
+        let status = loop {
+            match self.0.try_wait().expect("a child") {
+                Some(status) => break status,
+                None if begin.elapsed() < PATIENCE => std::thread::sleep(LOOK_EVERY),
+                None => panic!("{} did not end within {PATIENCE:?}", self.1),
+            }
+        };
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
     }
 
@@ -197,6 +241,23 @@ impl Process {
     #[allow(dead_code)]
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
+    }
+
+    /// Waits until it takes a signal in itself, as a client does once it follows jobs.
+    // As above.
+    #[allow(dead_code)]
+    #[track_caller]
+    pub(crate) fn until_it_catches(&self, signal: i32) {
+        let begin = Instant::now();
+        let catches = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("a process");
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("signals");
+            u64::from_str_radix(caught.trim(), 16).expect("a number") & 1 << (signal - 1) != 0
+        };
+        while !catches() {
+            assert!(begin.elapsed() < PATIENCE, "{} does not catch signal {signal}", self.1);
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     pub(crate) fn signal(&self, signal: i32) {
@@ -208,9 +269,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        // A worker's launcher ends the tasks when the worker is dead. They write into directories that go next.
+        let pid = self.0.id();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         // One that has ended cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
+        let begin = Instant::now();
+        let lives = |child: &str| Path::new("/proc").join(child).exists();
+        while children.split_whitespace().any(lives) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 }
 
@@ -245,7 +314,8 @@ impl Cluster {
     // Of the tests that share this file, those against batch systems need it.
     #[allow(dead_code)]
     pub(crate) fn server_in(variables: Vec<(&'static str, String)>) -> Cluster {
-        let place = Place { variables, ..Place::new() };
+        let mut place = Place::new();
+        place.variables = variables;
         let mut cluster = Cluster { workers: Vec::new(), server: None, place };
         cluster.start_server("");
         cluster

@@ -63,7 +63,8 @@ fn a_job_file_names_tasks_and_those_of_its_open_job() {
     let again = cluster.ok("job submit-file graph.toml --job 1");
     assert!(again.ends_with("2 tasks were there already\n"), "{again}");
     cluster.write("more.toml", "[[task]]\nid = 20\ndeps = [\"top\", 10]\ncommand = [\"true\"]\n");
-    cluster.ok("job submit-file more.toml --job 1");
+    cluster.ok("job submit-file more.toml --job last");
+    cluster.ok("submit --job last --key end --after 1@20 -- true");
     cluster.ok("job close 1");
     cluster.ok("job wait 1");
     let info = cluster.ok("task info 1 20");
@@ -85,6 +86,25 @@ fn a_job_file_of_thousands_of_distinct_tasks_goes_in_few_requests() {
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 3_000);
     let events = cluster.ok("journal replay");
     assert_eq!(events.lines().filter(|line| line.contains("\"job-created\"")).count(), 3_000);
+}
+
+#[test]
+fn a_job_file_that_is_refused_in_the_middle_leaves_nothing() {
+    let cluster = Cluster::new();
+    let mut file = String::new();
+    for task in 0..2_500 {
+        file += &format!("[[task]]\ncommand = [\"touch\", \"started-{task}\"]\n");
+    }
+    cluster.write("refused.toml", file + "after = [\"77\"]\n");
+    let refused = cluster.fails(1, "job submit-file refused.toml");
+    assert!(refused.contains("Job 77 not found"), "{refused}");
+    assert_eq!(cluster.json("job list --all"), serde_json::json!([]));
+    assert!(!cluster.path("started-0").exists());
+    // What an open job had taken before stays there, and the user is told.
+    cluster.ok("job open");
+    let refused = cluster.fails(1, "job submit-file refused.toml --job last");
+    assert!(refused.contains("2000 tasks of the file are in job 2"), "{refused}");
+    assert_eq!(cluster.json("job list --all")[0]["task_count"], 2_000);
 }
 
 #[test]

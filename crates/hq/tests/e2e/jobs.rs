@@ -26,6 +26,31 @@ fn lists_show_what_was_asked_for() {
 }
 
 #[test]
+fn a_canceled_job_of_which_too_much_failed_takes_no_more() {
+    let cluster = Cluster::new();
+    cluster.ok("job open --max-fails 0");
+    cluster.fails(1, "submit --job 1 --wait false");
+    let said = cluster.ok("job cancel 1");
+    let over = "Job 1 is open, but too many of its tasks failed for more; `hq job close 1` closes it\n";
+    assert_eq!(said, format!("Job 1: nothing was to be canceled, its task had ended already\n{over}"));
+}
+
+#[test]
+fn a_canceled_job_that_is_open_stays_open() {
+    let cluster = Cluster::server();
+    cluster.ok("job open");
+    cluster.ok("submit --job 1 true");
+    cluster.ok("submit true");
+    let said = cluster.ok("job cancel all");
+    assert!(said.ends_with("Job 1 stays open for more tasks; `hq job close 1` closes it\n"), "{said}");
+    cluster.ok("submit --job 1 true");
+    assert!(!cluster.ok("job cancel 1 --tasks 1").contains("stays open"));
+    cluster.ok("job close 1");
+    assert!(!cluster.ok("job cancel 1").contains("stays open"));
+    assert_eq!(cluster.ok("job cancel 2"), "Job 2: nothing was to be canceled, its task had ended already\n");
+}
+
+#[test]
 fn unknown_jobs_are_errors() {
     let cluster = Cluster::server();
     for line in [

@@ -4,13 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use hq_core::record::Record;
 use hq_journal::{Journal, JournalId, Options, RealDisk};
 use hq_model::{Epoch, Timestamp};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Place, Process};
+use crate::cluster::{Cluster, PATIENCE, Place, Process};
 
 fn journal(place: &Place) -> PathBuf {
     place.server_dir().join("journal")
@@ -73,10 +74,64 @@ fn a_flipped_bit_is_refused_with_its_place_and_can_be_repaired() {
     );
     let repaired = cluster.ok("journal repair");
     assert!(repaired.contains("can be opened again") && repaired.contains("put aside: "), "{repaired}");
-    assert!(cluster.ok("journal check").contains("Whole: "));
+    assert!(cluster.ok("journal check").contains("Intact: "));
     cluster.start_server("");
     assert!(cluster.json("job list --all").as_array().is_some_and(|jobs| jobs.len() < 3));
     cluster.ok("submit true");
+}
+
+#[test]
+fn bytes_that_are_missing_in_the_middle_are_damage() {
+    let mut cluster = Cluster::server();
+    for _ in 0..10 {
+        cluster.ok("submit true");
+    }
+    let server = cluster.server.take().expect("a server");
+    server.signal(9);
+    server.end();
+    let last = segments(&cluster).pop().expect("a segment");
+    let bytes = fs::read(&last).expect("a file");
+    let middle = bytes.len() / 2;
+    fs::write(&last, [&bytes[..middle], &bytes[middle + 100..]].concat()).expect("a file");
+    let error = start_fails(&cluster);
+    assert!(error.contains("is damaged at byte "), "{error}");
+    let checked = cluster.hq("journal check");
+    assert_eq!(checked.exit, 1, "{checked:?}");
+    let lost = cluster.json("journal repair")["records_lost"].as_u64();
+    assert!(lost.is_some_and(|lost| lost > 2), "{lost:?}");
+    cluster.start_server("");
+    let jobs = cluster.json("job list --all").as_array().map_or(0, Vec::len);
+    assert!((2..9).contains(&jobs), "{jobs}");
+}
+
+#[test]
+fn a_journal_that_is_taken_away_stops_changes_until_it_is_back() {
+    let mut cluster = Cluster::new();
+    let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
+    cluster.write("task.sh", "echo > started\nread -r line < go\n");
+    cluster.ok("submit --name runs sh task.sh");
+    cluster.line_from(&started);
+    fs::remove_dir_all(journal(&cluster)).expect("a directory");
+    let held = Process::start(cluster.command(["submit", "--name", "held", "true"]));
+    // Its files go one by one, so the first trouble found may be that of a single file.
+    trouble_that(&cluster, |found| {
+        found["error"].as_str().is_some_and(|error| error.contains("make an empty directory in its place"))
+    });
+    let error = cluster.fails(1, "submit --name refused true");
+    assert!(error.contains("Nothing was changed: the server cannot keep changes now"), "{error}");
+    assert!(error.contains("make an empty directory in its place"), "{error}");
+    cluster.ok("job list --all");
+    fs::write(&go, "\n").expect("a reader");
+
+    fs::create_dir(journal(&cluster)).expect("it is gone");
+    assert_eq!(held.end(), 0, "what was held is kept now");
+    trouble(&cluster, false);
+    cluster.ok("job wait 1,2");
+    assert!(cluster.ok("journal check").contains("Intact: "));
+    kill_and_start(&mut cluster);
+    let jobs = cluster.json("job list --all");
+    let names: Vec<_> = jobs.as_array().into_iter().flatten().map(|job| job["name"].clone()).collect();
+    assert_eq!(names, ["runs", "held"]);
 }
 
 #[test]
@@ -199,7 +254,7 @@ fn events_are_exported_and_replayed_and_pruned() {
     let pruned = lines(&cluster.ok("journal replay"));
     assert_eq!((count(&pruned, "job-created"), count(&pruned, "task-finished")), (0, 0));
     let checked = cluster.ok("journal check");
-    assert!(checked.contains("what a compaction left") && checked.contains("Whole: "), "{checked}");
+    assert!(checked.contains("what a compaction left") && checked.contains("Intact: "), "{checked}");
     // Ids are not given again, and what was pruned is whole.
     stop(&mut cluster);
     cluster.start_server("");
@@ -219,6 +274,10 @@ fn a_stream_goes_on_over_a_killed_server() {
     }
     kill_and_start(&mut cluster);
     cluster.ok("submit --name after true");
+    // It is connected again before the server is stopped.
+    while text.matches("job-created").count() < 2 {
+        assert!(out.read_line(&mut text).expect("lines") > 0, "{text}");
+    }
     stop(&mut cluster);
     out.read_to_string(&mut text).expect("lines");
     assert!(stream.wait().expect("a child").success());
@@ -290,11 +349,18 @@ fn on_a_small_disk(kib: u32) -> Cluster {
 
 // Asks until the server says that its journal has, or has not, trouble.
 fn trouble(cluster: &Cluster, is_there: bool) -> Value {
+    trouble_that(cluster, |found| found.is_null() != is_there)
+}
+
+/// The journal's trouble once it is as wanted; null if there is none.
+fn trouble_that(cluster: &Cluster, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let begin = Instant::now();
     loop {
-        let info = cluster.json("server info");
-        if info["journal_trouble"].is_null() != is_there {
-            return info["journal_trouble"].clone();
+        let found = cluster.json("server info")["journal_trouble"].clone();
+        if is_wanted(&found) {
+            return found;
         }
+        assert!(begin.elapsed() < PATIENCE, "the journal's trouble is still {found}");
     }
 }
 
@@ -325,9 +391,11 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     let table = cluster.ok("server info");
     assert!(table.contains("cannot be written since "), "{table}");
     cluster.ok("job list --all");
+    let begin = Instant::now();
     while !cluster.read("held.err").contains("it is read-only") {
         // Whoever is held is told why after a second.
         cluster.ok("job list --all");
+        assert!(begin.elapsed() < PATIENCE, "it was not told: {}", cluster.read("held.err"));
     }
     // The task ends meanwhile; its report is held.
     fs::write(&go, "\n").expect("a reader");
@@ -339,7 +407,7 @@ fn on_a_full_disk_nothing_is_changed_and_everything_goes_on_when_there_is_room()
     cluster.ok("job wait 1,2");
     assert_eq!(cluster.json("submit true")["id"], 3, "what was refused took no id");
     let checked = cluster.ok(&format!("journal check {}", disk.join("journal").display()));
-    assert!(checked.contains("Whole: "), "{checked}");
+    assert!(checked.contains("Intact: "), "{checked}");
     stop(&mut cluster);
 }
 

@@ -7,6 +7,7 @@ mod explain;
 mod graphs;
 mod jobs;
 mod journal;
+mod matrix;
 mod nodes;
 mod outputs;
 mod reference;

@@ -20,7 +20,8 @@ fn a_task_on_several_nodes_knows_them_and_has_them_alone() {
     let held = cluster.pipe("held");
     cluster.write(
         "task.sh",
-        "echo $HQ_NUM_NODES > seen; cat $HQ_NODE_FILE $HQ_HOST_FILE >> seen; echo ready > held; cat held\n",
+        "echo $HQ_NUM_NODES > seen; cat $HQ_NODE_FILE $HQ_HOST_FILE >> seen; \
+         test -d $HQ_TASK_DIR && echo $HQ_ERROR_FILENAME > named; echo $HQ_TASK_DIR > dir; echo ready > held; cat held\n",
     );
     cluster.ok("submit --nodes 2 -- sh task.sh");
     assert_eq!(cluster.line_from(&held), "ready");
@@ -36,6 +37,14 @@ fn a_task_on_several_nodes_knows_them_and_has_them_alone() {
     std::fs::write(&held, "go\n").expect("a reader");
     cluster.ok("job wait all");
     assert_eq!(cluster.json("job list --all")[0]["task_stats"]["finished"], 1);
+    assert_eq!(
+        cluster.json("task info 1 0")[0]["workers"],
+        serde_json::json!([1, 2]),
+        "also when it has ended"
+    );
+    let dir = cluster.read("dir").trim().to_owned();
+    assert_eq!(cluster.read("named").trim(), format!("{dir}/hq-error"));
+    assert!(!Path::new(&dir).exists(), "it is removed with the task");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Where outputs go, and `job cat`.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Ran};
 
 #[test]
 fn outputs_go_where_they_were_sent() {
@@ -61,4 +61,45 @@ fn nobody_reading_ends_a_client_quietly() {
         .expect("bash can be run");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "y\n141\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn commands_end_quietly_when_nobody_reads() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait -- true");
+    for line in [
+        "run --array 1-3 -- true",
+        "run --output-mode json -- true",
+        "job progress last",
+        "job list --all",
+        "--help",
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = cluster.command(line.split(' '));
+        let ran: Ran = command.stdout(writer).output().expect("hq can be run").into();
+        assert_eq!((ran.exit, ran.stderr.as_str()), (141, ""), "{line}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_named() {
+    let cluster = Cluster::new();
+    let failed = "ERROR cannot write to standard output: No space left on device (os error 28)";
+    for (line, end) in [
+        ("job list", ""),
+        ("--output-mode json job list", ""),
+        ("journal replay", ""),
+        ("--help", ""),
+        ("run -- true", ""),
+        ("submit -- true", "; job 1 was submitted"),
+        ("--output-mode json submit -- true", "; job 2 was submitted"),
+        ("submit --wait -- true", "; job 3 was submitted"),
+        ("job open", "; job 4 is open"),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let mut command = cluster.command(line.split(' '));
+        let ran: Ran = command.stdout(full).output().expect("hq can be run").into();
+        assert_eq!((ran.exit, ran.stderr), (1, format!("{failed}{end}\n")), "{line}");
+    }
 }

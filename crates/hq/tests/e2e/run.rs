@@ -1,6 +1,6 @@
 //! `hq run`: everything in one process.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::cluster::{Place, Process, is_alive};
 
@@ -45,7 +45,7 @@ fn the_exit_status_says_whether_all_finished() {
 
 #[test]
 fn an_interrupted_run_ends_its_tasks_and_leaves_nothing() {
-    for signal in [1, 2, 15] {
+    for signal in [1, 2, 3, 15] {
         let place = Place::new();
         let pipe = place.pipe("running");
         let mut command = place.command(["run", "--", "sh", "-c", "echo $$ > running; exec sleep 1000"]);
@@ -57,6 +57,60 @@ fn an_interrupted_run_ends_its_tasks_and_leaves_nothing() {
         assert!(!is_alive(&task), "the task {task} lives");
         assert_eq!(left_behind(&place), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
+    let place = Place::new();
+    let (running, told) = (place.pipe("running"), place.pipe("told"));
+    let script = "trap 'echo told > told' TERM; echo $$ > running; while :; do sleep 1000 & wait; done";
+    let mut command = place.command(["run", "--kill-grace", "1000s", "--", "sh", "-c", script]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let run = Process::start(command);
+    let task = place.line_from(&running);
+    run.signal(2);
+    // The job is canceled by now, and the task does not mind.
+    assert_eq!(place.line_from(&told), "told");
+    run.signal(15);
+    assert_eq!(run.end(), 128 + 15);
+    assert!(!is_alive(&task), "the task {task} lives");
+    assert_eq!(left_behind(&place), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_ignores_the_signals_that_it_was_made_to_ignore() {
+    let place = Place::new();
+    let (running, go) = (place.pipe("running"), place.pipe("go"));
+    let script = "trap '' HUP; exec \"$0\" run -- sh -c 'echo $$ > running; read line < go'";
+    let hq = place.command(["run"]);
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).arg(hq.get_program()).current_dir(place.work());
+    command.envs(hq.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let run = Process::start(command);
+    place.line_from(&running);
+    run.signal(1);
+    std::fs::write(go, "go\n").expect("the task reads");
+    assert_eq!(run.end(), 0);
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_the_next_one() {
+    let place = Place::new();
+    let pipe = place.pipe("running");
+    let mut command = place.command(["run", "--", "sh", "-c", "echo $$ > running; exec sleep 1000"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let run = Process::start(command);
+    place.line_from(&pipe);
+    assert_eq!(left_behind(&place).len(), 1, "its private directory");
+    // A living one is left alone.
+    place.ok("run -- true");
+    assert_eq!(left_behind(&place).len(), 1);
+    run.signal(9);
+    run.end();
+    assert_eq!(left_behind(&place).len(), 1, "nobody could remove it");
+    place.ok("run -- true");
+    assert_eq!(left_behind(&place), Vec::<String>::new());
 }
 
 #[test]

@@ -137,11 +137,15 @@ fn without_keys_nobody_gets_in() {
     mixed["client"]["port"] = port;
     let dir = cluster.path("mixed/hq-current");
     fs::create_dir_all(&dir).expect("a directory");
-    fs::write(dir.join("access.json"), mixed.to_string()).expect("a file");
+    let write = |text: &str| {
+        fs::write(dir.join("access.json"), text).expect("a file");
+        fs::set_permissions(dir.join("access.json"), fs::Permissions::from_mode(0o600)).expect("ours");
+    };
+    write(&mixed.to_string());
     let error = cluster.fails(3, "--server-dir mixed job list");
     assert!(error.contains("is not the one of this access file"), "{error}");
     let text = access(&cluster).to_string();
-    fs::write(dir.join("access.json"), &text[..text.len() / 2]).expect("a file");
+    write(&text[..text.len() / 2]);
     let error = cluster.fails(3, "--server-dir mixed job list");
     assert!(error.contains("is no valid access file: it is cut off"), "{error}");
     cluster.ok("job list");
@@ -158,4 +162,33 @@ fn an_access_file_is_not_written_over_unasked() {
     assert_eq!(place.read("full.json"), before);
     place.ok(&format!("{line} --overwrite"));
     assert_ne!(place.read("full.json"), before);
+}
+
+#[test]
+fn a_server_without_a_journal_prunes_and_forgets_nothing() {
+    let mut cluster = Cluster::server_with("--journal none");
+    cluster.worker("--cpus 1");
+    cluster.ok("submit --wait -- true");
+    for line in ["journal prune", "journal flush", "journal replay"] {
+        let ran = cluster.hq(&format!("--output-mode json {line}"));
+        assert!(ran.exit == 1 && ran.stdout.contains("\"no-journal\""), "{line}: {ran:?}");
+    }
+    assert_eq!(cluster.json("job list --all").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_directory_that_others_may_write_is_refused_by_all() {
+    let place = Place::new();
+    let lax = place.path("lax and wide");
+    fs::create_dir(&lax).expect("a directory");
+    fs::set_permissions(&lax, fs::Permissions::from_mode(0o777)).expect("our directory");
+    for (line, exit) in
+        [("server start", 1), ("server start --detach", 1), ("worker start", 3), ("job list", 3)]
+    {
+        let ran = place.hq(&format!("--output-mode json --server-dir 'lax and wide' {line}"));
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");
+        assert_eq!((ran.exit, &document["code"]), (exit, &"no-access".into()), "{line}");
+        let command = format!("chmod 700 '{}'", lax.display());
+        assert!(ran.stdout.contains(&command), "{line}: {}", ran.stdout);
+    }
 }

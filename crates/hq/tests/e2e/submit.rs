@@ -1,9 +1,11 @@
 //! Submitting: what reaches the tasks, and what `submit` says.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
+use std::process::Stdio;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Process};
 
 #[test]
 fn arrays_entries_and_variables_reach_the_tasks() {
@@ -45,6 +47,70 @@ fn waiting_tells_success_from_failure() {
     assert_eq!(ran.exit, 1);
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one document");
     assert_eq!((&document["id"], &document["wait"]["failed"]), (&5.into(), &1.into()));
+}
+
+#[test]
+fn a_wait_that_breaks_says_which_job_it_was_for() {
+    let mut cluster = Cluster::new();
+    let (heard, work) = (cluster.pipe("heard"), cluster.work());
+    let script = "\"$HQ\" task notify now; exec sleep 1000";
+    // The client runs the program while it waits.
+    let wait = |cluster: &Cluster, name: &str| {
+        let options = ["--output-mode=json", "submit", "--wait", "--reconnect-timeout=0s"];
+        let mut command = cluster.command(options);
+        command.args(["--on-notify", "sh -c 'echo up > heard'", "--", "sh", "-c", script]);
+        command.stdout(File::create(work.join(name)).expect("a file")).stderr(Stdio::null());
+        let process = Process::start(command);
+        assert_eq!(cluster.line_from(&heard), "up");
+        process
+    };
+    let said = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(work.join(name)).expect("a file")).expect("one document")
+    };
+    let process = wait(&cluster, "interrupted");
+    process.signal(2);
+    assert_eq!(process.end(), 130);
+    let document = said("interrupted");
+    assert_eq!((&document["id"], &document["code"]), (&1.into(), &"interrupted".into()), "{document}");
+    let process = wait(&cluster, "lost");
+    drop(cluster.server.take());
+    assert_eq!(process.end(), 3);
+    let document = said("lost");
+    assert_eq!((&document["id"], &document["code"]), (&2.into(), &"server-lost".into()), "{document}");
+    assert_eq!(document["schema_version"], 1);
+}
+
+#[test]
+fn whoever_interrupts_a_wait_is_told_that_the_job_goes_on() {
+    let cluster = Cluster::server();
+    cluster.ok("submit true");
+    cluster.ok("submit true");
+    let broken = |line: &str, signal: i32| {
+        let mut command = cluster.command(line.split(' '));
+        let file = |name: &str| File::create(cluster.path(name)).expect("a file");
+        command.stdout(file("out")).stderr(file("err"));
+        let process = Process::start(command);
+        process.until_it_catches(signal);
+        process.signal(signal);
+        assert_eq!(process.end(), 128 + signal, "{line}");
+        (cluster.read("out"), cluster.read("err"))
+    };
+    for (line, what) in [
+        ("job wait last", "the job goes on"),
+        ("job wait all", "the jobs go on"),
+        ("job progress 1-2", "the jobs go on"),
+        ("submit --wait true", "the job goes on"),
+        ("submit --progress true", "the job goes on"),
+    ] {
+        let (_, said) = broken(line, libc::SIGINT);
+        assert_eq!(said, format!("ERROR The wait was interrupted; {what}\n"), "{line}");
+    }
+    for line in ["job wait last", "job progress last", "submit --wait true"] {
+        let (printed, said) = broken(&format!("--output-mode=json {line}"), libc::SIGTERM);
+        let document: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+        assert_eq!((&document["code"], &document["schema_version"]), (&"interrupted".into(), &1.into()));
+        assert_eq!(said, "", "{line}");
+    }
 }
 
 #[test]
@@ -113,6 +179,8 @@ fn open_jobs_take_submits_until_they_are_closed() {
     assert!(again.contains("Task 6 already exists in job 1."), "{again}");
     assert!(cluster.ok("job list").contains("| 1* | sweep | OPENED | 4     |"));
     cluster.ok("job wait 1 --without-close");
+    cluster.ok("job cancel 1");
+    cluster.ok("submit --job 1 --wait -- echo eight");
     cluster.ok("job close 1");
     cluster.ok("job wait 1");
     assert!(cluster.fails(1, "submit --job 1 true").contains("Job 1 is not opened."));

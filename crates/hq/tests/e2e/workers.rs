@@ -38,9 +38,19 @@ fn detected_resources_can_be_replaced_but_not_twice() {
         ("worker start --resource x", "NAME=DEFINITION"),
         ("worker start --detect-resources cpus,foo", "foo"),
         ("worker start --coupling cpus[0]:nope[0]", "nope"),
+        ("worker start --coupling foo[0]:goo[1]", "Resource not found: foo"),
+        (
+            "worker start --cpus 2x1 --resource yyy=[[a],[b]] --coupling cpus[0]:yyy[3]",
+            "Invalid group id 3 for resource 'yyy'",
+        ),
+        (
+            "worker start --cpus 2x1 --resource xxx=[a,b] --coupling cpus[0]:xxx[0]",
+            "Resource 'xxx' has only a single group",
+        ),
         ("worker start --manager slurm", "SLURM_JOB_ID"),
         ("worker start --min-utilization 2", "0 to 1"),
         ("worker start --heartbeat 0s", "above zero"),
+        ("worker start --time-limit 20s --time-reserve 30s", "leaves nothing of the time limit, 20s"),
         ("worker start --group=", "--group"),
         ("worker start --hostname=", "--hostname"),
     ] {
@@ -63,7 +73,7 @@ fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
     let pipe = cluster.pipe("running");
     cluster.ok("submit --crash-limit 1 -- sh -c 'echo started > running; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
     cluster.line_from(&pipe);
-    assert_eq!(cluster.ok("worker stop 1"), "Worker 1 stopped\n");
+    assert_eq!(cluster.ok("worker stop 1"), "Worker 1 is stopping\n");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     assert_eq!(cluster.ok("--output-mode quiet worker list --filter offline"), "1 STOPPED\n");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "");
@@ -114,7 +124,15 @@ fn a_worker_without_work_or_time_ends_by_itself() {
     assert_eq!(cluster.workers.remove(0).end(), 0);
     cluster.worker("--cpus 1 --time-limit 1s --time-reserve 900ms");
     assert_eq!(cluster.workers.remove(0).end(), 0);
-    assert_eq!(cluster.ok("--output-mode quiet worker list --all"), "1 IDLE TIMEOUT\n2 TIME LIMIT REACHED\n");
+    cluster.worker("--cpus 1 --time-limit 1s");
+    let info = &cluster.json("worker info 3")[0];
+    assert_eq!(info["configuration"]["time_limit"], 1.0, "as given: {info}");
+    assert_eq!(info["configuration"]["time_reserve"], 0.1, "{info}");
+    assert_eq!(cluster.workers.remove(0).end(), 0);
+    assert_eq!(
+        cluster.ok("--output-mode quiet worker list --all"),
+        "1 IDLE TIMEOUT\n2 TIME LIMIT REACHED\n3 TIME LIMIT REACHED\n"
+    );
 }
 
 #[test]
@@ -161,7 +179,7 @@ fn deploying_starts_a_worker_for_each_host() {
 fn what_a_worker_does_when_the_server_is_lost_is_its_users_choice() {
     for (choice, output) in [("stop", ""), ("finish-running", "finished\n")] {
         let mut cluster = Cluster::server();
-        cluster.worker(&format!("--cpus 1 --on-server-lost {choice}"));
+        cluster.worker(&format!("--cpus 1 --on-server-lost {choice} --reconnect-timeout 1s"));
         let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
         cluster.write("task.sh", "echo > started\nread -r line < go && echo finished\n");
         cluster.ok("submit --stdout out sh task.sh");
@@ -180,14 +198,54 @@ fn what_a_worker_does_when_the_server_is_lost_is_its_users_choice() {
 #[test]
 fn a_worker_warns_its_tasks_and_ends_before_the_wall_and_nothing_counts_as_a_crash() {
     let mut cluster = Cluster::server();
-    cluster.worker("--cpus 1 --time-limit 3s --time-reserve 1s");
+    cluster.worker("--cpus 1 --time-limit 6s --time-reserve 1s");
     cluster.write("task.sh", "trap 'echo warned; exit 0' USR1\nsleep 1000 & wait\n");
-    cluster.ok("submit --stdout warned --signal USR1@1900ms bash task.sh");
+    cluster.ok("submit --stdout warned --signal USR1@2s bash task.sh");
     cluster.ok("job wait 1");
     assert_eq!(cluster.read("warned"), "warned\n");
-    cluster.ok("submit --crash-limit never-restart sleep 1000");
+    cluster.ok("submit --crash-limit 1 sleep 1000");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     let job = cluster.json("job list");
     assert_eq!(job[0]["state"], "waiting", "it was lost with its worker's time, which is no crash: {job}");
     assert_eq!(cluster.json("task info 2 0")[0]["crashes"], 0);
+}
+
+#[test]
+fn what_must_never_run_twice_fails_when_its_worker_is_stopped_or_asked_to_end() {
+    for way in ["stop", "signal", "drain"] {
+        let mut cluster = Cluster::server();
+        cluster.worker("--cpus 1");
+        let (running, go) = (cluster.pipe("running"), cluster.pipe("go"));
+        cluster
+            .ok("submit --array 0-1 --crash-limit never-restart -- sh -c 'echo started > running; cat go'");
+        cluster.line_from(&running);
+        let worker = cluster.workers.remove(0);
+        match way {
+            "stop" => drop(cluster.ok("worker stop 1")),
+            "signal" => worker.signal(15),
+            _ => {
+                cluster.ok("worker stop 1 --drain");
+                std::fs::write(go, "done\n").expect("a reader");
+            }
+        }
+        assert_eq!(worker.end(), 0, "{way}");
+        let tasks = &cluster.json("task list 1")["1"];
+        let first = if way == "drain" { "finished" } else { "failed" };
+        assert_eq!(
+            (&tasks[0]["state"], &tasks[1]["state"]),
+            (&first.into(), &"waiting".into()),
+            "{way}: {tasks}"
+        );
+        let info = &cluster.json("task info 1 0")[0];
+        assert_eq!(info["crashes"], 0);
+        if way != "drain" {
+            let why = if way == "stop" { "it was stopped" } else { "it was asked to end" };
+            let error = info["error"].as_str().expect("a text");
+            let (begin, end) = (
+                "Task ran on worker 1 (",
+                format!(") when {why}, and the task was submitted with --crash-limit never-restart."),
+            );
+            assert!(error.starts_with(begin) && error.ends_with(&end), "{error}");
+        }
+    }
 }

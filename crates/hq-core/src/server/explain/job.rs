@@ -13,6 +13,7 @@ use super::super::job::Job;
 use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::verdict::about;
+use super::{NOT_WHOLE, named};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
@@ -38,7 +39,7 @@ impl Server {
             let reasons = vec![Reason::new(ReasonKind::Delay, text).until(Some(*at))];
             groups.push(TaskGroup { ids: delayed.clone(), reasons });
         }
-        let blocked = self.waits.blocked(id).cloned().unwrap_or_default().difference(&delayed);
+        let blocked = self.readiness.blocked(id).cloned().unwrap_or_default().difference(&delayed);
         let ready = job.queued.difference(&blocked).difference(&delayed);
         let mut others = 0;
         for (class, ids) in self.by_class(id, job, &ready) {
@@ -113,26 +114,53 @@ impl Server {
     ) -> Vec<Reason> {
         let mut reasons = self.of_server();
         let job = &self.state.jobs[&id];
+        if job.is_draft() {
+            reasons.push(Reason::new(ReasonKind::Dependency, NOT_WHOLE));
+            return reasons;
+        }
         let Some((class, first)) = class.zip(ids.first()) else { return reasons };
         let Some(submit) = job.submit_of(first) else { return reasons };
         let template = TemplateId { job: id, submit };
         let requests = &self.queue.key(class).requests;
         if !fleet.could_run(requests) {
             reasons.extend(self.unfit(now, fleet, template));
+            // Some of those that take nothing new could have run it.
+            let of_workers = self.of_workers(now, fleet, class, requests);
+            reasons.extend(of_workers.filter(|reason| fleet.is_empty() || reason.kind == ReasonKind::Closed));
             return reasons;
         }
         reasons.extend(self.share_reason(class, id));
         reasons.extend(self.ahead(fleet, class, TaskRef::new(id, first), template));
         reasons.extend(self.of_queues(now, class));
-        let mut kinds: BTreeMap<ReasonKind, Vec<Reason>> = BTreeMap::new();
-        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
-            let verdict = self.verdict(now, *worker, live, fleet.group_size(self, *worker), requests, false);
-            kinds.entry(verdict.kind).or_default().push(verdict);
-        }
-        for (kind, verdicts) in kinds {
-            reasons.extend(self.summed_up(now, fleet, kind, verdicts, requests));
-        }
+        reasons.extend(self.of_workers(now, fleet, class, requests));
         reasons
+    }
+
+    // Why workers do not run tasks of a class, those with the same reason together.
+    fn of_workers(
+        &self,
+        now: Timestamp,
+        fleet: &Fleet<'_>,
+        class: ClassId,
+        requests: &[hq_model::Request],
+    ) -> impl Iterator<Item = Reason> {
+        let mut same: BTreeMap<(ReasonKind, String), Vec<Reason>> = BTreeMap::new();
+        for (worker, live) in self.live.iter().take(EXPLAINED_WORKERS_MAX) {
+            let verdict = self.verdict(
+                now,
+                *worker,
+                live,
+                fleet.group_size(self, *worker),
+                (Some(class), requests),
+                false,
+            );
+            same.entry((verdict.kind, without_numbers(&verdict.text))).or_default().push(verdict);
+        }
+        let mut groups: Vec<_> = same.into_iter().map(|((kind, _), verdicts)| (kind, verdicts)).collect();
+        groups.sort_by_key(|(kind, verdicts)| (*kind, verdicts[0].worker));
+        groups
+            .into_iter()
+            .filter_map(move |(kind, verdicts)| self.summed_up(now, fleet, kind, verdicts, requests))
     }
 
     // What is true of several workers, told by one of them: of busy ones by the one that is free first.
@@ -148,7 +176,7 @@ impl Server {
         let full = |reason: &Reason| {
             let worker = reason.worker?;
             let live = self.live.get(&worker)?;
-            Some(self.verdict(now, worker, live, fleet.group_size(self, worker), requests, true))
+            Some(self.verdict(now, worker, live, fleet.group_size(self, worker), (None, requests), true))
         };
         let told = match kind {
             ReasonKind::Busy => verdicts
@@ -204,11 +232,13 @@ impl Server {
     }
 }
 
+// What workers with the same reason have in common, as each tells it with its own amounts and times.
+fn without_numbers(text: &str) -> String {
+    let what = text.split(": ").next().unwrap_or(text);
+    let is_word = |word: &&str| !word.starts_with(|first: char| first.is_ascii_digit());
+    what.split(' ').filter(is_word).collect::<Vec<_>>().join(" ")
+}
+
 fn workers_named(workers: &BTreeSet<WorkerId>) -> String {
-    let ids: IdSet = workers.iter().map(|worker| TaskId(worker.0)).collect();
-    match workers.len() {
-        1 => format!("worker {ids}"),
-        more if ids.range_count() > 4 => format!("{more} workers"),
-        _ => format!("workers {ids}"),
-    }
+    named("worker", &workers.iter().map(|worker| TaskId(worker.0)).collect())
 }

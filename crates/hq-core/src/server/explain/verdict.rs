@@ -5,9 +5,11 @@ use std::time::Duration;
 use hq_model::{Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
 
 use super::super::capacity::Needs;
-use super::super::fleet::{lacks, shown, told};
+use super::super::fleet::{kind_of, shown, told};
+use super::super::holds::Hold;
 use super::super::live::{Choice, LiveWorker, choices};
 use super::super::machine::Server;
+use super::super::queue::ClassId;
 use crate::explanation::{Reason, ReasonKind};
 use crate::limits::EXPLAINED_HOLDERS_MAX;
 use crate::worker_messages::TemplateId;
@@ -17,7 +19,8 @@ struct Holder {
     task: TaskRef,
     units: u64,
     since: Timestamp,
-    // When it ends if it takes as long as others of its kind did, or as was expected of it.
+    // When it ends if it takes as long as others of its submit did, or as was said of it. Nothing is known of one that
+    // takes longer.
     expected: Option<Timestamp>,
     // When its time limit ends it.
     limit: Option<Timestamp>,
@@ -31,14 +34,16 @@ impl Server {
         worker: WorkerId,
         live: &LiveWorker,
         group: u32,
-        requests: &[Request],
+        (class, requests): (Option<ClassId>, &[Request]),
         by_whom: bool,
     ) -> Reason {
         let reason = |kind, text: String| Reason::new(kind, text).on(worker);
+        // A group of workers that leave counts none: that they leave is what matters of it.
+        let kind = kind_of(live, if live.is_draining { u32::MAX } else { group });
         let variants: Vec<String> = requests
             .iter()
             .filter_map(|request| {
-                let lacks = lacks(&live.resources, None, group, request);
+                let lacks = kind.lacks(request);
                 (!lacks.is_empty()).then(|| lacks.iter().map(told).collect::<Vec<_>>().join(", "))
             })
             .collect();
@@ -52,8 +57,17 @@ impl Server {
                 format!("it is disconnected, and counts as lost in {until} unless it comes back"),
             );
         }
+        if live.ends_tasks() {
+            return reason(
+                ReasonKind::Closed,
+                "it is stopping, ends what runs there and takes nothing new".into(),
+            );
+        }
         if live.is_draining {
             return reason(ReasonKind::Closed, "it finishes what runs there and takes nothing new".into());
+        }
+        if let Some(trouble) = &live.trouble {
+            return reason(ReasonKind::Closed, format!("it cannot start tasks at the moment: {trouble}"));
         }
         if live.reserved.is_some() && requests.iter().all(|request| request.nodes == 0) {
             return reason(ReasonKind::Closed, "it is kept free for a task on several nodes".into());
@@ -67,6 +81,10 @@ impl Server {
             return reason(ReasonKind::Closed, text.into());
         }
         let choices = choices(&live.resources, requests);
+        if choices.is_empty() {
+            let text = "it has as much as the task needs, and can never give it to all its parts at once";
+            return reason(ReasonKind::Lacks, text.into());
+        }
         let left = live.life_left(now);
         let lives = |choice: &&Choice| left.is_none_or(|left| left >= choice.time_request);
         let Some(choice) = choices.iter().find(lives) else {
@@ -94,10 +112,36 @@ impl Server {
             };
             return reason(kind, text.into());
         }
-        if choices.iter().filter(lives).any(|choice| live.capacity.room(&choice.needs) > 0) {
-            return reason(ReasonKind::Room, "it has room, which tasks before this one take".into());
+        let fits = choices.iter().filter(lives).find(|choice| live.capacity.room(&choice.needs) > 0);
+        if let Some(choice) = fits {
+            let hold = class.and_then(|class| self.hold_on(now, worker, live, class, &choice.needs));
+            return reason(ReasonKind::Room, self.told_of_hold(hold));
         }
         self.busy(now, worker, live, &choice.needs, by_whom)
+    }
+
+    // Why a worker with room does not get a task.
+    fn told_of_hold(&self, hold: Option<Hold>) -> String {
+        let job_of = |class: ClassId| self.queue.head(class).map(|(_, template)| template.job);
+        match hold {
+            Some(Hold::Plan { .. }) => {
+                "it has room, and where tasks of this priority go is being planned".into()
+            }
+            Some(Hold::Gathering { .. }) => {
+                "it has room, and is left alone for a moment because more is about to end there".into()
+            }
+            Some(Hold::Kept { class, .. }) => match job_of(class) {
+                Some(job) => format!("it has room, which is kept for a larger task of job {job}"),
+                None => "it has room, which is kept for a larger task".into(),
+            },
+            Some(Hold::Waits { template }) => {
+                format!("it has room, which is kept for a task of job {} that waits there", template.job)
+            }
+            Some(Hold::Attempt) => "it has room, and an earlier attempt has not ended yet".into(),
+            Some(Hold::Share) => "it has room, and the share of the job is used up".into(),
+            Some(Hold::Nodes) => "it is kept free for a task on several nodes".into(),
+            Some(Hold::Picky) | None => "it has room, which tasks before this one take".into(),
+        }
     }
 
     /// What is in use of what a task needs on a worker, by whom, and until when at the earliest.
@@ -120,10 +164,13 @@ impl Server {
             shown(name, total),
             shown(name, wanted)
         );
+        if free >= wanted {
+            text.push_str(" together");
+        }
         if !by_whom {
             return reason(text);
         }
-        let holders = self.holders(id, live, pool);
+        let holders = self.holders(now, id, live, pool);
         if holders.is_empty() {
             text.push_str("; the rest is given to tasks that start there soon");
             return reason(text);
@@ -142,10 +189,7 @@ impl Server {
             more => format!("; {more} tasks run there, {task} for {held}"),
         });
         if let Some(at) = until {
-            text.push_str(&match at.since(now) {
-                Duration::ZERO => ", free any moment".into(),
-                wait => format!(", free at the earliest in about {}", about(wait)),
-            });
+            text.push_str(&format!(", free at the earliest in about {}", about(at.since(now))));
         }
         match latest {
             Some(at) if until.is_none_or(|until| until < at) => {
@@ -157,7 +201,7 @@ impl Server {
     }
 
     // What runs on a worker and holds some of a pool; the first few where there are many.
-    fn holders(&self, id: WorkerId, live: &LiveWorker, pool: usize) -> Vec<Holder> {
+    fn holders(&self, now: Timestamp, id: WorkerId, live: &LiveWorker, pool: usize) -> Vec<Holder> {
         let mut found = Vec::new();
         let mut looked_at = 0;
         for (template, held) in &live.held {
@@ -165,13 +209,9 @@ impl Server {
             let Some(running) = self.running.get(&job) else { continue };
             let limit = self.state.jobs.get(&job).and_then(|job| job.submits.get(submit as usize));
             let limit = limit.and_then(|submit| submit.task.time_limit);
-            let wall = live
-                .wall(*template)
-                .or_else(|| self.run_time(*template).map(|expected| Duration::from_micros(expected.us)));
-            let units = |task: TaskId| {
-                let other = held.others.iter().find(|(_, ids)| ids.contains(task)).map(|other| &other.0);
-                other.or(held.needs.as_ref()).map_or(0, |needs| needs.units_of(pool))
-            };
+            // What the program took in other submits says too little: many programs are a shell.
+            let wall = self.forecast.own_run_time(&self.state, *template);
+            let units = |task: TaskId| held.needs_of(task).map_or(0, |needs| needs.units_of(pool));
             for task in held.ids.iter() {
                 looked_at += 1;
                 if looked_at > EXPLAINED_HOLDERS_MAX {
@@ -184,7 +224,7 @@ impl Server {
                         task: TaskRef::new(job, task),
                         units,
                         since: run.since,
-                        expected: wall.map(|wall| run.since.after(wall)),
+                        expected: wall.map(|wall| run.since.after(wall)).filter(|end| *end > now),
                         limit: limit.map(|limit| run.since.after(limit)),
                     });
                 }

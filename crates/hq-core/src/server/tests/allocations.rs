@@ -446,14 +446,34 @@ fn a_chain_is_never_longer_than_asked_for_and_waits_for_its_turn() {
 fn tasks_too_long_for_a_queue_are_said_to_be() {
     let mut world = World::new();
     world.queue(params());
-    world.submit(1, |spec| spec.requests[0].time_request = HOUR);
+    world.submit(1, |spec| spec.requests[0].time_request = HOUR + MINUTE);
     world.wait(MINUTE);
     assert_eq!(world.orders(), "");
     let explained = world.explained();
     assert_eq!(
         explained.demand[0].why_not.as_deref(),
-        Some("a worker of this queue takes tasks for 59m 30s, the tasks ask for 1h")
+        Some("a worker of this queue takes tasks for 1h, the tasks ask for 1h 1m")
     );
+}
+
+#[test]
+fn tasks_may_ask_for_all_the_time_of_a_queue() {
+    let mut world = World::new();
+    world.queue(QueueParams { time_limit: MINUTE * 10, ..params() });
+    let job = world.submit(1, |spec| spec.requests[0].time_request = MINUTE * 10);
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "+1.1x1");
+    world.submitted(1);
+    world.worker_saying(2, 4, |hello| {
+        hello.config.origin = Some(first(1));
+        hello.config.allocation = Some((Manager::Slurm, "101".into()));
+        hello.config.time_limit = Some(MINUTE * 10);
+        hello.config.time_reserve = MINUTE / 2;
+    });
+    assert_eq!(world.sent(2), "1:0/0");
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "", "nothing more is needed");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
     for (cpus, hours, expected) in [
         (4, 1, ""),
         (5, 1, "cpus: 5 asked for, the most that any worker has is 4"),
-        (1, 3, "3h asked for, no worker has more than 1h 59m left"),
+        (1, 3, "3h asked for, no worker has more than 2h left"),
     ] {
         let said = warnings(&mut world, cpus, hours);
         assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{cpus} {hours}: {said}");
@@ -203,13 +203,73 @@ fn what_took_so_long_before_is_expected_to_take_as_long_again() {
     world.worker(1, 1);
     let job = world.submit(30, |_| {});
     world.reports(1, |report| report.finished.push(finished(job, 0, 0, 0)));
-    let start = Started { job, task: TaskId(1), instance: Instance(0), at: world.now };
+    let start = Started { job, task: TaskId(1), instance: Instance(0), at: world.now, variant: None };
     world.reports(1, |report| report.started.push(start));
     let explanation = explanation(&mut world, job, 29);
     let busy = explanation.reasons.last().expect("of the worker");
     assert!(busy.text.ends_with("free at the earliest in about 998ms"), "{busy:?}");
     assert_eq!(busy.until, Some(start.at.after(Duration::from_secs(1))));
     assert_eq!(explanation.workers[0].variants, [Vec::new()], "it could run there");
+}
+
+#[test]
+fn no_end_is_told_of_a_task_that_nothing_is_known_of() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let quick = world.submit(10, |_| {});
+    for task in 0..10 {
+        world.starts(1, quick, task);
+        world.reports(1, |report| report.finished.push(finished(quick, task, task, 0)));
+    }
+    // The same program, as a shell is of many jobs, and another time.
+    let long = world.submit(1, |_| {});
+    world.starts(1, long, 0);
+    let other = world.submit(200, |_| {});
+    let busy = explanation(&mut world, other, 199).reasons.pop().expect("of the worker");
+    assert!(busy.text.contains("task 2@0 has run there for") && !busy.text.contains("free at"), "{busy:?}");
+    assert_eq!(busy.until, None);
+}
+
+#[test]
+fn no_end_is_told_of_a_task_that_takes_longer_than_was_said() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let late = world.submit(1, |spec| spec.expected = Some(Duration::from_secs(30)));
+    world.starts(1, late, 0);
+    let other = world.submit(200, |_| {});
+    let told = |world: &mut World| explanation(world, other, 199).reasons.pop().expect("of the worker");
+    assert!(told(&mut world).text.contains("free at the earliest in about 29s"));
+    world.wait(Duration::from_secs(60));
+    let busy = told(&mut world);
+    assert!(busy.text.ends_with("task 1@0 has run there for 1m") && busy.until.is_none(), "{busy:?}");
+}
+
+#[test]
+fn tasks_of_several_jobs_that_go_before_one_are_told_of_their_jobs() {
+    let mut world = World::new();
+    world.worker(1, 1);
+    let full = |spec: &mut TaskSpec| spec.time_limit = Some(Duration::from_secs(9));
+    let first = world.submit(1, full);
+    world.starts(1, first, 0);
+    let two = |spec: &mut TaskSpec| spec.requests[0].time_request = Duration::from_secs(2);
+    let one = |spec: &mut TaskSpec| spec.requests[0].time_request = Duration::from_secs(1);
+    for _ in 0..3 {
+        world.submit(10, two);
+    }
+    let own = world.submit(50, one);
+    for _ in 0..3 {
+        world.submit(10, two);
+    }
+    let last = world.submit(10, one);
+    world.submit(5, |spec| spec.priority = 2);
+    // One task is the worker's backlog.
+    let ahead = |world: &mut World, job| explained(world, job, 9).remove(0);
+    assert_eq!(
+        ahead(&mut world, own),
+        "43 ready tasks go before it: 5 of job 10 (priority 2 against 0), 29 of jobs 2-4 (older), 9 like it, older"
+    );
+    let said = ahead(&mut world, last);
+    assert!(said.contains("59 of jobs 2-4,6-8 (older), 59 like it, older"), "{said}");
 }
 
 #[test]
@@ -262,5 +322,71 @@ fn many_workers_are_summed_up() {
     assert!(
         last.contains("on 5 workers, as on worker 1: cpus: 0 of 2 are free, the task needs 2"),
         "{said:?}"
+    );
+}
+
+fn stop(world: &mut World, worker: u32, drain: bool) {
+    let workers = Selector::Ids(IdSet::single(TaskId(worker)));
+    world.ask(ClientRequest::StopWorkers { workers, drain });
+}
+
+#[test]
+fn workers_that_leave_say_so_when_there_is_no_other() {
+    let mut world = World::new();
+    for worker in 1..=3 {
+        world.worker(worker, 2);
+        stop(&mut world, worker as u32, worker != 3);
+    }
+    let job = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 1)])]);
+    let nobody = "no worker takes anything new, and no allocation queue could bring one; \
+                  it needs one with cpus: 1 compact";
+    let drains = "it finishes what runs there and takes nothing new";
+    let stops = "it is stopping, ends what runs there and takes nothing new";
+    let each = [nobody.into(), format!("1: {drains}"), format!("2: {drains}"), format!("3: {stops}")];
+    assert_eq!(explained(&mut world, job, 0), each);
+    let said = [
+        format!("0: {nobody}"),
+        format!("0: on 2 workers, as on worker 1: {drains}"),
+        format!("0: 3: {stops}"),
+    ];
+    assert_eq!(job_explained(&mut world, job), said);
+    let nodes = world.submit(1, |spec| spec.requests = vec![Request { nodes: 2, ..Request::default() }]);
+    assert_eq!(explained(&mut world, nodes, 0)[1..], each[1..], "not that their group is too small");
+
+    // They could have run what those that stay cannot.
+    world.worker(4, 1);
+    let large = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    let told = job_explained(&mut world, large);
+    assert!(told[0].starts_with("0: no worker could ever run it"), "{told:?}");
+    assert_eq!(told[1..], said[1..]);
+}
+
+#[test]
+fn workers_are_summed_up_by_what_keeps_each_from_a_task() {
+    let mut world = World::new();
+    for worker in 1..=6 {
+        world.worker(worker, 2);
+    }
+    worker_with(&mut world, 7, 1, &[]);
+    world.submit(6, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    // Workers have six of them.
+    let job = world.submit(9, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
+    stop(&mut world, 1, true);
+    stop(&mut world, 2, true);
+    world.step(Input::WorkerGone { connection: ConnectionId(3) });
+    world.wait(Duration::from_secs(2));
+    world.step(Input::WorkerGone { connection: ConnectionId(4) });
+    stop(&mut world, 5, false);
+    let busy = "cpus: 0 of 2 are free, the task needs 2; the rest is given to tasks that start there soon";
+    let away = "it is disconnected, and counts as lost in 27s unless it comes back";
+    assert_eq!(
+        job_explained(&mut world, job)[1..],
+        [
+            format!("6-8: 6: {busy}"),
+            "6-8: 7: cpus: it has 1, the task needs 2".into(),
+            "6-8: on 2 workers, as on worker 1: it finishes what runs there and takes nothing new".into(),
+            format!("6-8: on 2 workers, as on worker 3: {away}"),
+            "6-8: 5: it is stopping, ends what runs there and takes nothing new".into(),
+        ]
     );
 }

@@ -21,7 +21,7 @@ impl World {
     }
 
     fn looked_for(&self) -> Vec<String> {
-        let files = self.server.watched_files.iter();
+        let files = self.server.readiness.watched().iter();
         files.map(|file| String::from_utf8_lossy(file).into_owned()).collect()
     }
 }
@@ -54,4 +54,33 @@ fn files_and_tasks_are_waited_for_together() {
     world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
     assert_eq!(world.states(job), "canceled: 1 canceled");
     assert_eq!(world.looked_for(), Vec::<String>::new(), "nobody waits for it any more");
+}
+
+#[test]
+fn what_is_canceled_together_with_the_finding_of_its_file_is_not_handed_out() {
+    for forgotten in [false, true] {
+        let mut world = World::new();
+        world.worker(10, 1);
+        let job = world.after_files(&["/a"], &[]);
+        let mut effects = Vec::new();
+        world.server.handle(world.now, Input::FilesFound { paths: vec![b"/a".to_vec()] }, &mut effects);
+        let cancel = ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None };
+        world.server.handle(
+            world.now,
+            Input::Client { connection: CLIENT, request: 1, body: cancel },
+            &mut effects,
+        );
+        if forgotten {
+            let body = ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() };
+            world.server.handle(
+                world.now,
+                Input::Client { connection: CLIENT, request: 2, body },
+                &mut effects,
+            );
+        }
+        world.server.settle(world.now, &mut effects);
+        world.take(effects);
+        assert!(world.server.state().jobs.get(&job).is_none_or(|job| job.leased.is_empty()));
+        assert!(world.to_workers.iter().all(|(_, message)| !matches!(message, ToWorker::Run(_))));
+    }
 }

@@ -223,7 +223,13 @@ fn a_task_that_ended_before_its_follower_was_back_is_not_put_back() {
     world.step(Input::Client { connection: CLIENT, request: 7, body });
     let mut report = Report { number: 1, ..Report::default() };
     report.finished.push(finished(chain, 0, 0, 0));
-    report.started.push(Started { job: chain, task: TaskId(1), instance: Instance(0), at: Timestamp(0) });
+    report.started.push(Started {
+        job: chain,
+        task: TaskId(1),
+        instance: Instance(0),
+        at: Timestamp(0),
+        variant: None,
+    });
     let message = FromWorker::Report(report);
     let answers = world.step(Input::Worker { connection: ConnectionId(1), message });
     let answered = format!("{answers:?}");
@@ -241,7 +247,7 @@ fn it_is_known_again_after_a_restart_of_the_server() {
     let [queued, running] = [IdSet::range(1, 1), IdSet::range(0, 0)];
     let template = crate::worker_messages::TemplateId { job: chain, submit: 0 };
     let started = vec![Timestamp(0)];
-    let held = Held { template, instance: Instance(0), queued, running, started };
+    let held = Held { template, instance: Instance(0), variant: None, queued, running, started };
     world.worker_saying(2, 1, |hello| {
         hello.follows = true;
         hello.known_as = Some(hq_model::WorkerId(1));

@@ -187,7 +187,10 @@ fn a_canceled_task_aborts_its_element() {
     world.graph(10, vec![each("1")], Edges::default()).expect("accepted");
     let tasks = Some("3-4".parse().expect("ids"));
     world.ask(ClientRequest::Cancel { jobs: Selector::Ids(IdSet::single(TaskId(1))), tasks, reason: None });
-    assert_eq!(world.reason(2), "3-4: Task 1@3 was canceled, and 1 more, for which these tasks wait.");
+    assert_eq!(
+        world.reason(2),
+        "3-4: Tasks 1@3-4 were canceled, and these tasks wait for one or more of them."
+    );
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn a_finished_job_that_is_forgotten_counts_as_done() {
     world.finishes(1, 0, 0);
     world.ask(ClientRequest::ForgetJobs { jobs: Selector::All, states: Vec::new() });
     world.sent(1);
-    assert_eq!(restarted(&world.fold).waits.blocked(JobId(3)), Some(&IdSet::range(0, 0)));
+    assert_eq!(restarted(&world.fold).readiness.blocked(JobId(3)), Some(&IdSet::range(0, 0)));
     world.finishes(2, 0, 0);
     assert_eq!(world.sent(1), "3:0/0");
 }

@@ -12,13 +12,15 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 
 use super::graphs::restarted;
 use super::*;
+use crate::record::Record;
 use crate::server::Keep;
+use hq_model::Epoch;
 
 fn kept(world: &mut World) -> Vec<u32> {
     world.server.state().jobs.keys().map(|job| job.0).collect()
 }
 
-fn with(keep_jobs: Keep) -> World {
+pub(super) fn with(keep_jobs: Keep) -> World {
     let mut world = World::new();
     world.server = Server::new(ServerOptions { keep_jobs, ..ServerOptions::default() });
     world.fold = State::default();
@@ -54,28 +56,122 @@ fn ended_jobs_are_kept_for_a_time() {
     assert_eq!(kept(&mut world), []);
 }
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn jump(world: &mut World, days: u32) {
+    world.now = world.now.after(days * DAY);
+    world.restart();
+    world.step(Input::Tick);
+}
+
 #[test]
-fn while_the_journal_cannot_be_written_nothing_changes_and_nothing_is_begun() {
+fn a_clock_that_jumps_ahead_at_a_restart_forgets_nothing() {
     let mut world = World::new();
-    let job = world.submit(1, |_| {});
-    world.step(Input::JournalFails { error: "no space".into() });
+    world.submit(1, |_| {});
+    world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    jump(&mut world, 60);
+    assert_eq!(kept(&mut world), [1], "a day of the sixty counts");
+    jump(&mut world, 0);
+    jump(&mut world, 300);
+    assert_eq!(kept(&mut world), [1], "whatever was skipped before stays skipped");
+    // What a server sees pass counts as ever.
+    world.wait(27 * DAY);
+    assert_eq!(kept(&mut world), [1]);
+    let at = world.server.next_wakeup().expect("the end of its time");
+    world.wait(DAY);
+    assert_eq!((kept(&mut world), at <= world.now), (vec![], true));
+}
+
+#[test]
+fn what_ends_after_a_jump_is_kept_as_long_as_all_else() {
+    let mut world = World::new();
+    jump(&mut world, 60);
+    world.submit(1, |_| {});
+    world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    world.wait(29 * DAY);
+    assert_eq!(kept(&mut world), [1]);
+    world.wait(2 * DAY);
+    assert_eq!(kept(&mut world), []);
+}
+
+#[test]
+fn jumps_without_number_take_no_room_and_forget_nothing() {
+    let mut world = World::new();
+    world.submit(1, |_| {});
+    world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
+    for _ in 0..crate::limits::TIME_GAPS_MAX + 5 {
+        world.now = world.now.after(40 * DAY);
+        let fold = &mut world.fold;
+        let (epoch, uid, release) = (Epoch(fold.epoch.0 + 1), fold.uid.clone(), fold.release.clone());
+        fold.apply(world.now, &Record::ServerStarted { epoch, uid, release });
+    }
+    assert_eq!(world.fold.gaps.len(), crate::limits::TIME_GAPS_MAX);
+    let skipped = world.fold.skipped_since(Timestamp(0));
+    assert_eq!(skipped, 39 * DAY * (crate::limits::TIME_GAPS_MAX as u32 + 5));
+}
+
+#[test]
+fn ended_jobs_with_much_in_them_leave_first_when_they_are_too_much() {
+    let mut world = World::new();
+    world.is_unchecked = true;
+    let large = |spec: &mut TaskSpec| spec.stdin = vec![b'x'; 30 << 20];
+    for _ in 0..10 {
+        world.submit(1, large);
+        world.ask(ClientRequest::Cancel { jobs: Selector::Last, tasks: None, reason: None });
+    }
+    assert_eq!(kept(&mut world), (3..=10).collect::<Vec<_>>(), "256 MiB at most");
+}
+
+#[test]
+fn a_submit_beyond_what_all_may_take_is_refused_with_the_way_out() {
+    let mut world = World::new();
+    world.is_unchecked = true;
+    let submit = |world: &mut World| {
+        let spec = TaskSpec { stdin: vec![b'x'; 200 << 20], ..one_cpu() };
+        world.answer_to(Submit::new(Target::New(JobSpec::default()), TaskIds::Next(1), spec))
+    };
+    for _ in 0..5 {
+        assert!(matches!(submit(&mut world), ClientResponse::Submitted { .. }));
+    }
+    let ClientResponse::Error(error) = submit(&mut world) else { panic!("refused") };
+    assert_eq!(error.code(), "full");
+    assert_eq!(
+        error.to_string(),
+        "The submit takes 201 MiB beside the 1001 MiB that the submits of all jobs take already; the limit is 1024 \
+         MiB. Forget ended jobs (`hq job forget`), or wait until some have ended."
+    );
+    let first = Selector::Ids(IdSet::single(TaskId(1)));
+    world.ask(ClientRequest::Cancel { jobs: first.clone(), tasks: None, reason: None });
+    world.ask(ClientRequest::ForgetJobs { jobs: first, states: Vec::new() });
+    assert!(matches!(submit(&mut world), ClientResponse::Submitted { .. }));
+}
+
+#[test]
+fn error_texts_of_failures_are_bounded_by_their_bytes() {
+    let mut world = World::new();
+    world.is_unchecked = true;
+    let job = world.submit(10_000, |_| {});
     world.worker(2, 1);
-    assert_eq!(world.sent(2), "", "nothing is begun");
-    let answer = world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
-    let ClientResponse::Error(error) = answer else { panic!("{answer:?}") };
-    assert_eq!(error.code(), "read-only");
-    assert_eq!(world.states(job), "waiting: 1 waiting", "whoever only looks is answered");
-    world.step(Input::JournalWorks);
-    assert_eq!(world.sent(2), "1:0/0");
+    let failures = (0..10_000).map(|task| {
+        let failure = Failure { error: "e".repeat(crate::limits::ERROR_TEXT_MAX), ..failed(task, 0, 1) };
+        (job, failure)
+    });
+    let mut state = world.server.state().clone();
+    failures.for_each(|(job, failure)| state.apply(Timestamp(9), &Record::Failed { job, failure }));
+    let bytes: usize = state.jobs[&job].failures.values().map(|failure| failure.1.bytes()).sum();
+    assert!((31 << 20..=32 << 20).contains(&bytes), "{bytes}");
+    state.apply(Timestamp(9), &Record::JobForgotten { job });
+    assert_eq!(compacted(&state), state);
 }
 
 /// Something that happens to a server.
 #[derive(Clone, Debug)]
-enum Deed {
+pub(super) enum Deed {
     Submit { count: u32, max_fails: Option<u64>, crash_limit: CrashLimit },
     After { job: u32, count: u32, any: bool, each: bool },
     Graph(Vec<Vec<u32>>),
-    Open,
+    Open { is_draft: bool },
+    ClientGone,
     SubmitToLast(u32),
     Close,
     Cancel { job: u32, task: Option<u32> },
@@ -89,7 +185,7 @@ enum Deed {
     Wait(u64),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+pub(super) fn deed() -> impl Strategy<Value = Deed> {
     use Deed::*;
     let limit =
         prop_oneof![Just(CrashLimit::Times(2)), Just(CrashLimit::NeverRestart), Just(CrashLimit::Unlimited)];
@@ -100,7 +196,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         3 => (1..8u32, 1..30u32, any::<bool>(), any::<bool>())
             .prop_map(|(job, count, any, each)| After { job, count, any, each }),
         2 => vec(vec(0..20u32, 0..3), 1..20).prop_map(Graph),
-        1 => Just(Open),
+        1 => any::<bool>().prop_map(|is_draft| Open { is_draft }),
+        1 => Just(ClientGone),
         1 => (1..9u32).prop_map(SubmitToLast),
         1 => Just(Close),
         1 => (1..8u32, proptest::option::of(0..9u32)).prop_map(|(job, task)| Cancel { job, task }),
@@ -135,7 +232,7 @@ fn only(job: u32) -> Selector {
     Selector::Ids(IdSet::single(TaskId(job)))
 }
 
-fn happens(world: &mut World, deed: Deed) {
+pub(super) fn happens(world: &mut World, deed: Deed) {
     match deed {
         Deed::Submit { count, max_fails, crash_limit } => {
             world.submit_as(JobSpec { max_fails, ..JobSpec::default() }, count, |spec| {
@@ -164,8 +261,11 @@ fn happens(world: &mut World, deed: Deed) {
             let edges = Edges::new(lists.into_iter().enumerate().map(earlier)).expect("few");
             world.graph(count, Vec::new(), edges).expect("accepted");
         }
-        Deed::Open => {
-            let spec = JobSpec { name: "open".into(), ..JobSpec::default() };
+        Deed::ClientGone => {
+            world.step(Input::ClientGone { connection: CLIENT });
+        }
+        Deed::Open { is_draft } => {
+            let spec = JobSpec { name: "open".into(), is_draft, ..JobSpec::default() };
             world.ask(ClientRequest::OpenJob { key: world.key, spec });
         }
         Deed::SubmitToLast(count) => {
@@ -243,7 +343,7 @@ proptest! {
         let again = restarted(&world.fold);
         prop_assert_eq!(again.check(), Ok(()));
         for id in world.fold.jobs.keys() {
-            prop_assert_eq!(again.waits.blocked(*id), world.server.waits.blocked(*id));
+            prop_assert_eq!(again.readiness.blocked(*id), world.server.readiness.blocked(*id));
         }
     }
 }

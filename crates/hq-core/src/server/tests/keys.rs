@@ -172,3 +172,83 @@ fn many_submits_come_in_one_request() {
     let elsewhere = refused(ask(&mut world, 400, elsewhere));
     assert_eq!(elsewhere, "Submits of one request go to one job.");
 }
+
+#[test]
+fn a_block_of_submits_is_done_as_a_whole_or_not_at_all() {
+    let mut world = World::new();
+    world.open();
+    let good = |count| Submit::new(Target::Open(JobId(1)), TaskIds::Next(count), one_cpu());
+    let given = |first, last| {
+        Submit::new(Target::Open(JobId(1)), TaskIds::Given(IdSet::range(first, last)), one_cpu())
+    };
+    let waits = |task: u32| Submit {
+        dependencies: Dependencies {
+            after: vec![After { tasks: Some(IdSet::range(task, task)), ..After::of(JobId(1)) }],
+            ..Dependencies::default()
+        }
+        .into(),
+        ..good(1)
+    };
+    let before = world.server.state().clone();
+    let bad: [(Vec<Submit>, &str); 5] = [
+        (vec![good(2), given(1, 3)], "Task 1 already exists in job 1."),
+        (vec![good(2), waits(7)], "Task 7 not found in job 1."),
+        (vec![given(4, 5), given(7, 9), good(2), given(9, 9)], "Task 9 already exists in job 1."),
+        (
+            vec![named(&["a"], |_| {}), good(1), named(&["a"], |s| s.submit_dir = b"/other".to_vec())],
+            "directory",
+        ),
+        (
+            vec![good(1), Submit { target: Target::Open(JobId(2)), ..good(1) }],
+            "Submits of one request go to one job.",
+        ),
+    ];
+    for (submits, why) in bad {
+        match world.ask(ClientRequest::SubmitAll { key: 0, submits }) {
+            ClientResponse::Error(error) => assert!(error.to_string().contains(why), "{error}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(world.server.state(), &before, "{why}");
+    }
+    // What comes later may wait for what came before in the same block.
+    let submits = vec![good(2), waits(1), named(&["a"], |_| {}), named(&["a"], |_| {})];
+    let request = ClientRequest::SubmitAll { key: 5, submits };
+    let mut effects = Vec::new();
+    let input = Input::Client { connection: CLIENT, request: 1, body: request };
+    world.server.handle(world.now, input, &mut effects);
+    let records: Vec<&crate::record::Record> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Persist { record, .. } => Some(record),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(records.len(), 1, "one record, so that a crash keeps all or none: {records:?}");
+    world.take(effects);
+    assert_eq!(world.states(JobId(1)), "waiting: 4 waiting");
+}
+
+#[test]
+fn blocks_without_a_key_have_nothing_to_do_with_each_other() {
+    let mut world = World::new();
+    world.open();
+    let block = || {
+        let submit = || Submit::new(Target::Open(JobId(1)), TaskIds::Next(1), one_cpu());
+        ClientRequest::SubmitAll { key: 0, submits: vec![submit(), submit(), submit()] }
+    };
+    let answers = [world.ask(block()), world.ask(block())].map(|answer| match answer {
+        ClientResponse::Submitted { ids, .. } => ids.to_string(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(answers, ["0-2", "3-5"]);
+    // Nor are the keys that follow one taken.
+    let submit = || Submit::new(Target::Open(JobId(1)), TaskIds::Next(1), one_cpu());
+    for (key, submits, ids) in
+        [(7, vec![submit(), submit()], "6-7"), (8, vec![submit()], "8"), (7, vec![submit(), submit()], "6-7")]
+    {
+        match world.ask(ClientRequest::SubmitAll { key, submits }) {
+            ClientResponse::Submitted { ids: given, .. } => assert_eq!(given.to_string(), ids),
+            other => panic!("{other:?}"),
+        }
+    }
+}

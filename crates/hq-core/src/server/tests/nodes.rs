@@ -101,12 +101,12 @@ fn what_was_kept_free_is_given_back_when_nobody_wants_it_any_more() {
 }
 
 #[test]
-fn the_loss_of_any_node_restarts_the_task() {
+fn the_loss_of_any_node_restarts_a_task_with_ranks() {
     let mut world = World::new();
     for connection in 1..=3 {
         worker_of(&mut world, connection, 1, "a");
     }
-    let job = world.submit(1, nodes(2));
+    let job = world.submit(1, ranks(2, 1, 1, true));
     world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
     assert_eq!(sent(&mut world, 1..=3), ["1:0/0", "1:0/0", ""]);
     world.says(2, FromWorker::Leaving { end: WorkerEnd::HeartbeatLost });
@@ -118,6 +118,71 @@ fn the_loss_of_any_node_restarts_the_task() {
     world.says(1, FromWorker::Leaving { end: WorkerEnd::Stopped });
     assert_eq!(sent(&mut world, 3..=3), ["-1:0"]);
     assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1), "it had not started");
+}
+
+#[test]
+fn a_program_on_the_first_node_goes_on_without_the_others() {
+    let ends: [fn(&mut World, JobId); 3] = [
+        |world, _| world.says(2, FromWorker::Leaving { end: WorkerEnd::HeartbeatLost }),
+        |world, job| {
+            world.reports(2, |report| {
+                report.is_leaving = true;
+                report.interrupted = vec![(job, IdSet::range(0, 0))];
+            });
+            world.says(2, FromWorker::Leaving { end: WorkerEnd::Stopped });
+        },
+        |world, job| {
+            world.reports(2, |report| {
+                report.is_leaving = true;
+                report.returned = vec![(job, IdSet::range(0, 0))];
+            });
+        },
+    ];
+    for end in ends {
+        let mut world = World::new();
+        for connection in 1..=3 {
+            worker_of(&mut world, connection, 1, "a");
+        }
+        let job = world.submit(1, |spec| {
+            nodes(2)(spec);
+            spec.crash_limit = CrashLimit::NeverRestart;
+        });
+        assert_eq!(sent(&mut world, 1..=3), ["1:0/0", "1:0/0", ""]);
+        world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+        end(&mut world, job);
+        assert_eq!(sent(&mut world, 1..=1), [""]);
+        assert_eq!(world.states(job), "running: 1 running");
+        world.reports(1, |report| report.finished = vec![finished(job, 0, 0, 0)]);
+        assert_eq!(world.states(job), "finished: 1 finished");
+    }
+}
+
+#[test]
+fn a_program_that_goes_on_is_known_to_the_next_server() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 1, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let job = world.submit(1, nodes(2));
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::HeartbeatLost });
+    world.restart();
+    assert!(world.server.state().jobs[&job].nodes.contains_key(&TaskId(0)), "as it was");
+    assert_eq!(world.states(job), "waiting: 1 waiting", "until its worker says that it runs");
+    assert!(world.server.state().jobs[&job].queued.is_empty());
+}
+
+#[test]
+fn a_launcher_in_the_command_needs_all_nodes() {
+    let mut world = World::new();
+    worker_of(&mut world, 1, 1, "a");
+    worker_of(&mut world, 2, 1, "a");
+    let job = world.submit(1, |spec| {
+        nodes(2)(spec);
+        spec.args = vec![b"%{MPIRUN}".to_vec(), b"solver".to_vec()];
+    });
+    sent(&mut world, 1..=2);
+    world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::HeartbeatLost });
+    assert_eq!(sent(&mut world, 1..=1), ["-1:0"]);
 }
 
 #[test]
@@ -197,5 +262,38 @@ fn a_group_that_is_too_small_is_named() {
         let answer = world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(0) });
         let ClientResponse::Explained(explained) = answer else { panic!("{answer:?}") };
         assert!(explained.reasons[0].text.contains(&lacks), "{:?}", explained.reasons);
+    }
+}
+
+#[test]
+fn all_workers_of_an_ended_task_are_told() {
+    use hq_model::WorkerId;
+    let mut world = World::new();
+    (1..=3).for_each(|connection| worker_of(&mut world, connection, 4, "a"));
+    for state in [TaskState::Finished, TaskState::Failed] {
+        let job = world.submit(1, nodes(3));
+        world.reports(1, |report| match state {
+            TaskState::Finished => report.finished = vec![finished(job, 0, 0, 0)],
+            _ => report.failed = vec![(job, failed(0, 0, 1))],
+        });
+        for connection in 2..=3 {
+            world.reports(connection, |report| report.canceled = vec![(job, IdSet::range(0, 0))]);
+        }
+        for _ in 0..2 {
+            let request = ClientRequest::ListTasks {
+                jobs: Selector::Ids(IdSet::single(TaskId(job.0))),
+                tasks: None,
+                states: Vec::new(),
+                after: None,
+                limit: 1,
+                grouped: false,
+            };
+            let ClientResponse::Tasks { tasks, .. } = world.ask(request) else { panic!("tasks") };
+            let (info, all) = (&tasks[0].1, [1, 2, 3].map(WorkerId));
+            assert_eq!((info.state, info.worker, &info.nodes[..]), (state, Some(WorkerId(1)), &all[..]));
+            if state == TaskState::Failed {
+                world.restart();
+            }
+        }
     }
 }

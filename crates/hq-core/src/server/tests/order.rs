@@ -31,7 +31,13 @@ impl World {
     pub(super) fn starts(&mut self, connection: u64, job: JobId, task: u32) {
         let at = self.now;
         self.reports(connection, |report| {
-            report.started.push(Started { job, task: TaskId(task), instance: Instance(0), at });
+            report.started.push(Started {
+                job,
+                task: TaskId(task),
+                instance: Instance(0),
+                at,
+                variant: None,
+            });
         });
     }
 }
@@ -172,6 +178,63 @@ fn room_is_kept_for_a_large_task_that_smaller_ones_of_lower_priority_overtook() 
     assert_eq!(world.sent(1), "", "the CPU is kept");
     world.reports(1, done(small, 2, 60_000));
     assert_eq!(world.sent(1), format!("{large}:0/0"));
+}
+
+#[test]
+fn of_a_worker_that_is_kept_only_what_is_lacking_is_kept() {
+    let mut world = World::new();
+    placement::worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
+    let on_gpu = |spec: &mut TaskSpec| {
+        spec.requests = vec![placement::request(&[("cpus", 1), ("gpus/nvidia", 1)])];
+        spec.priority = 1;
+        spec.expected = Some(Duration::from_secs(60));
+    };
+    let small = world.submit(20, expecting(60));
+    assert_eq!(world.sent(1), format!("{small}:0-1/0"));
+    let first = world.submit(2, on_gpu);
+    world.reports(1, done(small, 0, 60_000));
+    assert_eq!(world.sent(1), format!("{first}:0/0"));
+    world.wait(2 * OVERTAKEN_MAX);
+    world.reports(1, done(small, 1, 60_000));
+    assert_eq!(world.sent(1), format!("{small}:2/0"), "the second one waits for the GPU");
+    world.reports(1, done(first, 0, 60_000));
+    assert_eq!(world.sent(1), format!("{first}:1/0"));
+}
+
+// One of two CPUs is free, and kept for a task that needs both: with the jobs of the small tasks and of the large one.
+fn kept_for_a_large_task() -> (World, JobId, JobId) {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let small = world.submit(20, expecting(60));
+    let large = world.submit(1, |spec| {
+        spec.requests = vec![cpus(2)];
+        spec.priority = 1;
+        spec.expected = Some(Duration::from_secs(60));
+    });
+    world.reports(1, done(small, 0, 60_000));
+    world.sent(1);
+    world.wait(Duration::from_secs(2));
+    world.reports(1, done(small, 1, 60_000));
+    assert_eq!(world.sent(1), "", "the CPU is kept");
+    (world, small, large)
+}
+
+#[test]
+fn a_worker_is_not_kept_for_ever() {
+    let (mut world, small, _) = kept_for_a_large_task();
+    let until = world.server.next_wakeup().expect("it has an end");
+    assert!(until <= world.now.after(crate::limits::KEPT_MAX));
+    world.now = until;
+    world.step(Input::Tick);
+    assert_eq!(world.sent(1), format!("{small}:3/0"), "the other one has run for all that time");
+}
+
+#[test]
+fn a_worker_that_is_kept_for_a_task_that_goes_is_filled_at_once() {
+    let (mut world, small, large) = kept_for_a_large_task();
+    let jobs = Selector::Ids(IdSet::single(TaskId(large.0)));
+    world.ask(ClientRequest::Cancel { jobs, tasks: None, reason: None });
+    assert_eq!(world.sent(1), format!("{small}:3/0"));
 }
 
 #[test]

@@ -149,6 +149,51 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
     assert_eq!((world.sent(1), world.sent(2)), ("".into(), "1:0-1/0".into()));
 }
 
+fn picky(world: &mut World, connection: u64, cpus: u32, min_utilization: u32) {
+    world.worker_saying(connection, cpus, |hello| hello.config.min_utilization = min_utilization);
+}
+
+#[test]
+fn a_picky_worker_gets_the_set_that_uses_it_and_is_worth_most() {
+    // Priority, CPUs (none: all), weight, count of each job; what runs at once on so many CPUs of which all must be used.
+    let check = |cpus: u32, jobs: &[(i32, Option<u64>, u32, u32)], expected: &str| {
+        for joins_first in [true, false] {
+            let mut world = World::new();
+            if joins_first {
+                picky(&mut world, 1, cpus, 10_000);
+            }
+            for (priority, cpus, weight, count) in jobs {
+                let amount = match cpus {
+                    Some(cpus) => AmountRequest::Some(Amount::whole(*cpus), Policy::Compact),
+                    None => AmountRequest::All,
+                };
+                world.submit(*count, |spec| {
+                    spec.priority = *priority;
+                    let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
+                    spec.requests =
+                        vec![Request { resources, weight: weight * 10_000, ..Request::default() }];
+                });
+            }
+            if !joins_first {
+                picky(&mut world, 1, cpus, 10_000);
+            }
+            let live = &world.server.live[&hq_model::WorkerId(1)];
+            let placed =
+                live.held.iter().filter(|(_, held)| !held.placed.is_empty()).map(|(template, held)| {
+                    let count: u64 = held.placed.iter().map(|(_, ids)| ids.len()).sum();
+                    format!("{}:{count}", template.job)
+                });
+            assert_eq!(placed.collect::<Vec<_>>().join(" "), expected, "{jobs:?}");
+        }
+    };
+    // Nine of twelve are less than asked.
+    check(12, &[(0, Some(3), 2, 3), (0, None, 1, 1)], "2:1");
+    check(12, &[(0, Some(3), 2, 3), (0, Some(6), 1, 3)], "1:2 2:1");
+    check(6, &[(1, Some(4), 1, 1), (0, Some(3), 1, 2)], "2:2");
+    check(7, &[(1, Some(3), 1, 2), (0, Some(4), 9, 2)], "1:1 2:1");
+    check(7, &[(0, Some(2), 1, 9)], "");
+}
+
 // An older job with one task of six CPUs, a younger one with two of five.
 fn compete(world: &mut World) {
     world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 6)])]);
@@ -160,9 +205,18 @@ fn where_classes_compete_the_planner_decides() {
     let mut world = World::new();
     compete(&mut world);
     world.worker(1, 10);
+    let runs = world.to_workers.iter().filter_map(|(_, message)| match message {
+        ToWorker::Run(batches) => Some(batches.iter().map(|run| format!("{}:{}", run.template.job, run.ids))),
+        _ => None,
+    });
+    assert_eq!(
+        runs.flatten().collect::<Vec<_>>(),
+        ["2:0-1", "1:0"],
+        "what is planned goes before what waits"
+    );
     assert!(world.sent(1).starts_with("1:0/0 2:0-1/0"), "no CPU stays idle; the other task comes next");
     let held = &world.server.live[&hq_model::WorkerId(1)];
-    assert!(held.capacity.has_backlog());
+    assert!(held.has_backlog());
 }
 
 #[test]
@@ -177,6 +231,35 @@ fn nothing_that_competes_starts_before_the_plan_and_what_goes_first_does() {
     world.plans_later = false;
     world.planned();
     assert!(world.sent(1).contains("2:0"), "one of the planned tasks still fits, the others are its backlog");
+}
+
+#[test]
+fn room_that_is_no_longer_kept_is_offered_once_the_plan_is_there() {
+    let mut world = World::new();
+    let long = |spec: &mut TaskSpec, seconds: u64| {
+        spec.expected = Some(Duration::from_secs(60));
+        spec.requests[0].time_request = Duration::from_secs(seconds);
+    };
+    world.worker(1, 2);
+    let first = world.submit(1, |spec| long(spec, 0));
+    world.starts(1, first, 0);
+    for seconds in [1, 2] {
+        world.submit(1, |spec| {
+            spec.requests = vec![request(&[("cpus", 2)])];
+            long(spec, seconds);
+        });
+    }
+    world.wait(Duration::from_secs(2));
+    world.sent(1);
+    world.submit(9, |spec| {
+        spec.priority = -2;
+        long(spec, 0);
+    });
+    assert_eq!(world.sent(1), "", "its CPU is kept for the pair");
+    // Two classes compete for another worker: one has it, and nothing has waited for long any more.
+    world.worker(2, 2);
+    assert_eq!((world.sent(1), world.sent(2)), ("4:0/0".into(), "2:0/0".into()));
+    assert_eq!(world.server.wastes_nothing(world.now), Ok(()));
 }
 
 #[test]
@@ -195,6 +278,27 @@ fn without_a_plan_the_order_decides_after_a_while() {
 }
 
 #[test]
+fn one_plan_at_most_is_under_way_and_the_next_one_is_of_what_is_so_then() {
+    let mut world = World::new();
+    world.plans_later = true;
+    compete(&mut world);
+    world.worker(1, 10);
+    assert_eq!(world.plans.len(), 1);
+    // It is slow. What competes meanwhile is placed in order, and nothing more is asked.
+    for connection in 2..6 {
+        world.wait(Duration::from_secs(2));
+        compete(&mut world);
+        world.worker(connection, 10);
+        assert!(!world.sent(connection).is_empty(), "in order");
+        assert_eq!(world.plans.len(), 1, "the slow one is still under way");
+    }
+    world.planned();
+    compete(&mut world);
+    world.worker(6, 10);
+    assert_eq!(world.plans.len(), 1, "a new one");
+}
+
+#[test]
 fn a_plan_for_workers_and_tasks_that_are_gone_is_harmless() {
     let mut world = World::new();
     world.plans_later = true;
@@ -208,4 +312,20 @@ fn a_plan_for_workers_and_tasks_that_are_gone_is_harmless() {
     world.worker(2, 10);
     let job = world.submit(1, |_| {});
     assert_eq!(world.sent(2), format!("{job}:0/0"));
+}
+
+#[test]
+fn no_more_is_handed_over_as_fitting_than_groups_let_start() {
+    for (asked, expected) in [("2 compact!", ["1:0-1/0", "1:2/0"]), ("2", ["1:0-2/0", ""])] {
+        let mut world = World::new();
+        for connection in [2, 3] {
+            world.worker_saying(connection, 6, |hello| {
+                let pool = hq_model::resources::parse_pool("cpus", "2x3").expect("a pool");
+                hello.config.resources = WorkerResources::new(vec![pool], Vec::new()).expect("resources");
+            });
+        }
+        let amount = hq_model::request::parse_amount("cpus", asked).expect("an amount");
+        world.submit(3, |spec| spec.requests[0].resources[0].amount = amount);
+        assert_eq!([world.sent(2), world.sent(3)], expected, "{asked}");
+    }
 }

@@ -45,10 +45,91 @@ fn a_task_that_takes_long_is_started_a_second_time_elsewhere_and_only_once() {
 }
 
 #[test]
+fn a_second_attempt_whose_room_something_else_was_quicker_to_take_waits_there() {
+    let (mut world, job) = with_slow_tasks(Some("3"), |spec| spec.priority = 1);
+    let small = world.submit(9, |_| {});
+    let large = world.submit(2, |spec| {
+        spec.args = vec![b"large".to_vec()];
+        spec.requests = vec![cpus(4)];
+    });
+    assert_eq!(world.sent(SECOND), "2:6-8/0 3:1/0", "one CPU is free, and one waits for four");
+    world.reports(SECOND, |r| r.started = (6..9).map(|task| started(small, task, 0)).collect());
+    world.wait(Duration::from_secs(4));
+    assert_eq!(world.sent(SECOND), "1:6/1");
+    world.reports(SECOND, |r| {
+        r.started = vec![started(large, 1, 0)];
+        r.finished = vec![finished(small, 6, 8, 0)];
+    });
+    let live = &world.server.live[&hq_model::WorkerId(2)];
+    let template = crate::worker_messages::TemplateId { job, submit: 0 };
+    assert_eq!(live.held[&template].waiting, IdSet::single(TaskId(6)));
+    assert!(!live.capacity.is_overdrawn());
+}
+
+#[test]
 fn without_the_option_nothing_is_started_twice() {
     let (mut world, _) = with_slow_tasks(None, |_| {});
     world.wait(Duration::from_secs(3600));
     assert_eq!(world.sent(SECOND), "");
+}
+
+#[test]
+fn room_that_is_kept_for_a_large_task_is_not_for_second_attempts() {
+    let special = |count: u64| {
+        let mut request = cpus(count);
+        let amount = AmountRequest::Some(Amount::whole(1), Policy::Compact);
+        request.resources.push(ResourceRequest { name: "x".into(), amount });
+        move |spec: &mut TaskSpec| spec.requests = vec![request]
+    };
+    let mut world = World::new();
+    world.worker(FIRST, 8);
+    let job = world.submit(8, |spec| spec.speculate = "3".parse().ok());
+    world.worker_saying(SECOND, 4, |hello| {
+        let kind = PoolKind::Sum(Amount::whole(10));
+        hello.config.resources.pools.push(ResourcePool { name: "x".into(), kind });
+    });
+    world.reports(FIRST, |r| r.started = (0..8).map(|task| started(job, task, 0)).collect());
+    world.reports(FIRST, |r| r.finished = vec![finished(job, 0, 5, 0)]);
+    let small = world.submit(1, special(2));
+    let large = world.submit(1, special(4));
+    assert_eq!(world.sent(SECOND), "2:0/0");
+    for _ in 0..5 {
+        world.wait(Duration::from_secs(4));
+        assert_eq!(world.sent(SECOND), "", "two CPUs are free, and kept");
+    }
+    world.reports(SECOND, |r| r.finished = vec![finished(small, 0, 0, 0)]);
+    assert_eq!(world.sent(SECOND), "3:0/0");
+    world.reports(SECOND, |r| r.finished = vec![finished(large, 0, 0, 0)]);
+    world.wait(Duration::from_secs(4));
+    assert_eq!(world.sent(SECOND), "1:6/1 1:7/1");
+}
+
+#[test]
+fn second_attempts_count_towards_a_share() {
+    let mut world = World::new();
+    world.worker(FIRST, 8);
+    let share = hq_model::job::Share { max: Some(3), ..hq_model::job::Share::default() };
+    let spec = JobSpec { share: Some(share), ..JobSpec::default() };
+    let job = world.submit_as(spec, 8, |spec| spec.speculate = "3".parse().ok());
+    for first in [0, 3] {
+        world.reports(FIRST, |r| r.finished = vec![finished(job, first, first + 2, 0)]);
+    }
+    world.worker(SECOND, 4);
+    world.reports(FIRST, |r| r.started = vec![started(job, 6, 0), started(job, 7, 0)]);
+    world.wait(Duration::from_secs(4));
+    assert_eq!(world.sent(SECOND), "1:6/1", "three at once, and two run");
+}
+
+#[test]
+fn a_worker_on_which_more_is_about_to_end_gets_no_second_attempts() {
+    let (mut world, _) = with_slow_tasks(Some("3"), |_| {});
+    let id = hq_model::WorkerId(2);
+    world.server.gathering.insert(id);
+    world.now = world.now.after(Duration::from_secs(4));
+    let mut effects = Vec::new();
+    world.server.speculate(world.now, &mut effects);
+    world.server.gathering.remove(&id);
+    assert_eq!(effects, []);
 }
 
 #[test]
@@ -140,6 +221,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
         known_as: Some(hq_model::WorkerId(2)),
         holds: vec![crate::worker_messages::Held {
             template: crate::worker_messages::TemplateId { job, submit: 0 },
+            variant: None,
             instance: Instance(1),
             queued: IdSet::new(),
             running: IdSet::single(TaskId(6)),
@@ -174,6 +256,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
             known_as: Some(hq_model::WorkerId(worker)),
             holds: vec![crate::worker_messages::Held {
                 template: crate::worker_messages::TemplateId { job, submit: 0 },
+                variant: None,
                 instance: Instance(0),
                 queued: IdSet::new(),
                 started: running.iter().map(|_| Timestamp(9)).collect(),

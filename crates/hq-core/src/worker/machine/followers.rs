@@ -46,6 +46,6 @@ impl Worker {
         let batches = self.queue.values().chain(self.followers.values().rev());
         let mut batches = batches.filter(|batch| batch.template.job == task.job);
         let queued = batches.find(|batch| batch.left.contains(task.task)).map(|batch| batch.instance);
-        queued.or_else(|| Some(self.running.get(&task)?.instance))
+        queued.or_else(|| self.armed_as(task)).or_else(|| Some(self.running.get(&task)?.instance))
     }
 }

@@ -13,7 +13,9 @@ impl Worker {
         self.outside.release(None, &mut self.reporting);
         // What happened so far becomes a report: those follow the hello, and say nothing of what it holds.
         self.reporting.starts_are_known();
-        if self.reporting.has_news() {
+        // A server that was started again does not know.
+        self.trouble.is_news |= self.trouble.reason().is_some();
+        if self.has_news() {
             self.make_report();
         }
         self.link = Link::Greeting;
@@ -29,25 +31,28 @@ impl Worker {
     }
 
     fn holds(&self) -> Vec<Held> {
-        let mut holds: BTreeMap<(TemplateId, Instance), Held> = BTreeMap::new();
-        let held = |template: TemplateId, instance: Instance| Held {
+        type Key = (TemplateId, Instance, Option<u32>);
+        let mut holds: BTreeMap<Key, Held> = BTreeMap::new();
+        let held = |(template, instance, variant): Key| Held {
             template,
             instance,
+            variant,
             queued: IdSet::new(),
             running: IdSet::new(),
             started: Vec::new(),
         };
-        for batch in self.queue.values().chain(self.followers.values()) {
-            let key = (batch.template, batch.instance);
-            holds.entry(key).or_insert_with(|| held(key.0, key.1)).queued.union_with(&batch.left);
+        let armed = self.armed.values().filter(|armed| !armed.is_superseded()).map(|armed| &armed.batch);
+        for batch in self.queue.values().chain(self.followers.values()).chain(armed) {
+            let key = (batch.template, batch.instance, None);
+            holds.entry(key).or_insert_with(|| held(key)).queued.union_with(&batch.left);
         }
         // Sorted, so that the order of the map does not show.
         let mut running: Vec<(&TaskRef, &Running)> =
             self.running.iter().filter(|(_, run)| run.ending != Some(Ending::Superseded)).collect();
         running.sort_unstable_by_key(|entry| *entry.0);
         for (task, run) in running {
-            let key = (run.template, run.instance);
-            let held = holds.entry(key).or_insert_with(|| held(key.0, key.1));
+            let key = (run.template, run.instance, run.variant);
+            let held = holds.entry(key).or_insert_with(|| held(key));
             held.running.insert(task.task);
             held.started.push(run.since);
         }

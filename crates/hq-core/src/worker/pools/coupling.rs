@@ -1,5 +1,8 @@
 //! Groups of different pools that belong together, such as a GPU and the cores beside it: a task that takes of several
-//! such pools gets what is close to each other, as far as its policies and what is free allow.
+//! such pools gets what is close to each other, as far as its policies and what is free allow. A strict policy waits for
+//! it: until what it concerns is as close to each other as an idle worker would give it.
+
+use std::cmp::Reverse;
 
 use hq_model::{Amount, AmountRequest, Policy, WorkerResources};
 
@@ -30,11 +33,7 @@ impl Coupling {
         Coupling(resources.coupling.iter().filter_map(pair).collect())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn has(&self, pool: usize) -> bool {
+    pub(super) fn has(&self, pool: usize) -> bool {
         self.0.iter().any(|pair| pair.left.0 == pool || pair.right.0 == pool)
     }
 
@@ -51,10 +50,31 @@ impl Coupling {
         near
     }
 
-    // How much of what was chosen is close to each other.
-    fn score(&self, chosen: &[(usize, &Plan, u64)]) -> u64 {
-        self.0.iter().map(|pair| pair.weight * part(chosen, pair.left).min(part(chosen, pair.right))).sum()
+    // How much of what was chosen is close to each other: weighted, and of strict policies alone.
+    fn score(&self, needs: &Needs, chosen: &[(usize, &Plan, u64)]) -> (u64, u64) {
+        let is_strict =
+            |pool: usize| needs.each.iter().any(|need| need.pool as usize == pool && need.is_strict());
+        let mut score = (0, 0);
+        for pair in &self.0 {
+            let close = part(chosen, pair.left).min(part(chosen, pair.right));
+            score.0 += pair.weight * close;
+            if is_strict(pair.left.0) || is_strict(pair.right.0) {
+                score.1 += close;
+            }
+        }
+        score
     }
+}
+
+// Where to take from, for each need that coupling concerns.
+struct Choice {
+    plans: Vec<Option<Plan>>,
+    score: u64,
+    // What counts of that for strict policies.
+    close: u64,
+    groups: usize,
+    // Units that stay free in those groups.
+    left: u64,
 }
 
 // Which part of what is taken of a pool is of one of its groups, in 1/1000.
@@ -69,10 +89,32 @@ fn part(chosen: &[(usize, &Plan, u64)], (pool, group): (usize, usize)) -> u64 {
 }
 
 impl Pools {
-    /// Where to take from, for each of the needs that coupling concerns; nothing where it makes no difference.
-    ///
-    /// Each group that may be taken from is tried as the first; the others follow it. Cost: groups times needs.
-    pub(super) fn near(&self, needs: &Needs) -> Vec<Option<Plan>> {
+    /// True when coupling is a condition for a strict policy.
+    pub(super) fn is_coupled(&self, needs: &Needs) -> bool {
+        needs.each.iter().any(|need| need.is_strict() && self.coupling.has(need.pool as usize))
+    }
+
+    /// How close to each other strict policies can have what they concern.
+    pub(super) fn closest(&self, needs: &Needs) -> u64 {
+        self.choose(needs).map_or(0, |choice| choice.close)
+    }
+
+    /// Where to take from, for each of the needs that coupling concerns; empty where it makes no difference. `None` when
+    /// what is free is not as close to each other as strict policies want it.
+    pub(super) fn near(&self, needs: &Needs) -> Option<Vec<Option<Plan>>> {
+        if self.coupling.0.is_empty() {
+            return Some(Vec::new());
+        }
+        match self.choose(needs) {
+            // What is close to nothing is taken as if there were no coupling.
+            Some(choice) if choice.score > 0 => Some(choice.plans),
+            _ => (needs.close == 0).then(Vec::new),
+        }
+    }
+
+    // The best choice that is close enough. Each group that may be taken from is tried as the first; the others follow
+    // it. Cost: groups times needs.
+    fn choose(&self, needs: &Needs) -> Option<Choice> {
         let coupled = |need: &Need| -> Option<(&Indexed, Amount, Policy)> {
             match (&self.pools[need.pool as usize], need.amount) {
                 (_, AmountRequest::Some(_, Policy::Scatter) | AmountRequest::All) => None,
@@ -83,22 +125,22 @@ impl Pools {
             }
         };
         let concerned: Vec<usize> =
-            (0..needs.0.len()).filter(|at| coupled(&needs.0[*at]).is_some()).collect();
-        let mut best: Option<(u64, usize, Vec<Option<Plan>>)> = None;
-        let mut pools: Vec<u32> = needs.0.iter().map(|need| need.pool).collect();
+            (0..needs.each.len()).filter(|at| coupled(&needs.each[*at]).is_some()).collect();
+        let mut best: Option<Choice> = None;
+        let mut pools: Vec<u32> = needs.each.iter().map(|need| need.pool).collect();
         pools.sort_unstable();
         // What takes twice of one pool (`gpus` and `gpus/nvidia`) is taken one after the other.
         let is_twice = pools.windows(2).any(|pair| pair[0] == pair[1]);
         if concerned.len() < 2 || is_twice {
-            return Vec::new();
+            return None;
         }
         for first in &concerned {
-            let Some((indexed, ..)) = coupled(&needs.0[*first]) else { continue };
+            let Some((indexed, ..)) = coupled(&needs.each[*first]) else { continue };
             for group in 0..indexed.groups.len() {
-                let mut plans: Vec<Option<Plan>> = vec![None; needs.0.len()];
+                let mut plans: Vec<Option<Plan>> = vec![None; needs.each.len()];
                 let order = std::iter::once(first).chain(concerned.iter().filter(|at| *at != first));
                 for at in order {
-                    let need = &needs.0[*at];
+                    let need = &needs.each[*at];
                     let Some((indexed, amount, policy)) = coupled(need) else { continue };
                     let near = if at == first {
                         (0..indexed.groups.len()).map(|other| u64::from(other == group)).collect()
@@ -109,24 +151,35 @@ impl Pools {
                     plans[*at] = indexed.plan(amount, policy, need.groups_max, &near);
                 }
                 if concerned.iter().any(|at| plans[*at].is_none()) {
-                    return Vec::new();
+                    return None;
                 }
-                let score = self.coupling.score(&chosen(needs, &plans));
-                let groups: usize = plans.iter().flatten().map(Plan::group_count).sum();
-                let is_better =
-                    |(most, fewest, _): &(u64, usize, _)| score > *most || score == *most && groups < *fewest;
-                if best.as_ref().is_none_or(is_better) {
-                    best = Some((score, groups, plans));
+                let (score, close) = self.coupling.score(needs, &chosen(needs, &plans));
+                let left = |at: &usize| -> u64 {
+                    let Some(((indexed, ..), plan)) = coupled(&needs.each[*at]).zip(plans[*at].as_ref())
+                    else {
+                        return 0;
+                    };
+                    plan.units().map(|(group, _)| indexed.groups[group].whole.len() as u64).sum()
+                };
+                let choice = Choice {
+                    score,
+                    close,
+                    groups: plans.iter().flatten().map(Plan::group_count).sum(),
+                    left: concerned.iter().map(left).sum(),
+                    plans,
+                };
+                let order = |choice: &Choice| (Reverse(choice.score), choice.groups, choice.left);
+                if close >= needs.close && best.as_ref().is_none_or(|best| order(&choice) < order(best)) {
+                    best = Some(choice);
                 }
             }
         }
-        // What is close to nothing is taken as if there were no coupling.
-        best.filter(|best| best.0 > 0).map_or_else(Vec::new, |best| best.2)
+        best
     }
 }
 
 fn chosen<'a>(needs: &Needs, plans: &'a [Option<Plan>]) -> Vec<(usize, &'a Plan, u64)> {
-    let with_need = needs.0.iter().zip(plans);
+    let with_need = needs.each.iter().zip(plans);
     with_need
         .filter_map(|(need, plan)| {
             let AmountRequest::Some(amount, _) = need.amount else { return None };
@@ -211,7 +264,8 @@ mod tests {
 
     #[test]
     fn large_requests_take_both_sides_and_a_stronger_coupling_wins() {
-        check(&NODE, PAIRS, &["cpus=6 gpus=3"], &["cpus 0,1,2,3,4,5 gpus a,b,c"]);
+        check(&NODE, PAIRS, &["cpus=6 gpus=3"], &["cpus 0,1,2,4,5,6 gpus a,b,c"]);
+        check(&NODE, PAIRS, &["cpus=6_tight gpus=3"], &["cpus 0,1,2,3,4,5 gpus a,b,c"]);
         let crossed = "cpus[0]:gpus[0]=10,cpus[0]:gpus[1]=300";
         check(&NODE, crossed, &["cpus=1 gpus=1"], &["cpus 0 gpus c"]);
     }
@@ -234,9 +288,79 @@ mod tests {
         check(
             &NODE,
             PAIRS,
-            &["cpus=5", "cpus=1 gpus=0.5", "cpus=1 gpus=0.5"],
+            &["cpus=5_tight", "cpus=1 gpus=0.5", "cpus=1 gpus=0.5"],
             &["cpus 0,1,2,3,4", "cpus 5 gpus c", "cpus 6 gpus c"],
         );
         check(&NODE, PAIRS, &["cpus=1", "cpus=4_compact! gpus=1"], &["cpus 0", "cpus 4,5,6,7 gpus c"]);
+    }
+
+    const COUPLED: [(&str, &str); 2] =
+        [("cpus", "[[1,2,3],[4,5,6]]"), ("foo", "[[10,20,30,40],[50,60,70,80]]")];
+    const BOTH: &str = "cpus[0]:foo[0],cpus[1]:foo[1]";
+
+    #[test]
+    fn a_strict_policy_waits_for_what_is_close() {
+        check(
+            &COUPLED,
+            BOTH,
+            &[
+                "cpus=1 foo=3_compact!",
+                "cpus=1 foo=3_compact!",
+                "cpus=1 foo=1_compact!",
+                "cpus=1 foo=1_compact!",
+            ],
+            &["cpus 1 foo 10,20,30", "cpus 4 foo 50,60,70", "cpus 2 foo 40", "cpus 5 foo 80"],
+        );
+        // The CPUs of one group are in use, and what is free beside them is not for tasks elsewhere.
+        check(
+            &COUPLED,
+            BOTH,
+            &["cpus=3", "foo=4", "cpus=1 foo=1_compact!", "cpus=1_compact! foo=1", "cpus=1 foo=1"],
+            &["cpus 1,2,3", "foo 10,20,30,40", "cpus 4 foo 50", "cpus 5 foo 60", "cpus 6 foo 70"],
+        );
+        check(
+            &COUPLED,
+            BOTH,
+            &["cpus=3", "foo=4", "foo=3_tight", "foo=1", "cpus=1 foo=1_compact!", "cpus=1 foo=1"],
+            &["cpus 1,2,3", "foo 10,20,30,40", "foo 50,60,70", "foo 80", "no", "no"],
+        );
+        check(
+            &[("cpus", "[[1],[2]]"), ("foo", "[[a],[b]]")],
+            BOTH,
+            &["cpus=1", "foo=1_tight", "cpus=1 foo=1_tight!"],
+            &["cpus 1", "foo a", "cpus 2 foo b"],
+        );
+    }
+
+    #[test]
+    fn parts_of_an_index_are_beside_what_they_belong_to() {
+        // On an idle worker 2.5 are beside the CPUs: whichever these are, and whether or not something else takes of what is
+        // not.
+        let node = [("cpus", "2x2"), ("foo", "[[a,b,c],[d,e,f,g]]")];
+        let taken = ["cpus=2_tight!", "foo=1_tight", "cpus=2_tight! foo=4.5"];
+        check(&node, BOTH, &["cpus=2_tight! foo=4.5"], &["cpus 0,1 foo a,b,c,d,e"]);
+        check(&node, BOTH, &[taken[0], taken[2]], &["cpus 0,1", "cpus 2,3 foo a,b,d,e,f"]);
+        check(&node, BOTH, &taken, &["cpus 0,1", "foo d", "cpus 2,3 foo a,b,e,f,g"]);
+    }
+
+    #[test]
+    fn a_strict_policy_never_crosses_whatever_is_free() {
+        let check = |taken: &[&str], strict: &str, expected: &str| {
+            let mut requests = taken.to_vec();
+            requests.push(strict);
+            let shown = |text: &&str| match *text {
+                "cpus=3" => "cpus 1,2,3",
+                "foo=2" => "foo 10,20",
+                "foo=4" => "foo 50,60,70,80",
+                _ => "foo 30,40",
+            };
+            let mut all: Vec<&str> = taken.iter().map(shown).collect();
+            all.push(expected);
+            check(&COUPLED, BOTH, &requests, &all);
+        };
+        // CPUs of the second group are free, and of `foo` only the first.
+        check(&["cpus=3", "foo=2", "foo=4"], "cpus=1 foo=1_compact!", "no");
+        check(&["cpus=3", "foo=2", "foo=4"], "cpus=1_tight! foo=1", "no");
+        check(&["cpus=3", "foo=2", "foo=4"], "cpus=1 foo=1", "cpus 4 foo 30");
     }
 }

@@ -13,15 +13,20 @@ use hq_worker::{Interrupts, ServerSource, WorkerError, WorkerOptions};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 
+use super::interrupted_twice;
+use super::leftovers::{Alive, PREFIX, Removal};
 use super::room::check_fits;
 use crate::commands::worker;
 use crate::error::HqError;
+use crate::signals::Signals;
 
 /// The parts, in the order in which they end when something goes wrong.
 pub(super) struct Cluster {
     worker: WorkerThread,
     server: Embedded,
     dir: TempDir,
+    _alive: Alive,
+    removal: Removal,
 }
 
 impl Cluster {
@@ -30,10 +35,12 @@ impl Cluster {
         let config = worker::default_config()?;
         check_fits(&config.resources, requests)?;
         let dir = tempfile::Builder::new()
-            .prefix("hq-run-")
+            .prefix(PREFIX)
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
             .map_err(|e| HqError::failed("io", format!("no private directory can be made: {e}")))?;
+        let alive = Alive::say(dir.path())?;
+        let removal = Removal::start();
         let server = Embedded::start(EmbeddedOptions {
             dir: dir.path().join("server"),
             has_journal: false,
@@ -51,7 +58,7 @@ impl Cluster {
             enforce: hq_worker::enforce::Enforce::default(),
         };
         let worker = WorkerThread::start(options, launcher, stop)?;
-        Ok(Cluster { worker, server, dir })
+        Ok(Cluster { worker, server, dir, _alive: alive, removal })
     }
 
     /// What a client needs to connect.
@@ -69,12 +76,38 @@ impl Cluster {
         }
     }
 
-    /// Ends everything in order, and removes the directory.
+    /// Asks the worker to end, and waits while it ends tasks. `signal` is the one that ended the job, if one did; with
+    /// the second one tasks end at once. Gives the first one.
+    ///
+    /// # Errors
+    /// When there was a second one.
+    pub(super) async fn end_worker(
+        &mut self,
+        signals: &mut Signals,
+        mut signal: Option<u8>,
+    ) -> Result<Option<u8>, HqError> {
+        self.worker.ask_to_end();
+        loop {
+            tokio::select! {
+                // The other end is dropped when the thread dies.
+                _ = &mut self.worker.ended => return Ok(signal),
+                next = signals.next() => {
+                    if signal.replace(next).is_some() {
+                        self.worker.ask_to_end();
+                        self.worker.join()?;
+                        return Err(interrupted_twice(next));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends what is left in order, and removes the directory.
     pub(super) fn stop(self) -> Result<(), HqError> {
-        let Cluster { mut worker, server, dir } = self;
-        worker.ask_to_end();
+        let Cluster { mut worker, server, dir, _alive, removal } = self;
         worker.join()?;
         server.stop()?;
+        removal.wait();
         Ok(dir.close()?)
     }
 }

@@ -1,12 +1,13 @@
 //! `hq run`: a server, a worker and a client in one process, for one job.
 //!
-//! Everything they share lies in a private directory that is removed at the end, also after SIGINT,
-//! SIGTERM or SIGHUP: those cancel the job, and its end is awaited. A second one ends the tasks at once.
+//! Everything they share lies in a private directory that is removed at the end, also after SIGINT, SIGTERM,
+//! SIGQUIT or SIGHUP: those cancel the job, and its end is awaited. A second one ends the tasks at once. What a
+//! run that was killed leaves is removed by the next one.
 
 mod cluster;
+mod leftovers;
 mod outputs;
 mod room;
-mod signals;
 
 use hq_client::options::{Prepared, RunOptions};
 use hq_client::{Session, Watch};
@@ -17,17 +18,15 @@ use tracing_subscriber::filter::LevelFilter;
 
 use self::cluster::Cluster;
 use self::outputs::OutputPaths;
-use self::signals::{HeldSignals, Signals};
-use super::{Context, exit_of, job, submit};
+use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit};
 use crate::cli::OutputMode;
-use crate::error::HqError;
+use crate::error::{EXIT_SIGNAL, HqError};
+use crate::jobs::only;
 use crate::logging;
 use crate::progress::Progress;
 use crate::report::RunEnded;
+use crate::signals::{HeldSignals, Signals};
 use crate::waiting::{Follow, NotifyCommand, follow_or};
-
-/// Added to the number of a signal, as a shell reports a program that died from it.
-const EXIT_SIGNAL: u8 = 128;
 
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
@@ -38,8 +37,16 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     // From here on a signal waits until there is something that can be ended in order.
     let held = HeldSignals::hold()?;
     let mut cluster = Cluster::start(launcher, &submit.spec.requests)?;
-    let (mut report, signal) = execute(context, &mut cluster, submit, on_notify, held, warnings)?;
+    let mut session = Session::connect_to(cluster.access().clone())?;
+    let mut signals = session.enter(Signals::catch)?;
+    held.release()?;
+    let job = Job { submit, on_notify, warnings };
+    let (mut report, signal) = execute(context, &mut cluster, &mut session, &mut signals, job)?;
+    // Tasks that were canceled have their grace, unless one more signal takes it from them.
+    let signal = session.wait_for(cluster.end_worker(&mut signals, signal))?;
+    drop(session);
     cluster.stop()?;
+    end_quietly_when_nobody_reads();
     context.printer.print(&mut report)?;
     Ok(match signal {
         Some(signal) => EXIT_SIGNAL + signal,
@@ -47,21 +54,25 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     })
 }
 
+// What is run.
+struct Job {
+    submit: Submit,
+    on_notify: Option<NotifyCommand>,
+    warnings: Vec<String>,
+}
+
 // Submits and waits. Gives the signal that ended the job, if one did.
 fn execute(
     context: &Context,
     cluster: &mut Cluster,
-    submit: Submit,
-    on_notify: Option<NotifyCommand>,
-    held: HeldSignals,
-    warnings: Vec<String>,
+    session: &mut Session,
+    signals: &mut Signals,
+    job: Job,
 ) -> Result<(RunEnded, Option<u8>), HqError> {
-    let mut session = Session::connect_to(cluster.access().clone())?;
-    let mut signals = session.enter(Signals::catch)?;
-    held.release()?;
+    let Job { submit, on_notify, warnings } = job;
     let outputs = OutputPaths::new(&submit, session.server_uid());
     let (submitted, mut watch) =
-        submit::send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
+        submit::send_and_watch(context, session, submit, warnings, on_notify.is_some())?;
     let progress = match context.printer.mode {
         OutputMode::Cli => Progress::shown(),
         OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
@@ -78,17 +89,18 @@ fn execute(
             first = Some(signal);
             cancel(watch, submitted.job)
         }
-        Event::Signal(signal) => {
-            let text = "Interrupted twice: the tasks were ended without waiting for them";
-            Err(HqError { exit: EXIT_SIGNAL + signal, ..HqError::failed("interrupted", text) })
-        }
+        Event::Signal(signal) => Err(interrupted_twice(signal)),
         Event::WorkerEnded(end) => Err(end),
     };
     let waited = follow_or(&mut watch, Follow { on_notify, progress }, next, act)?;
     let has_failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
-    let failed = if has_failed { job::some_failed(&mut session, submitted.job)? } else { Vec::new() };
+    let failed = if has_failed { job::some_failed(session, submitted.job)? } else { Vec::new() };
     let outputs = outputs.show(&waited, submitted.job);
     Ok((RunEnded { waited, outputs, failed }, first))
+}
+
+fn interrupted_twice(signal: u8) -> HqError {
+    HqError::interrupted(signal, "Interrupted twice: the tasks were ended without waiting for them")
 }
 
 enum Event {
@@ -98,7 +110,7 @@ enum Event {
 
 fn cancel(watch: &mut Watch<'_>, job: JobId) -> Result<(), HqError> {
     let request = ClientRequest::Cancel {
-        jobs: submit::only(job),
+        jobs: only([job]),
         tasks: None,
         reason: Some("hq run was interrupted".to_owned()),
     };

@@ -80,13 +80,17 @@ fn explanation() -> QueueExplanation {
     }
 }
 
-snapshots! {
-    alloc_add: QueueAdded(QueueId(1));
-    alloc_list: Queues(vec![
+pub(super) fn list() -> Queues {
+    Queues(vec![
         queue(1, QueueStatus::Active),
         queue(2, QueueStatus::Paused(at(5), "3 allocations in a row failed".into())),
         queue(3, QueueStatus::Draining),
-    ]);
+    ])
+}
+
+snapshots! {
+    alloc_add: QueueAdded(QueueId(1));
+    alloc_list: list();
     alloc_list_empty: Queues(Vec::new());
     alloc_info: Allocations {
         queue: queue(1, QueueStatus::Active),

@@ -1,0 +1,186 @@
+//! Placeholders that mean nothing where they are written, and the one that was perhaps meant.
+
+use hq_model::task::Output;
+use hq_model::{TaskSpec, pattern};
+
+// Where a text stands, and what is replaced in it.
+struct Place<'a> {
+    name: &'a str,
+    known: &'a [&'a str],
+    // Braces after a percent sign are of other programs, too: of theirs names are warned of that could be ours.
+    is_of_programs: bool,
+}
+
+/// What is replaced in the arguments of a task only.
+const MPIRUN: &str = "MPIRUN";
+/// What is replaced in keys, and in keys of locality, which are checked elsewhere.
+const OF_KEYS: [&str; 2] = ["ENTRY", "TASK_ID"];
+
+/// Warnings of a task's placeholders. `name` and `key` are what was said of the job's name and of keys.
+pub(super) fn warnings(spec: &TaskSpec, name: Option<&str>, key: Option<&str>) -> Vec<String> {
+    let known = &pattern::KNOWN[..];
+    let of_args = [known, &[MPIRUN]].concat();
+    let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
+    let mut found = Vec::new();
+    let mut check = |text: &[u8], place: &Place<'_>| {
+        for name in unknown(text, place) {
+            let warning = told(&name, place);
+            if !found.contains(&warning) {
+                found.push(warning);
+            }
+        }
+    };
+    let path = |name| Place { name, known, is_of_programs: false };
+    for (option, output) in [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)] {
+        if let Output::File { path: text, .. } = output {
+            check(text, &path(option));
+        }
+    }
+    check(&spec.cwd, &Place { known: &not_itself, ..path("--cwd") });
+    spec.outputs.iter().for_each(|text| check(text, &path("--output")));
+    for arg in &spec.args {
+        check(arg, &Place { name: "the command", known: &of_args, is_of_programs: true });
+    }
+    for (name, value) in &spec.env {
+        check(name, &Place { name: "the name of a variable", known: &[], is_of_programs: true });
+        check(value, &Place { name: "--env", known, is_of_programs: true });
+    }
+    check(name.unwrap_or_default().as_bytes(), &Place { known: &[], ..path("--name") });
+    found.extend(key.into_iter().flat_map(|key| of_text(key.as_bytes(), "--key", &OF_KEYS)));
+    found
+}
+
+/// Warnings of placeholders in a text in which only those of `known` are replaced.
+pub(super) fn of_text(text: &[u8], name: &str, known: &[&str]) -> Vec<String> {
+    let place = Place { name, known, is_of_programs: false };
+    let mut found: Vec<String> = unknown(text, &place).iter().map(|name| told(name, &place)).collect();
+    found.dedup();
+    found
+}
+
+fn unknown(text: &[u8], place: &Place<'_>) -> Vec<String> {
+    if !text.windows(2).any(|pair| pair == b"%{") {
+        return Vec::new();
+    }
+    let mut names = pattern::names(text);
+    names.retain(|name| {
+        let could_be_ours =
+            || name.bytes().all(|b| !b.is_ascii_lowercase()) || nearest(name, place).is_some();
+        !place.known.contains(&name.as_str()) && (!place.is_of_programs || could_be_ours())
+    });
+    names
+}
+
+fn told(name: &str, place: &Place<'_>) -> String {
+    let at = place.name;
+    let is_of_entry =
+        name == "ENTRY" || name.strip_prefix("ENTRY_").is_some_and(|n| n.parse::<u32>().is_ok());
+    if is_of_entry && place.is_of_programs {
+        return format!("%{{{name}}} stays as it is in {at}: the task finds its entry in HQ_ENTRY");
+    }
+    if is_of_entry || name == MPIRUN || pattern::KNOWN.contains(&name) {
+        return format!("%{{{name}}} is not replaced in {at}; it stays as it is");
+    }
+    let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is)"));
+    format!("%{{{name}}} in {at} is no placeholder that is known{meant}; it stays as it is")
+}
+
+// The known name that is nearly the same, or of which it is the beginning or the end.
+fn nearest<'a>(name: &str, place: &Place<'a>) -> Option<&'a str> {
+    let upper = name.to_ascii_uppercase();
+    let far = |known: &str| {
+        let is_part = upper.len() > 1 && (known.starts_with(&upper) || known.ends_with(&upper));
+        let distance = distance(&upper, known);
+        (is_part || distance <= upper.len() / 3).then_some((!is_part, distance))
+    };
+    let known = place.known.iter().filter_map(|known| Some((far(known)?, *known)));
+    known.min().map(|(_, known)| known)
+}
+
+// How many letters have to be put in, taken out or changed.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let above = row.clone();
+        row[0] = i + 1;
+        for (j, b) in other.bytes().enumerate() {
+            row[j + 1] = (above[j] + usize::from(a != b)).min(above[j + 1] + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut TaskSpec), expected: &[&str]) {
+        let mut spec = TaskSpec { args: vec![b"cmd".to_vec()], ..TaskSpec::default() };
+        change(&mut spec);
+        assert_eq!(warnings(&spec, None, None), expected);
+    }
+
+    #[test]
+    fn what_is_replaced_somewhere_is_told_where_it_is_not() {
+        let all = "%{SERVER_UID}%{JOB_ID}%{TASK_ID}%{INSTANCE_ID}%{SUBMIT_DIR}%{CWD}";
+        check(|spec| spec.args.push(format!("{all}%{{MPIRUN}}").into()), &[]);
+        check(|spec| spec.env = vec![(b"A".to_vec(), all.into())], &[]);
+        check(|spec| spec.outputs = vec![all.into()], &[]);
+        check(
+            |spec| spec.outputs = vec![b"%{MPIRUN}".to_vec()],
+            &["%{MPIRUN} is not replaced in --output; it stays as it is"],
+        );
+        check(
+            |spec| spec.args.push(b"%{ENTRY} %{ENTRY_2}".to_vec()),
+            &[
+                "%{ENTRY} stays as it is in the command: the task finds its entry in HQ_ENTRY",
+                "%{ENTRY_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
+            ],
+        );
+        check(
+            |spec| spec.env = vec![(b"A%{TASK_ID}".to_vec(), Vec::new())],
+            &["%{TASK_ID} is not replaced in the name of a variable; it stays as it is"],
+        );
+        assert_eq!(
+            warnings(&TaskSpec::default(), Some("run-%{JOB_ID}"), Some("%{ENTRY}-%{JOB_ID}")),
+            [
+                "%{JOB_ID} is not replaced in --name; it stays as it is",
+                "%{JOB_ID} is not replaced in --key; it stays as it is",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_nearest_name_is_told() {
+        for (name, meant) in [
+            ("TASK", "TASK_ID"),
+            ("TASKID", "TASK_ID"),
+            ("task_id", "TASK_ID"),
+            ("JOB-ID", ""),
+            ("JOBID", "JOB_ID"),
+            ("INSTANCE", "INSTANCE_ID"),
+            ("UID", "SERVER_UID"),
+            ("SUBMITDIR", "SUBMIT_DIR"),
+            ("WORKDIR", ""),
+        ] {
+            let of_text = |text: &str| {
+                let spec = TaskSpec { outputs: vec![text.into()], ..TaskSpec::default() };
+                warnings(&spec, None, None).concat()
+            };
+            let told = of_text(&format!("%{{{name}}}"));
+            let meant = if meant.is_empty() { String::new() } else { format!(" (%{{{meant}}} is)") };
+            let expected =
+                format!("%{{{name}}} in --output is no placeholder that is known{meant}; it stays as it is");
+            assert_eq!(told, if name.contains('-') { String::new() } else { expected }, "{name}");
+        }
+    }
+
+    #[test]
+    fn formats_of_other_programs_are_left_alone() {
+        check(|spec| spec.args.push(b"curl -w %{http_code} %{time_total}".to_vec()), &[]);
+        check(
+            |spec| spec.args.push(b"echo %{task_id}".to_vec()),
+            &["%{task_id} in the command is no placeholder that is known (%{TASK_ID} is); it stays as it is"],
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! Rules that server and worker go by alike, so that the server counts what the worker does: which variant of a request is
+//! preferred, and how long a task that waits on a worker keeps others from the room that it lacks.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use hq_model::Request;
+
+use crate::limits::{KEPT_MAX, OVERTAKEN_MAX};
+
+/// True when a task that has waited for so long keeps others from what it lacks: those of lower priority at once, those
+/// of equal priority when they have overtaken it for long. When that has lasted for long they may overtake it again for a
+/// while, so that nothing is kept for ever.
+pub fn keeps_room(waited: Duration, from_equal: bool) -> bool {
+    keeps_room_for(waited, from_equal).is_some()
+}
+
+/// For how much longer it does.
+pub fn keeps_room_for(waited: Duration, from_equal: bool) -> Option<Duration> {
+    let overtaken = if from_equal { OVERTAKEN_MAX } else { Duration::ZERO };
+    let kept = waited.checked_sub(overtaken)?.as_micros() % (KEPT_MAX + OVERTAKEN_MAX).as_micros();
+    KEPT_MAX.checked_sub(Duration::from_micros(kept as u64)).filter(|left| !left.is_zero())
+}
+
+/// The places of variants in the order of preference: larger weights first, then what is named first.
+pub fn by_preference(requests: &[Request]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..requests.len() as u32).collect();
+    order.sort_by_key(|variant| Reverse(requests[*variant as usize].weight));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_kept_from_lower_ones_at_once_from_equal_ones_later_and_never_for_ever() {
+        let seconds = Duration::from_secs;
+        for (waited, from_lower, from_equal) in [
+            (0, true, false),
+            (9, true, false),
+            (10, true, true),
+            (605, false, true),
+            (612, true, false),
+            (621, true, true),
+        ] {
+            let found = [false, true].map(|from_equal| keeps_room(seconds(waited), from_equal));
+            assert_eq!(found, [from_lower, from_equal], "after {waited} s");
+        }
+    }
+}

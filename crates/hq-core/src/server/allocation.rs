@@ -1,0 +1,672 @@
+//! The allocator: when something has changed or a time has come, it looks what waits, what is on its way and what may
+//! be asked for, and gives orders for batch systems. What those answer is taken in here, too.
+
+mod reports;
+mod views;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use hq_model::allocation::{AllocationEnd, BatchState, NodeTime, QueueParams};
+use hq_model::worker::{TIME_RESERVE, WorkerConfig};
+use hq_model::{AllocationRef, ByteString, QueueId, Request, Timestamp, WorkerId};
+
+use super::capacity::Needs;
+use super::live::LiveWorker;
+use super::machine::Server;
+use super::queue::ClassId;
+use super::{ConnectionId, Effect, Gate};
+use crate::alloc::decisions::Decisions;
+use crate::alloc::demand::{self, Class, Matched, Offer, Pending};
+use crate::alloc::policy::{self, Permit};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, ShapeSource};
+use crate::limits::{
+    ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
+    QUEUE_PATIENCE, UNCLEAR_TIME,
+};
+use crate::record::Record;
+use crate::worker_messages::TemplateId;
+
+/// How long after the last worker of an allocation left the batch system is asked: it needs some time to notice.
+const LEFT_TIME: Duration = Duration::from_secs(3);
+
+/// What the allocator knows beyond the records.
+#[derive(Debug, Default)]
+pub(super) struct AllocLive {
+    /// What was decided about each queue.
+    decisions: BTreeMap<QueueId, Decisions>,
+    /// Being submitted, or looked for after a restart.
+    in_flight: BTreeSet<AllocationRef>,
+    /// Perhaps submitted: since when that is open.
+    unclear: BTreeMap<AllocationRef, Unclear>,
+    /// Being canceled.
+    canceling: BTreeSet<AllocationRef>,
+    /// When canceling is tried again after it failed.
+    cancel_again: Option<Timestamp>,
+    /// What each batch system is asked, and when.
+    managers: BTreeMap<String, Checks>,
+    /// What a batch system said last of each active allocation.
+    seen: BTreeMap<AllocationRef, (Timestamp, BatchState)>,
+    /// How often in a row an allocation was unknown.
+    unknown: BTreeMap<AllocationRef, u32>,
+    /// Node time of running allocations.
+    work: BTreeMap<AllocationRef, Work>,
+    /// Trials that a client waits for.
+    trials: BTreeMap<u64, Trial>,
+    last_ticket: u64,
+    /// Tasks handed to busy workers for later, and since when.
+    handed: BTreeMap<TemplateId, Timestamp>,
+    /// Something has changed since the last decision.
+    is_dirty: bool,
+    decided: Timestamp,
+    wake_at: Option<Timestamp>,
+    /// Until then, workers of before may come back.
+    returning_until: Timestamp,
+}
+
+/// Questions to one batch system about its allocations.
+#[derive(Debug)]
+pub(super) struct Checks {
+    last: Option<Timestamp>,
+    interval: Duration,
+    /// The ids that were asked for, until the answer is there.
+    asked: Option<BTreeSet<String>>,
+    /// As soon as possible.
+    is_urgent: bool,
+    /// Why the last question was not answered.
+    error: Option<String>,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Checks { last: None, interval: CHECK_INTERVAL.0, asked: None, is_urgent: false, error: None }
+    }
+}
+
+/// A submission of which nobody knows whether it happened.
+#[derive(Clone, Copy, Debug)]
+struct Unclear {
+    since: Timestamp,
+    /// When it is looked for.
+    look_at: Timestamp,
+    /// How often it was looked for and not found.
+    missed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    time: NodeTime,
+    since: Timestamp,
+    busy: u64,
+    idle: u64,
+    lost: u64,
+}
+
+#[derive(Debug)]
+struct Trial {
+    connection: ConnectionId,
+    request: u64,
+    /// Set when a queue is to be made of it.
+    params: Option<Box<QueueParams>>,
+}
+
+impl AllocLive {
+    /// A client has left: nobody wants to know the result of its trials.
+    pub(super) fn forget_client(&mut self, connection: ConnectionId) {
+        self.trials.retain(|_, trial| trial.connection != connection);
+    }
+
+    /// True while a server that stops has to wait for a batch system.
+    pub(super) fn awaits_batch_system(&self) -> bool {
+        !self.in_flight.is_empty() || !self.canceling.is_empty()
+    }
+
+    /// Something has changed that the allocator should look at.
+    pub(super) fn look(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Why a batch system did not answer.
+    fn check_error(&self, manager: &str) -> Option<&str> {
+        self.managers.get(manager)?.error.as_deref()
+    }
+
+    /// True when it is not known whether an allocation was submitted.
+    fn is_unclear(&self, which: AllocationRef) -> bool {
+        self.unclear.contains_key(&which)
+    }
+
+    fn note(&mut self, now: Timestamp, queue: QueueId, text: impl Into<String>) {
+        self.decisions.entry(queue).or_default().note(now, text);
+    }
+
+    fn forget(&mut self, which: AllocationRef) {
+        self.in_flight.remove(&which);
+        self.unclear.remove(&which);
+        self.canceling.remove(&which);
+        self.seen.remove(&which);
+        self.unknown.remove(&which);
+    }
+}
+
+impl Server {
+    /// A server starts: what was there before is looked for.
+    pub(super) fn start_allocating(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.alloc.is_dirty = true;
+        self.alloc.returning_until = now.after(self.options.worker_grace);
+        let mut orders = Vec::new();
+        for (which, queue, one) in self.state.alloc.active() {
+            if one.batch_id.is_none() {
+                self.alloc.in_flight.insert(which);
+                orders.push(recover(which, queue, one));
+            } else {
+                self.alloc.managers.entry(queue.params.manager.clone()).or_default().is_urgent = true;
+            }
+        }
+        for (id, queue) in &self.state.alloc.queues {
+            if queue.known.is_none() && !queue.is_removed {
+                orders.push(BatchOrder::AskShape { queue: *id, params: queue.params.clone() });
+            }
+        }
+        orders.into_iter().for_each(|order| effects.push(Effect::Batch { order, gate: Gate::Open }));
+    }
+
+    /// Placement is about to be decided: allocations may be, too.
+    pub(super) fn note_change(&mut self) {
+        self.alloc.is_dirty |= !self.changed_workers.is_empty() || !self.changed_classes.is_empty();
+    }
+
+    /// When the allocator wants to look again.
+    pub(super) fn next_allocating(&self) -> Option<Timestamp> {
+        if self.state.alloc.queues.is_empty() || self.is_stopping() || self.is_read_only() {
+            return None;
+        }
+        let dirty = self.alloc.is_dirty.then(|| self.alloc.decided.after(ALLOCATE_INTERVAL));
+        [dirty, self.alloc.wake_at].into_iter().flatten().min()
+    }
+
+    /// Decides about allocations, when there is reason to.
+    pub(super) fn allocate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.next_allocating().is_none_or(|at| at > now) {
+            return;
+        }
+        self.alloc.is_dirty = false;
+        self.alloc.decided = now;
+        self.alloc.wake_at = None;
+        self.measure_work(now);
+        self.conclude(now, effects);
+        self.pause_and_resume(now, effects);
+        self.cancel_removed(now, effects);
+        self.look_for_unclear(now, effects);
+        self.ask_states(now, effects);
+        self.note_handed(now);
+        self.ask_for_allocations(now, effects);
+        self.find_wakeup(now);
+    }
+
+    pub(super) fn record_alloc(&mut self, now: Timestamp, record: AllocRecord, effects: &mut Vec<Effect>) {
+        self.record(now, Record::Alloc(Box::new(record)), effects);
+        self.alloc.look();
+    }
+
+    /// A worker is about to join, perhaps one that an allocation started.
+    pub(super) fn alloc_worker_joins(
+        &mut self,
+        now: Timestamp,
+        config: &WorkerConfig,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(which) = config.origin else { return };
+        let Some(one) = self.state.alloc.allocation(which) else { return };
+        // Its submission was never answered: now it is known.
+        if let (None, Some((_, id))) = (&one.batch_id, &config.allocation) {
+            let batch_id = id.clone();
+            self.record_alloc(now, AllocRecord::Submitted { allocation: which, batch_id }, effects);
+        }
+        if self.state.alloc.allocation(which).is_some_and(|one| one.started.is_none() || !one.is_active()) {
+            self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+        }
+        self.alloc.unclear.remove(&which);
+        self.alloc.seen.remove(&which);
+        self.alloc.look();
+    }
+
+    // ---- what is over ----
+
+    fn conclude(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut ended = Vec::new();
+        for (which, _, one) in self.state.alloc.active() {
+            let open = self.alloc.unclear.get(&which);
+            if let Some(end) = policy::end_by_workers(one) {
+                ended.push((which, end));
+            } else if open.is_some_and(|open| open.since.after(UNCLEAR_TIME) <= now) {
+                let text = "the batch system did not say whether it took it, and no worker of it came";
+                ended.push((which, AllocationEnd::Vanished(text.into())));
+            } else if one.connected.is_empty() && policy::given_up_at(one).is_some_and(|at| at <= now) {
+                let text = "its time is over, and the batch system does not say how it ended";
+                ended.push((which, AllocationEnd::Vanished(text.into())));
+            }
+        }
+        for (which, end) in ended {
+            self.end_allocation(now, which, end, effects);
+        }
+    }
+
+    pub(super) fn end_allocation(
+        &mut self,
+        now: Timestamp,
+        which: AllocationRef,
+        end: AllocationEnd,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.alloc.forget(which);
+        let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else { return };
+        let time = self.node_time(now, which, one);
+        self.alloc.work.remove(&which);
+        let name = one.batch_id.clone().unwrap_or_else(|| which.to_string());
+        self.alloc.note(now, which.queue, format!("allocation {name} is over: {end}"));
+        self.record_alloc(now, AllocRecord::Ended { allocation: which, end, time }, effects);
+        self.remove_old_directory(which.queue, effects);
+        if !self.state.alloc.queues.contains_key(&which.queue) {
+            self.alloc.decisions.remove(&which.queue);
+        }
+    }
+
+    fn remove_old_directory(&self, id: QueueId, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.state.alloc.queues.get(&id) else { return };
+        let ended = queue.allocations.values().rev().filter(|one| !one.is_active());
+        if let Some(one) = ended.skip(ALLOCATION_DIRECTORIES_KEPT).find(|one| !one.directory.is_empty()) {
+            let (manager, directory) = (queue.params.manager.clone(), one.directory.clone());
+            effects
+                .push(Effect::Batch { order: BatchOrder::Remove { manager, directory }, gate: Gate::Open });
+        }
+    }
+
+    // ---- node time ----
+
+    fn measure_work(&mut self, now: Timestamp) {
+        let mut work = std::mem::take(&mut self.alloc.work);
+        for (which, _, one) in self.state.alloc.active() {
+            let Some(started) = one.started else { continue };
+            let (busy, idle) = self.busy_and_idle(one);
+            let lost = u64::from(one.workers).saturating_sub(busy + idle);
+            // Of the time before a restart of the server only this much is known.
+            let first = Work { time: NodeTime::default(), since: started, busy, idle, lost };
+            let entry = work.entry(which).or_insert(first);
+            *entry = Work { time: entry.until(now), since: now, busy, idle, lost };
+        }
+        self.alloc.work = work;
+    }
+
+    fn busy_and_idle(&self, one: &Allocation) -> (u64, u64) {
+        let is_busy = |id| self.live.get(id).is_some_and(|live| !live.held.is_empty());
+        let busy = one.connected.iter().filter(|id| is_busy(*id)).count() as u64;
+        (busy, one.connected.len() as u64 - busy)
+    }
+
+    /// What became of an allocation's node time until now.
+    pub(super) fn node_time(&self, now: Timestamp, which: AllocationRef, one: &Allocation) -> NodeTime {
+        let mut time = self.alloc.work.get(&which).map_or_else(NodeTime::default, |work| work.until(now));
+        if one.batch_id.is_some() || one.joined > 0 {
+            let limit = u64::try_from(one.time_limit.as_micros()).unwrap_or(u64::MAX);
+            time.asked_us = limit.saturating_mul(u64::from(one.workers));
+        }
+        time
+    }
+
+    // ---- pauses ----
+
+    fn pause_and_resume(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let ids: Vec<QueueId> = self.state.alloc.queues.keys().copied().collect();
+        for queue in ids {
+            let state = &self.state.alloc.queues[&queue];
+            if policy::retries_at(state).is_some_and(|at| at <= now) {
+                self.alloc.note(now, queue, "tries again after a pause");
+                self.record_alloc(now, AllocRecord::QueueResumed { queue, is_trial: true }, effects);
+            } else if let Some(cause) = policy::pause_cause(state) {
+                self.alloc.note(now, queue, format!("paused: {cause}"));
+                self.record_alloc(now, AllocRecord::QueuePaused { queue, cause }, effects);
+            }
+        }
+    }
+
+    // ---- ending what nobody wants ----
+
+    fn cancel_removed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.alloc.cancel_again.is_some_and(|at| at > now) {
+            return;
+        }
+        self.alloc.cancel_again = None;
+        self.cancel_where(|queue| queue.is_removed, effects);
+    }
+
+    /// The server stops, and its allocations with it.
+    pub(super) fn cancel_allocations(&mut self, effects: &mut Vec<Effect>) {
+        if !self.options.keep_allocations {
+            self.cancel_where(|_| true, effects);
+        }
+    }
+
+    pub(super) fn cancel_where(
+        &mut self,
+        is_unwanted: impl Fn(&QueueState) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut orders: BTreeMap<String, Vec<(AllocationRef, String)>> = BTreeMap::new();
+        for (which, queue, one) in self.state.alloc.active() {
+            if let Some(id) = one.batch_id.clone()
+                && is_unwanted(queue)
+                && self.alloc.canceling.insert(which)
+            {
+                orders.entry(queue.params.manager.clone()).or_default().push((which, id));
+            }
+        }
+        for (manager, allocations) in orders {
+            effects.push(Effect::Batch {
+                order: BatchOrder::Cancel { manager, allocations },
+                gate: Gate::Synced,
+            });
+        }
+    }
+
+    // ---- asking how they are ----
+
+    // When a batch system is to be asked next.
+    fn check_due(&self, manager: &str) -> Option<Timestamp> {
+        let none = Checks::default();
+        let checks = self.alloc.managers.get(manager).unwrap_or(&none);
+        if checks.asked.is_some() {
+            return None;
+        }
+        let rarely = |from: Timestamp| match checks.last {
+            Some(last) => from.max(last.after(checks.interval)),
+            None => from,
+        };
+        let often = |from: Timestamp| match checks.last {
+            Some(last) => from.max(last.after(CHECK_INTERVAL.0)),
+            None => from,
+        };
+        let due = |queue: &QueueState, one: &Allocation| {
+            one.batch_id.as_ref()?;
+            // What starts after another one waits, that is known.
+            let before = one.after.and_then(|before| queue.allocations.get(&before));
+            if !checks.is_urgent && one.is_waiting() && before.is_some_and(Allocation::is_active) {
+                return None;
+            }
+            if checks.is_urgent {
+                return Some(often(Timestamp::default()));
+            }
+            match (one.queued, one.started, &one.last_left) {
+                (Some(queued), None, _) => {
+                    Some(rarely(queued.after(checks.interval.max(policy::patience(queue)))))
+                }
+                (_, Some(_), _) if !one.connected.is_empty() => None,
+                (_, Some(_), Some((left, _))) => Some(often(left.after(LEFT_TIME))),
+                (_, Some(started), None) => Some(rarely(started.after(checks.interval))),
+                (None, None, _) => None,
+            }
+        };
+        let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
+        of_manager.filter_map(|(_, queue, one)| due(queue, one)).min()
+    }
+
+    fn managers(&self) -> BTreeSet<String> {
+        self.state.alloc.queues.values().map(|queue| queue.params.manager.clone()).collect()
+    }
+
+    fn ask_states(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        for manager in self.managers() {
+            if self.check_due(&manager).is_none_or(|at| at > now) {
+                continue;
+            }
+            let active = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
+            let jobs = active.filter_map(|(_, _, one)| Some((one.batch_id.clone()?, one.directory.clone())));
+            let jobs: BTreeMap<String, ByteString> = jobs.collect();
+            let checks = self.alloc.managers.entry(manager.clone()).or_default();
+            checks.is_urgent = false;
+            checks.last = Some(now);
+            checks.asked = Some(jobs.keys().cloned().collect());
+            let order = BatchOrder::AskStates { manager, jobs: jobs.into_iter().collect() };
+            effects.push(Effect::Batch { order, gate: Gate::Open });
+        }
+    }
+
+    /// A directory for allocations.
+    pub(super) fn directory_of(&self, name: &str) -> ByteString {
+        let server = std::ffi::OsStr::from_bytes(&self.options.info.server_dir);
+        Path::new(server).join("autoalloc").join(name).as_os_str().as_bytes().to_vec()
+    }
+
+    // ---- asking for more ----
+
+    // Tasks that were handed to a busy worker for later, unless they are known to be short.
+    fn handed_tasks(&self) -> BTreeMap<TemplateId, u64> {
+        let mut handed: BTreeMap<TemplateId, u64> = BTreeMap::new();
+        for live in self.live.values() {
+            for template in live.backlog().filter(|template| !live.knows_wall(*template)) {
+                let count = live.held.get(&template).map_or(0, |held| held.waiting.len());
+                *handed.entry(template).or_default() += count;
+            }
+        }
+        handed
+    }
+
+    fn note_handed(&mut self, now: Timestamp) {
+        let handed = self.handed_tasks();
+        self.alloc.handed.retain(|template, _| handed.contains_key(template));
+        for template in handed.into_keys() {
+            self.alloc.handed.entry(template).or_insert(now);
+        }
+    }
+
+    /// Classes of waiting tasks in order, with how many wait.
+    pub(super) fn waiting_classes(&self, now: Timestamp) -> Vec<(ClassId, u64)> {
+        let in_order = self.queue.multi_node().chain(self.queue.in_order()).take(DEMAND_CLASSES_MAX);
+        let mut waiting: Vec<(ClassId, u64)> =
+            in_order.map(|class| (class, self.queue.count(class))).collect();
+        for (template, count) in self.handed_tasks() {
+            let is_due =
+                self.alloc.handed.get(&template).is_some_and(|since| since.after(HANDED_TIME) <= now);
+            let Some(class) = self.classes.get(&template).filter(|_| is_due) else { continue };
+            // Who has room asks for them.
+            let count = count.saturating_sub(self.free_room(now, *class));
+            if count == 0 {
+                continue;
+            }
+            match waiting.iter_mut().find(|(other, _)| other == class) {
+                Some((_, waiting)) => *waiting += count,
+                None => waiting.push((*class, count)),
+            }
+        }
+        waiting
+    }
+
+    // How many tasks of a class fit on the workers that are there.
+    fn free_room(&self, now: Timestamp, class: ClassId) -> u64 {
+        let requests = &self.queue.key(class).requests;
+        let room = |live: &LiveWorker| {
+            let lives = |request: &&Request| live.life.is_none_or(|life| life.has(now, request.time_request));
+            let able = requests.iter().filter(lives);
+            let needs = able.filter_map(|request| Needs::new(&live.resources, request));
+            needs.map(|needs| u64::try_from(live.capacity.room(&needs)).unwrap_or(0)).max().unwrap_or(0)
+        };
+        self.live.values().filter(|live| live.takes_tasks()).map(room).sum()
+    }
+
+    /// What each queue could give.
+    pub(super) fn offers(&self, now: Timestamp) -> Vec<(Offer, Permit)> {
+        let queues = self.state.alloc.queues.iter().filter(|(_, queue)| !queue.is_removed);
+        queues.map(|(id, queue)| self.offer(now, *id, queue)).collect()
+    }
+
+    fn offer(&self, now: Timestamp, id: QueueId, queue: &QueueState) -> (Offer, Permit) {
+        let params = &queue.params;
+        let mut permit = policy::permit(queue, now);
+        let is_open = |one: &Allocation| one.batch_id.is_none();
+        if params.chain && permit.allocations > 0 {
+            // Each waits for the id of the one before it.
+            permit.allocations = u32::from(!queue.active().any(|(_, one)| is_open(one)));
+        }
+        let life = params.worker_life();
+        let to_come = |one: &Allocation| match policy::may_return_until(one) {
+            Some(until) if until > now => one.workers,
+            _ => one.workers_to_come(),
+        };
+        let pending = queue.active().filter(|(_, one)| to_come(one) > 0).map(|(_, one)| {
+            let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
+            let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
+            let is_free = |id: &&WorkerId| {
+                self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
+            };
+            let here = one.connected.iter().filter(is_free).count() as u32;
+            // Workers to come begin anew: what passes until they are there does not count.
+            let life = life.saturating_sub(passed.saturating_sub(TIME_RESERVE));
+            Pending { workers: to_come(one), here, life, is_slow: waits }
+        });
+        let (resources, is_known) = match &queue.known {
+            Some((resources, ShapeSource::Worker)) => (resources.clone(), true),
+            Some((nodes, ShapeSource::Manager)) => (demand::shape(&params.resources, Some(nodes)), true),
+            None => (demand::shape(&params.resources, None), params.resources_are_all),
+        };
+        let offer = Offer {
+            queue: id,
+            resources,
+            is_known,
+            life,
+            pending: pending.collect(),
+            allocations: permit.allocations,
+            workers: permit.workers,
+            per_allocation: params.workers_per_allocation(),
+            min_utilization: params.min_utilization,
+        };
+        (offer, permit)
+    }
+
+    /// Matches what waits with what queues could give.
+    pub(super) fn match_demand(&self, waiting: &[(ClassId, u64)], offers: &[(Offer, Permit)]) -> Matched {
+        let classes = waiting.iter().map(|(class, waiting)| {
+            let key = self.queue.key(*class);
+            Class { priority: key.priority, requests: &key.requests, waiting: *waiting }
+        });
+        let classes: Vec<Class<'_>> = classes.collect();
+        let offers: Vec<Offer> = offers.iter().map(|(offer, _)| offer.clone()).collect();
+        demand::matched(&classes, &offers)
+    }
+
+    /// True while workers of the time before a restart may still come back.
+    pub(super) fn awaits_workers_of_before(&self, now: Timestamp) -> bool {
+        now < self.alloc.returning_until && self.live.values().any(|live| live.connection.is_none())
+    }
+
+    fn ask_for_allocations(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        // What waits for a plan may have room; the plan is there in a moment.
+        if self.awaits_workers_of_before(now) || self.planning.floor().is_some() {
+            return;
+        }
+        let waiting = self.waiting_classes(now);
+        if waiting.is_empty() {
+            return;
+        }
+        let offers = self.offers(now);
+        let matched = self.match_demand(&waiting, &offers);
+        let is_left = |offer: &Offer| {
+            let classes = waiting.iter().zip(&matched.classes);
+            let could = |class: ClassId| offer.why_not(&self.queue.key(class).requests).is_none();
+            classes.filter(|(_, served)| served.left > 0).any(|((class, _), _)| could(*class))
+        };
+        let kept: Vec<(QueueId, String)> = offers
+            .iter()
+            .filter(|(offer, _)| !matched.new.contains_key(&offer.queue) && is_left(offer))
+            .filter_map(|(offer, permit)| Some((offer.queue, permit.why_none.clone()?)))
+            .collect();
+        for (queue, why) in kept {
+            self.alloc.note(now, queue, format!("nothing more is asked for: {why}"));
+        }
+        for (queue, sizes) in matched.new {
+            let tasks: u64 = matched.classes.iter().filter_map(|served| served.new.get(&queue)).sum();
+            self.plan(now, queue, &sizes, tasks, effects);
+        }
+    }
+
+    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
+        let workers: u32 = sizes.iter().sum();
+        let (allocations, each) =
+            (count(sizes.len() as u64, "allocation"), count(u64::from(workers), "worker"));
+        let tasks = count(tasks, "waiting task");
+        self.alloc.note(now, id, format!("asks for {allocations} with {each} for {tasks}"));
+        for workers in sizes {
+            let Some(queue) = self.state.alloc.queues.get(&id) else { return };
+            let params = queue.params.clone();
+            let number = queue.last_number + 1;
+            let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
+            let (after, after_id) = match before {
+                Some((number, one)) => (Some(number), one.batch_id.clone()),
+                None => (None, None),
+            };
+            let name = params.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{id}-{name}"));
+            let directory = self.directory_of(&format!("{name}/{number:03}"));
+            let allocation = AllocationRef::new(id, number);
+            let record = AllocRecord::Planned {
+                allocation,
+                workers: *workers,
+                time_limit: params.time_limit,
+                directory: directory.clone(),
+                after,
+            };
+            self.record_alloc(now, record, effects);
+            self.alloc.in_flight.insert(allocation);
+            // On disk first: what was submitted must be known whatever happens.
+            let order =
+                BatchOrder::Submit { allocation, params, workers: *workers, directory, after: after_id };
+            effects.push(Effect::Batch { order, gate: Gate::Synced });
+        }
+        // What was just decided needs no second look.
+        self.alloc.is_dirty = false;
+    }
+
+    // When time alone may change something.
+    fn find_wakeup(&mut self, now: Timestamp) {
+        let mut times: Vec<Timestamp> = Vec::new();
+        for queue in self.state.alloc.queues.values() {
+            times.extend(policy::retries_at(queue));
+            times.extend(policy::submits_again_at(queue));
+            times.extend(queue.active().filter_map(|(_, one)| policy::given_up_at(one)));
+            times.extend(queue.active().filter_map(|(_, one)| policy::may_return_until(one)));
+            let waiting = queue.active().filter(|(_, one)| one.is_waiting());
+            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(QUEUE_PATIENCE))));
+        }
+        times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
+        let unclear = self.alloc.unclear.values();
+        times.extend(unclear.flat_map(|open| [open.look_at, open.since.after(UNCLEAR_TIME)]));
+        times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
+        times.extend(self.alloc.cancel_again);
+        times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
+        self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();
+    }
+}
+
+impl Work {
+    fn until(&self, now: Timestamp) -> NodeTime {
+        let passed = u64::try_from(now.since(self.since).as_micros()).unwrap_or(u64::MAX);
+        let mut time = self.time;
+        time.add(&NodeTime {
+            asked_us: 0,
+            used_us: passed.saturating_mul(self.busy),
+            idle_us: passed.saturating_mul(self.idle),
+            lost_us: passed.saturating_mul(self.lost),
+        });
+        time
+    }
+}
+
+fn recover(which: AllocationRef, queue: &QueueState, one: &Allocation) -> BatchOrder {
+    let (params, directory) = (queue.params.clone(), one.directory.clone());
+    BatchOrder::Recover { allocation: which, params, directory }
+}
+
+/// `1 worker`, `2 workers`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}

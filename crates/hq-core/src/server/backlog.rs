@@ -1,0 +1,149 @@
+//! What waits on workers for room, beyond what fits: it takes nothing from anybody, and starts there as soon as it fits.
+//!
+//! A worker starts it without a word from the server, so when room becomes free there the server takes for started what
+//! the worker starts then, by the same rules. Where the two differ, because something ended there that was not reported
+//! yet, the reports of starts say what is so.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use hq_model::{IdSet, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+
+use super::machine::Server;
+use crate::limits::SCAN_QUEUED_MAX;
+use crate::worker_messages::TemplateId;
+
+impl Server {
+    /// Room may have become free on a worker: what waits there starts as far as it fits.
+    pub(super) fn presume_starts(&mut self, now: Timestamp, worker: WorkerId) {
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        live.forget_lacking();
+        if !live.has_backlog() {
+            return;
+        }
+        let mut after = None;
+        for _ in 0..SCAN_QUEUED_MAX {
+            // Mostly all CPUs are in use.
+            if live.is_full_for_backlog() {
+                return;
+            }
+            let Some((place, template)) = live.next_in_backlog(after) else { return };
+            after = Some(place);
+            let Some(class) = self.classes.get(&template) else { continue };
+            live.presume_starts(now, template, *class, &self.queue.key(*class).requests);
+        }
+    }
+
+    /// Tasks of a template that are on a worker wait there for room.
+    pub(super) fn wait_on(&mut self, now: Timestamp, worker: WorkerId, template: TemplateId, ids: &IdSet) {
+        let Some(class) = self.classes.get(&template) else { return };
+        let key = self.queue.key(*class);
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let needs = live.choices(*class, &key.requests).first().map(|choice| choice.needs.clone());
+        match needs {
+            Some(needs) => live.queue(now, (template, *class), key.priority, &needs, ids),
+            None => live.place(template, None, ids),
+        }
+    }
+
+    /// A worker says that a task runs, as which variant when there are several. What was thought to run instead waits.
+    pub(super) fn note_start(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        template: TemplateId,
+        task: TaskId,
+        variant: Option<u32>,
+    ) {
+        let Some(class) = self.classes.get(&template) else { return };
+        let requests = &self.queue.key(*class).requests;
+        let Some(live) = self.live.get_mut(&worker) else { return };
+        let Some(held) = live.held.get(&template) else { return };
+        let waits = held.waiting.contains(task);
+        if !waits && (variant.is_none() || requests.len() == 1) {
+            return;
+        }
+        let all = live.choices(*class, requests).to_vec();
+        let said = variant.and_then(|variant| all.iter().find(|choice| choice.variant == variant));
+        // Older ones do not say it.
+        let fits = all.iter().find(|choice| live.capacity.room(&choice.needs) > 0);
+        let Some(choice) = said.or(fits).or(all.first()) else { return };
+        live.started(template, task, &choice.needs);
+        if live.capacity.is_overdrawn() {
+            self.settle_overdraft(now, worker);
+        }
+    }
+
+    // More is promised than there is: some of those that nobody has seen start cannot have started.
+    fn settle_overdraft(&mut self, now: Timestamp, worker: WorkerId) {
+        let Some(live) = self.live.get(&worker) else { return };
+        let mut unseen: BTreeSet<(Reverse<i32>, TemplateId, TaskId)> = BTreeSet::new();
+        for (template, held) in &live.held {
+            let Some(class) = self.classes.get(template) else { continue };
+            let key = self.queue.key(*class);
+            if key.requests.iter().any(|request| request.nodes > 0) {
+                continue;
+            }
+            let placed = held.placed.iter().flat_map(|(_, ids)| ids.iter());
+            let unstarted = placed.filter(|task| self.may_wait(worker, template.job, *task));
+            unseen.extend(unstarted.map(|task| (Reverse(key.priority), *template, task)));
+        }
+        while let Some((Reverse(priority), template, task)) = unseen.pop_last() {
+            let Some(live) = self.live.get_mut(&worker).filter(|live| live.capacity.is_overdrawn()) else {
+                return;
+            };
+            live.displace(now, template, priority, task);
+        }
+    }
+
+    // It is to run on a worker, as its first or its second attempt, and has not been reported to.
+    pub(super) fn may_wait(&self, worker: WorkerId, id: JobId, task: TaskId) -> bool {
+        let Some(job) = self.state.jobs.get(&id) else { return false };
+        let is_second = job.seconds.get(&task).is_some_and(|second| second.worker == Some(worker));
+        if is_second {
+            return !self.speculation.running.contains_key(&TaskRef::new(id, task));
+        }
+        let is_leased = job.leased.get(&worker).is_some_and(|leased| leased.contains(task));
+        let runs = self.running.get(&id).and_then(|running| running.get(&task));
+        is_leased && runs.is_none_or(|run| run.worker != worker)
+    }
+
+    /// Checks what is kept of tasks that wait on workers.
+    ///
+    /// # Errors
+    /// Says which rule is broken, where.
+    pub(super) fn backlogs_are_in_order(&self) -> Result<(), String> {
+        for (id, live) in &self.live {
+            let mut recount = super::capacity::Capacity::new(&self.state.workers[id].config.resources);
+            let mut queued = BTreeSet::new();
+            for (template, held) in &live.held {
+                let mut seen = held.followers.clone();
+                let sets = held.placed.iter().map(|(_, ids)| ids).chain([&held.waiting]);
+                for ids in sets {
+                    if ids.intersects(&seen) || !held.ids.contains_all(ids) {
+                        return Err(format!(
+                            "worker {id}: {ids:?} among {held:?} are counted twice or not held"
+                        ));
+                    }
+                    seen.union_with(ids);
+                }
+                for (needs, ids) in &held.placed {
+                    recount.promise(needs, ids.len());
+                }
+                if let Some(counts) = held.counted() {
+                    recount.queue_as(counts, held.waiting.len());
+                }
+                if !held.waiting.is_empty() {
+                    queued.insert(*template);
+                }
+            }
+            if recount != live.capacity {
+                return Err(format!("worker {id}: promised {:?}, held {recount:?}", live.capacity));
+            }
+            if queued != live.backlog().collect() {
+                return Err(format!("worker {id}: {queued:?} wait there, the backlog is of others"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! Clients that wait: those that follow jobs are told what changed, at most so often, and when all has ended; those that
+//! wait for workers, when enough of them are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hq_model::{JobId, Timestamp};
+
+use super::ConnectionId;
+use super::state::State;
+use crate::limits::PROGRESS_INTERVAL;
+
+/// A request that is not answered for good yet: its client, and its number there.
+pub(super) type Asked = (ConnectionId, u64);
+
+/// All clients that wait for something.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    watches: BTreeMap<Asked, Watch>,
+    by_job: BTreeMap<JobId, BTreeSet<Asked>>,
+    // Watches with something to tell, and when they may.
+    due: BTreeSet<(Timestamp, Asked)>,
+    // How many workers are waited for.
+    worker_waits: BTreeMap<Asked, u32>,
+}
+
+/// What a client that follows jobs is to be told.
+#[derive(Debug, PartialEq)]
+pub(super) struct News {
+    /// By which request.
+    pub(super) to: Asked,
+    /// Jobs that have changed.
+    pub(super) changed: Vec<JobId>,
+    /// All has ended: there will be nothing more to tell.
+    pub(super) is_over: bool,
+}
+
+#[derive(Debug)]
+struct Watch {
+    // Not ended yet.
+    jobs: BTreeSet<JobId>,
+    changed: BTreeSet<JobId>,
+    until_closed: bool,
+    notifications: bool,
+    next_at: Timestamp,
+}
+
+impl Clients {
+    /// Begins a watch; all its jobs count as changed.
+    pub(super) fn watch(&mut self, key: Asked, jobs: Vec<JobId>, until_closed: bool, notifications: bool) {
+        for job in &jobs {
+            self.by_job.entry(*job).or_default().insert(key);
+        }
+        let jobs: BTreeSet<JobId> = jobs.into_iter().collect();
+        let changed = jobs.clone();
+        let next_at = Timestamp(0);
+        self.due.insert((next_at, key));
+        self.watches.insert(key, Watch { jobs, changed, until_closed, notifications, next_at });
+    }
+
+    /// A client waits until so many workers are connected.
+    pub(super) fn wait_for_workers(&mut self, key: Asked, count: u32) {
+        self.worker_waits.insert(key, count);
+    }
+
+    /// A client has left.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        let keys: Vec<Asked> =
+            self.watches.range((connection, 0)..=(connection, u64::MAX)).map(|entry| *entry.0).collect();
+        for key in keys {
+            self.remove(key);
+        }
+        self.worker_waits.retain(|key, _| key.0 != connection);
+    }
+
+    /// When a watch wants to be told something.
+    pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
+        self.due.first().map(|due| due.0)
+    }
+
+    /// What is to be told, after these jobs have changed. The end of a job is never held back.
+    pub(super) fn news(&mut self, now: Timestamp, changed: &BTreeSet<JobId>, state: &State) -> Vec<News> {
+        let mut ready = BTreeSet::new();
+        for job in changed {
+            self.touch(*job);
+            if state.jobs.get(job).is_none_or(|job| job.tasks_ended()) {
+                ready.extend(self.by_job.get(job).into_iter().flatten().copied());
+            }
+        }
+        ready.extend(self.due.range(..=(now, (ConnectionId(u64::MAX), u64::MAX))).map(|due| due.1));
+        ready.into_iter().filter_map(|key| self.news_of(now, key, state)).collect()
+    }
+
+    /// Who wants to know what the tasks of a job say.
+    pub(super) fn listeners(&self, job: JobId) -> impl Iterator<Item = Asked> {
+        let keys = self.by_job.get(&job).into_iter().flatten().copied();
+        keys.filter(|key| self.watches.get(key).is_some_and(|watch| watch.notifications))
+    }
+
+    /// True while somebody waits for workers.
+    pub(super) fn await_workers(&self) -> bool {
+        !self.worker_waits.is_empty()
+    }
+
+    /// Those who have waited for so many workers.
+    pub(super) fn with_enough_workers(&mut self, connected: u32) -> Vec<Asked> {
+        let enough: Vec<Asked> =
+            self.worker_waits.iter().filter(|(_, count)| connected >= **count).map(|(key, _)| *key).collect();
+        enough.iter().for_each(|key| {
+            self.worker_waits.remove(key);
+        });
+        enough
+    }
+
+    fn news_of(&mut self, now: Timestamp, to: Asked, state: &State) -> Option<News> {
+        let watch = self.watches.get_mut(&to)?;
+        self.due.remove(&(watch.next_at, to));
+        watch.next_at = now.after(PROGRESS_INTERVAL);
+        let changed: Vec<JobId> = std::mem::take(&mut watch.changed).into_iter().collect();
+        let until_closed = watch.until_closed;
+        let has_ended = |id: &&JobId| {
+            state.jobs.get(id).is_none_or(|job| job.tasks_ended() && !(until_closed && job.is_open))
+        };
+        let ended: Vec<JobId> = changed.iter().filter(has_ended).copied().collect();
+        for job in &ended {
+            watch.jobs.remove(job);
+        }
+        let is_over = watch.jobs.is_empty();
+        for job in ended {
+            self.unlink(job, to);
+        }
+        if is_over {
+            self.remove(to);
+        }
+        Some(News { to, changed, is_over })
+    }
+
+    fn touch(&mut self, job: JobId) {
+        for key in self.by_job.get(&job).into_iter().flatten() {
+            if let Some(watch) = self.watches.get_mut(key) {
+                watch.changed.insert(job);
+                self.due.insert((watch.next_at, *key));
+            }
+        }
+    }
+
+    fn remove(&mut self, key: Asked) {
+        let Some(watch) = self.watches.remove(&key) else { return };
+        self.due.remove(&(watch.next_at, key));
+        for job in watch.jobs {
+            self.unlink(job, key);
+        }
+    }
+
+    fn unlink(&mut self, job: JobId, key: Asked) {
+        if let Some(keys) = self.by_job.get_mut(&job) {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.by_job.remove(&job);
+            }
+        }
+    }
+}

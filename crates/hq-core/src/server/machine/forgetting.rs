@@ -1,0 +1,37 @@
+//! Forgetting what has ended: a record like any other change.
+
+use hq_model::{JobId, Timestamp};
+
+use super::Server;
+use crate::record::Record;
+use crate::server::Effect;
+use crate::server::retention::Forget;
+
+impl Server {
+    /// Forgets what is beyond the bounds.
+    pub(super) fn retire(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        while let Some(what) = self.retention.next(now, &self.state) {
+            self.forget(now, what, effects);
+        }
+    }
+
+    /// Forgets every ended job and worker.
+    pub(super) fn forget_all_ended(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        while let Some(what) = self.retention.first() {
+            self.forget(now, what, effects);
+        }
+    }
+
+    /// Forgets an ended job.
+    pub(in crate::server) fn forget_job(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        self.record(now, Record::JobForgotten { job: id }, effects);
+        self.forget_if_over(id);
+    }
+
+    fn forget(&mut self, now: Timestamp, what: Forget, effects: &mut Vec<Effect>) {
+        match what {
+            Forget::Job(job) => self.forget_job(now, job, effects),
+            Forget::Worker(worker) => self.record(now, Record::WorkerForgotten { worker }, effects),
+        }
+    }
+}

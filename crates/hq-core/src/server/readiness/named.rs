@@ -1,0 +1,183 @@
+//! Named tasks: they are found by their keys, and made once however often they are submitted.
+
+use hq_model::dependency::{After, Dependencies, Edges, Mapping};
+use hq_model::job::TaskIds;
+use hq_model::key::check_key;
+use hq_model::{Entries, IdSet, JobId, Submit, TaskId, TaskRef};
+
+use crate::client_messages::RequestError;
+use crate::never;
+use crate::server::job::{Job, of_place};
+use crate::server::state::{State, hash_of};
+
+/// Those tasks of a submit with keys that the job has already, by their places in the submit, ascending.
+///
+/// # Errors
+/// When a key is none, is given twice, or names a task that is defined in another way.
+pub(in crate::server) fn existing(
+    state: &State,
+    id: JobId,
+    submit: &Submit,
+) -> Result<Vec<(u32, TaskId)>, RequestError> {
+    let count = match &submit.ids {
+        TaskIds::Given(ids) => ids.len(),
+        TaskIds::Next(count) => u64::from(*count),
+    };
+    let invalid = |text: String| Err(RequestError::Invalid(text));
+    if submit.keys.len() as u64 != count {
+        return invalid(format!("{} keys were given for {count} tasks.", submit.keys.len()));
+    }
+    let mut hashes = Vec::with_capacity(submit.keys.len());
+    for (place, key) in submit.keys.iter().enumerate() {
+        check_key(key).map_err(|error| RequestError::Invalid(format!("Invalid key: {error}.")))?;
+        hashes.push((hash_of(key), place));
+    }
+    let mut found = Vec::new();
+    if let Some(job) = state.jobs.get(&id).filter(|job| !job.keys.is_empty()) {
+        for (place, key) in submit.keys.iter().enumerate() {
+            if let Some(task) = job.task_of_key(key) {
+                check_same(state, id, job, submit, place, task)?;
+                found.push((place as u32, task));
+            }
+        }
+    }
+    hashes.sort_unstable();
+    let mut alike = hashes.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+    match alike.find(|pair| submit.keys.get(pair[0].1) == submit.keys.get(pair[1].1)) {
+        Some(pair) => invalid(format!("The key `{}` is given to two tasks.", shown(submit, pair[0].1))),
+        None => Ok(found),
+    }
+}
+
+// A task must be what it is submitted as again.
+fn check_same(
+    state: &State,
+    id: JobId,
+    job: &Job,
+    submit: &Submit,
+    place: usize,
+    task: TaskId,
+) -> Result<(), RequestError> {
+    let Some(known) = job.submit_of(task).map(|index| &job.submits[index as usize]) else {
+        never!("a key leads to it: {}", state.story(TaskRef::new(id, task)));
+        return Ok(());
+    };
+    let (old, new) = (&known.task, &submit.spec);
+    let known_place = known.ids.rank(task).unwrap_or(0) as usize;
+    let is_other_id = match &submit.ids {
+        TaskIds::Given(ids) => ids.rank(task) != Some(place as u64),
+        TaskIds::Next(_) => false,
+    };
+    let difference = if old.args != new.args {
+        "command"
+    } else if known.entries.get(known_place) != submit.entries.get(place) {
+        "entry"
+    } else if is_other_id {
+        "id"
+    } else if old.env != new.env {
+        "environment"
+    } else if old.requests != new.requests {
+        "resource request"
+    } else if old != new {
+        "definition"
+    } else if known.submit_dir != submit.submit_dir {
+        "directory"
+    } else if !submit.dependencies.is_empty() || !known.dependencies.is_empty() {
+        let wanted = with_keys_found(state, &submit.dependencies)?;
+        if wanted.files == known.dependencies.files
+            && of_place(&wanted, id, place as u64) == of_place(&known.dependencies, id, known_place as u64)
+        {
+            return Ok(());
+        }
+        "list of dependencies"
+    } else {
+        return Ok(());
+    };
+    let key = shown(submit, place);
+    Err(RequestError::KeyTaken { job: id, key, task, difference: difference.to_owned() })
+}
+
+// What is waited for element by element names its tasks, as it does when it is kept.
+fn with_keys_found(state: &State, wanted: &Dependencies) -> Result<Dependencies, RequestError> {
+    let found = wanted.after.iter().map(|after| {
+        let mut after = looked_up(state, after)?;
+        if after.mapping != Mapping::All && after.tasks.is_none() {
+            after.tasks = state.jobs.get(&after.job).map(|job| job.ids.clone());
+        }
+        Ok(after)
+    });
+    let after = found.collect::<Result<_, _>>()?;
+    Ok(Dependencies { after, files: wanted.files.clone(), edges: wanted.edges.clone() })
+}
+
+/// A dependency on the last job, or on a key, as one on that job, or on the task that has it.
+pub(super) fn looked_up(state: &State, after: &After) -> Result<After, RequestError> {
+    let mut after = after.clone();
+    if after.job == After::LAST {
+        let last = state.jobs.last_key_value().ok_or(RequestError::NoJobs)?;
+        after.job = *last.0;
+    }
+    let Some(key) = &after.key else { return Ok(after) };
+    let job = state.jobs.get(&after.job).ok_or(RequestError::NoJob(after.job))?;
+    let task = job.task_of_key(key.as_bytes());
+    let task = task.ok_or_else(|| RequestError::NoKey(after.job, key.clone()))?;
+    Ok(After { tasks: Some(IdSet::single(task)), key: None, ..after })
+}
+
+/// What is left of a submit without the tasks at these places, ascending; some are left.
+///
+/// # Errors
+/// When the others wait by their places for something that is not at these places.
+pub(in crate::server) fn without(submit: &Submit, places: &[(u32, TaskId)]) -> Result<Submit, RequestError> {
+    let gone = |place: usize| places.binary_search_by_key(&(place as u32), |found| found.0).is_ok();
+    let left: Vec<usize> = (0..submit.keys.len()).filter(|place| !gone(*place)).collect();
+    let pick = |texts: &Entries| {
+        let picked = Entries::new(left.iter().filter_map(|place| texts.get(*place)));
+        picked.unwrap_or_default()
+    };
+    let ids = match &submit.ids {
+        TaskIds::Next(_) => TaskIds::Next(left.len() as u32),
+        TaskIds::Given(ids) => {
+            let ids = ids.iter().enumerate().filter(|(place, _)| !gone(*place));
+            TaskIds::Given(ids.map(|(_, id)| id).collect())
+        }
+    };
+    let mut dependencies = submit.dependencies.clone();
+    if !dependencies.is_empty() {
+        let mut after = dependencies.after.clone();
+        for after in &mut after {
+            match (after.mapping, &mut after.tasks) {
+                (Mapping::All, _) => {}
+                (Mapping::Window(0), Some(tasks)) => {
+                    let kept = tasks.iter().enumerate().filter(|(place, _)| !gone(*place));
+                    *tasks = kept.map(|(_, id)| id).collect();
+                }
+                _ => {
+                    let text = "Some of these tasks exist already, and the others wait by their places for tasks of \
+                                another job; submit them one by one.";
+                    return Err(RequestError::Invalid(text.into()));
+                }
+            }
+        }
+        let lists = &dependencies.edges;
+        let edges = if lists.is_empty() {
+            Edges::default()
+        } else {
+            Edges::new(left.iter().map(|place| lists.of(*place))).unwrap_or_default()
+        };
+        dependencies = Dependencies { after, files: dependencies.files.clone(), edges }.into();
+    }
+    Ok(Submit {
+        target: submit.target.clone(),
+        ids,
+        entries: pick(&submit.entries),
+        keys: pick(&submit.keys),
+        dependencies,
+        spec: submit.spec.clone(),
+        submit_dir: submit.submit_dir.clone(),
+    })
+}
+
+fn shown(submit: &Submit, place: usize) -> String {
+    String::from_utf8_lossy(submit.keys.get(place).unwrap_or_default()).into_owned()
+}

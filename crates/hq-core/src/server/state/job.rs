@@ -1,0 +1,444 @@
+//! A job's durable state: which of its tasks are in which state, as intervals.
+//!
+//! A task is in exactly one of `queued`, `leased` (to one worker), `finished`, `failed`, `canceled`
+//! and `aborted`. What else is kept of it (instance, crashes, failure) is kept only where it
+//! differs from its neighbours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use hq_model::dependency::{After, Mapping};
+use hq_model::job::Counters;
+use hq_model::{
+    ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId,
+};
+
+use crate::record::{Failure, SecondAttempt};
+
+/// A job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Name and limits.
+    pub spec: JobSpec,
+    /// Takes submits.
+    pub is_open: bool,
+    /// When it was made.
+    pub submitted: Timestamp,
+    /// When its last task ended.
+    pub last_end: Timestamp,
+    /// Words of the user who canceled it.
+    pub cancel_reason: Option<String>,
+    /// Its submits, in order.
+    pub submits: Vec<SubmitState>,
+    /// All tasks.
+    pub ids: IdSet,
+    /// Neither leased nor ended.
+    pub queued: IdSet,
+    /// Handed to workers; no empty sets.
+    pub leased: BTreeMap<WorkerId, IdSet>,
+    /// Ended with success.
+    pub finished: IdSet,
+    /// Ended without.
+    pub failed: IdSet,
+    /// Ended by the user.
+    pub canceled: IdSet,
+    /// Given up by the server, by reason.
+    pub aborted: IdSet,
+    /// Why tasks were aborted, in order of time.
+    pub abort_reasons: Vec<(IdSet, String)>,
+    /// Instances above 0; no empty sets.
+    pub instances: BTreeMap<Instance, IdSet>,
+    /// Crashes, of tasks that had some; the one that ended a task counts, too.
+    pub crashes: BTreeMap<TaskId, u32>,
+    /// Retries, of tasks that were retried.
+    pub retries: BTreeMap<TaskId, u32>,
+    /// Tasks that wait for their retry delay: a subset of `queued`.
+    pub delayed: BTreeMap<TaskId, Timestamp>,
+    /// Second attempts of leased tasks.
+    pub seconds: BTreeMap<TaskId, SecondAttempt>,
+    /// What tasks wait for that put themselves back while they ran: a subset of `queued`.
+    pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// Files that its tasks waited for and that were found, whatever became of them.
+    pub files: BTreeSet<ByteString>,
+    /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
+    pub ready: BTreeMap<TaskId, ByteString>,
+    /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
+    pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
+    /// What is known of failed tasks, and of those that ran when they were canceled or given up, with the time of the end.
+    pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
+    /// Sum over ended attempts.
+    pub usage: Usage,
+    /// Workers that ended tasks of it, at most [`WORKERS_MAX`].
+    pub workers: BTreeSet<WorkerId>,
+    // Of all tasks with keys: hash of the key, and the task.
+    pub(in crate::server) keys: BTreeSet<(u64, TaskId)>,
+    // First id of each range of a submit -> last id and index of the submit.
+    owners: BTreeMap<u32, (u32, u32)>,
+}
+
+/// Workers remembered for a job.
+pub const WORKERS_MAX: usize = 1000;
+
+/// One submit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubmitState {
+    /// Its tasks.
+    pub ids: IdSet,
+    /// Their entries in order of ids, or empty.
+    pub entries: Entries,
+    /// Their keys in order of ids, or empty.
+    pub keys: Entries,
+    /// What they wait for.
+    pub dependencies: Arc<Dependencies>,
+    /// What they execute.
+    pub task: Arc<TaskSpec>,
+    /// Directory of the submitting process.
+    pub submit_dir: ByteString,
+    /// When.
+    pub submitted: Timestamp,
+}
+
+impl SubmitState {
+    /// About what it takes in memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        // Each key is in an index, too.
+        let keys = self.keys.bytes_len() + self.keys.len() * 28;
+        let entries = self.entries.bytes_len() + self.entries.len() * 4;
+        let dependencies = &self.dependencies;
+        let after = dependencies.after.iter();
+        let after: usize = after.map(|a| 96 + a.tasks.as_ref().map_or(0, |ids| ids.range_count() * 8)).sum();
+        let edges = (dependencies.edges.lists() + dependencies.edges.len()) * 4;
+        let files: usize = dependencies.files.iter().map(|file| 24 + file.len()).sum();
+        1024 + self.ids.range_count() * 48 + keys + entries + after + edges + files + self.task.bytes()
+    }
+}
+
+impl Job {
+    /// A job without tasks.
+    pub fn new(spec: JobSpec, is_open: bool, at: Timestamp) -> Job {
+        Job {
+            spec,
+            is_open,
+            submitted: at,
+            last_end: at,
+            cancel_reason: None,
+            submits: Vec::new(),
+            ids: IdSet::new(),
+            queued: IdSet::new(),
+            leased: BTreeMap::new(),
+            finished: IdSet::new(),
+            failed: IdSet::new(),
+            canceled: IdSet::new(),
+            aborted: IdSet::new(),
+            abort_reasons: Vec::new(),
+            instances: BTreeMap::new(),
+            crashes: BTreeMap::new(),
+            retries: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            seconds: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            files: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            usage: Usage::default(),
+            workers: BTreeSet::new(),
+            keys: BTreeSet::new(),
+            owners: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a submit; its ids are new.
+    pub(super) fn add_submit(&mut self, submit: SubmitState) {
+        let index = self.submits.len() as u32;
+        for range in submit.ids.ranges() {
+            self.owners.insert(*range.start(), (*range.end(), index));
+        }
+        self.ids.union_with(&submit.ids);
+        self.queued.union_with(&submit.ids);
+        self.index_keys(&submit);
+        self.submits.push(submit);
+    }
+
+    /// Takes the latest submits back, of which nothing was begun, until so many are left.
+    pub(super) fn take_back_submits(&mut self, left: usize) {
+        for submit in self.submits.drain(left..) {
+            for range in submit.ids.ranges() {
+                self.owners.remove(range.start());
+            }
+            self.ids.subtract(&submit.ids);
+            self.queued.subtract(&submit.ids);
+            for key in super::keys::index_of(&submit) {
+                self.keys.remove(&key);
+            }
+        }
+    }
+
+    /// Bytes that its submits take.
+    pub fn submits_bytes(&self) -> usize {
+        self.submits.iter().map(SubmitState::bytes).sum()
+    }
+
+    /// Index of the submit that a task came with.
+    pub fn submit_of(&self, task: TaskId) -> Option<u32> {
+        let (_, &(last, index)) = self.owners.range(..=task.0).next_back()?;
+        (task.0 <= last).then_some(index)
+    }
+
+    /// The tasks in a range, with the index of their submit, ascending.
+    pub fn owners_in(
+        &self,
+        ids: RangeInclusive<u32>,
+    ) -> impl Iterator<Item = (RangeInclusive<u32>, u32)> + '_ {
+        let (first, last) = ids.into_inner();
+        let begin = self.owners.range(..=first).next_back().map_or(first, |(begin, _)| *begin);
+        let owners = self.owners.range(begin..=last.max(begin));
+        owners
+            .filter(move |(begin, (end, _))| *end >= first && **begin <= last)
+            .map(move |(begin, (end, index))| ((*begin).max(first)..=(*end).min(last), *index))
+    }
+
+    /// The end of the so-many-th range of a submit that does not end before `first`, when there are more and the job has
+    /// several submits.
+    pub fn end_of_submits(&self, first: TaskId, count: usize) -> Option<TaskId> {
+        if self.submits.len() < 2 {
+            return None;
+        }
+        let begin = self.owners.range(..=first.0).next_back().map_or(first.0, |(begin, _)| *begin);
+        let mut ends = self.owners.range(begin..).map(|(_, (last, _))| TaskId(*last));
+        let end = ends.nth(count)?;
+        ends.next().map(|_| end)
+    }
+
+    /// Divides tasks of this job by submit.
+    pub fn by_submit(&self, ids: &IdSet) -> Vec<(u32, IdSet)> {
+        if self.submits.len() == 1 {
+            return vec![(0, ids.clone())];
+        }
+        let mut parts: BTreeMap<u32, IdSet> = BTreeMap::new();
+        for range in ids.ranges() {
+            let mut at = *range.start();
+            while let Some((_, &(last, index))) = self.owners.range(..=at).next_back() {
+                let end = last.min(*range.end());
+                if end < at {
+                    break;
+                }
+                parts.entry(index).or_default().insert_range(at, end);
+                if end == *range.end() {
+                    break;
+                }
+                at = end + 1;
+            }
+        }
+        parts.into_iter().collect()
+    }
+
+    /// What a task of this job, whose id is `own`, was to wait for.
+    pub fn dependencies_of(&self, own: JobId, task: TaskId) -> Vec<After> {
+        let submit = self.submit_of(task).map(|index| &self.submits[index as usize]);
+        let submit = submit.filter(|submit| !submit.dependencies.is_empty());
+        let mut found = submit.map_or_else(Vec::new, |submit| {
+            of_place(&submit.dependencies, own, submit.ids.rank(task).unwrap_or(0))
+        });
+        found.extend(self.deferred.get(&task).into_iter().flatten().cloned());
+        found
+    }
+
+    /// Services that are ready, or have been.
+    pub fn ready_services(&self) -> IdSet {
+        self.ready.keys().copied().collect()
+    }
+
+    /// True until it is closed, when it was to count then.
+    pub fn is_draft(&self) -> bool {
+        self.is_open && self.spec.is_draft
+    }
+
+    /// Tasks that have not ended.
+    pub fn alive(&self) -> IdSet {
+        let mut alive = self.queued.clone();
+        for ids in self.leased.values() {
+            alive.union_with(ids);
+        }
+        alive
+    }
+
+    /// Number of tasks handed to workers.
+    pub fn leased_count(&self) -> u64 {
+        self.leased.values().map(IdSet::len).sum()
+    }
+
+    /// Tasks by state, `running` of the leased ones being reported as started.
+    pub fn counters(&self, running: u64) -> Counters {
+        Counters {
+            waiting: self.queued.len() + self.leased_count() - running,
+            running,
+            finished: self.finished.len(),
+            failed: self.failed.len(),
+            canceled: self.canceled.len(),
+            aborted: self.aborted.len(),
+        }
+    }
+
+    /// True when every task has ended.
+    pub fn tasks_ended(&self) -> bool {
+        self.queued.is_empty() && self.leased.is_empty()
+    }
+
+    /// True when every task has ended and no more will come.
+    pub fn has_ended(&self) -> bool {
+        !self.is_open && self.tasks_ended()
+    }
+
+    /// How many of its tasks may fail, when more have.
+    pub fn exceeded_max_fails(&self) -> Option<u64> {
+        self.spec.max_fails.filter(|limit| self.failed.len() > *limit)
+    }
+
+    /// The state of a task; leased ones count as waiting.
+    pub fn state_of(&self, task: TaskId) -> Option<TaskState> {
+        let state = if self.finished.contains(task) {
+            TaskState::Finished
+        } else if self.failed.contains(task) {
+            TaskState::Failed
+        } else if self.canceled.contains(task) {
+            TaskState::Canceled
+        } else if self.aborted.contains(task) {
+            TaskState::Aborted
+        } else if self.ids.contains(task) {
+            TaskState::Waiting
+        } else {
+            return None;
+        };
+        Some(state)
+    }
+
+    /// What is known of a task of this job, in a line for the log.
+    pub(super) fn story(&self, whole: TaskRef) -> String {
+        let task = whole.task;
+        let Some(state) = self.state_of(task) else { return format!("task {whole} that is not there") };
+        let instance = self.instance_of(task);
+        let mut story =
+            format!("task {whole}: {state}, instance {instance}, submit {:?}", self.submit_of(task));
+        for (worker, _) in self.leased.iter().filter(|(_, ids)| ids.contains(task)) {
+            story.push_str(&format!(", leased to worker {worker}"));
+        }
+        if self.queued.contains(task) {
+            story.push_str(", queued");
+        }
+        let parts = [
+            ("crashes", self.crashes.get(&task).map(|crashes| crashes.to_string())),
+            ("retries", self.retries.get(&task).map(|retries| retries.to_string())),
+            ("delayed until", self.delayed.get(&task).map(|at| at.0.to_string())),
+            ("put back behind", self.deferred.get(&task).map(|after| format!("{after:?}"))),
+            ("second attempt", self.seconds.get(&task).map(|second| format!("{second:?}"))),
+            ("workers", self.nodes.get(&task).map(|workers| format!("{workers:?}"))),
+        ];
+        for (name, value) in parts {
+            if let Some(value) = value {
+                story.push_str(&format!(", {name} {value}"));
+            }
+        }
+        story
+    }
+
+    /// The instance of the present, last or next attempt.
+    pub fn instance_of(&self, task: TaskId) -> Instance {
+        self.instances.iter().find(|(_, ids)| ids.contains(task)).map_or(Instance(0), |(i, _)| *i)
+    }
+
+    /// Those of `ids` whose instance is `instance`.
+    pub fn with_instance(&self, ids: &IdSet, instance: Instance) -> IdSet {
+        if instance.0 > 0 {
+            return self.instances.get(&instance).map_or_else(IdSet::new, |set| set.intersection(ids));
+        }
+        let mut first = ids.clone();
+        for set in self.instances.values() {
+            first = first.difference(set);
+        }
+        first
+    }
+
+    /// Divides tasks by instance, ascending.
+    pub fn by_instance(&self, ids: &IdSet) -> Vec<(Instance, IdSet)> {
+        let first = self.with_instance(ids, Instance(0));
+        let later = self.instances.iter().map(|(instance, set)| (*instance, set.intersection(ids)));
+        [(Instance(0), first)].into_iter().chain(later).filter(|(_, set)| !set.is_empty()).collect()
+    }
+
+    /// Gives tasks an instance.
+    pub(in crate::server) fn set_instance(&mut self, ids: &IdSet, instance: Instance) {
+        for set in self.instances.values_mut() {
+            set.subtract(ids);
+        }
+        self.instances.retain(|_, set| !set.is_empty());
+        if instance.0 > 0 {
+            self.instances.entry(instance).or_default().union_with(ids);
+        }
+    }
+
+    /// As [`Job::take_alive`] for tasks that most likely are all leased to one worker: the others need not be
+    /// looked at then.
+    pub(super) fn take_alive_from(&mut self, worker: WorkerId, ids: &IdSet) {
+        let has_all = self.leased.get(&worker).is_some_and(|held| held.contains_all(ids));
+        if has_all && self.seconds.is_empty() {
+            self.take_leased(worker, ids);
+        } else {
+            self.take_alive(ids);
+        }
+    }
+
+    /// Takes tasks out of `queued` and `leased`, whichever they are in.
+    pub(in crate::server) fn take_alive(&mut self, ids: &IdSet) {
+        self.queued.subtract(ids);
+        for set in self.leased.values_mut() {
+            set.subtract(ids);
+        }
+        self.leased.retain(|_, set| !set.is_empty());
+        if !self.delayed.is_empty() {
+            self.delayed.retain(|task, _| !ids.contains(*task));
+        }
+        if !self.seconds.is_empty() {
+            self.seconds.retain(|task, _| !ids.contains(*task));
+        }
+        if !self.deferred.is_empty() {
+            self.deferred.retain(|task, _| !ids.contains(*task));
+        }
+        self.forget_nodes(ids);
+    }
+
+    /// Takes tasks from what one worker holds.
+    pub(super) fn take_leased(&mut self, worker: WorkerId, ids: &IdSet) {
+        self.forget_nodes(ids);
+        let Some(held) = self.leased.get_mut(&worker) else { return };
+        held.subtract(ids);
+        if held.is_empty() {
+            self.leased.remove(&worker);
+        }
+    }
+
+    /// Remembers that a worker ended tasks of this job.
+    pub(super) fn note_worker(&mut self, worker: WorkerId) {
+        if self.workers.len() < WORKERS_MAX {
+            self.workers.insert(worker);
+        }
+    }
+}
+
+/// What the task at a place of a submit to the job `own` waits for.
+pub(in crate::server) fn of_place(dependencies: &Dependencies, own: JobId, place: u64) -> Vec<After> {
+    let targets: IdSet = dependencies.edges.of(place as usize).iter().copied().collect();
+    let edges = (!targets.is_empty()).then(|| After { tasks: Some(targets), ..After::of(own) });
+    let whole = dependencies.after.iter().map(|after| {
+        let tasks = after.tasks.as_ref().map(|tasks| match after.mapping {
+            Mapping::All => tasks.clone(),
+            Mapping::Window(size) => {
+                tasks.slice(place.saturating_sub(size.into()), place.saturating_add(size.into()))
+            }
+        });
+        After { tasks, condition: after.condition, ..After::of(after.job) }
+    });
+    edges.into_iter().chain(whole).collect()
+}

@@ -1,0 +1,121 @@
+//! Lists of tasks: pages put together are the whole list, however they are cut and whether tasks are told together.
+
+use hq_model::{TaskRef, TaskState};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::history::{deed, happens, with};
+use super::*;
+use crate::client_messages::{RequestError, TaskInfo};
+use crate::limits::{TASK_PAGE_BYTES, TASK_PAGE_MAX};
+use crate::server::Keep;
+use crate::server::task_pages::{Bounds, TaskQuery};
+
+const TINY: Bounds = Bounds { ranges: 2, measured: 2, single: 1, bytes: 300 };
+
+// All pages put together, and how many there were.
+fn list(
+    world: &World,
+    tasks: Option<&IdSet>,
+    states: &[TaskState],
+    grouped: bool,
+    bounds: Bounds,
+) -> (Vec<(JobId, TaskInfo)>, usize) {
+    let (mut all, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let query = TaskQuery { tasks, states, after, limit: 3, grouped, bounds };
+        let answer = world.server.list_tasks(&Selector::All, &query);
+        let (told, groups, next) = match answer {
+            Ok(ClientResponse::Tasks { tasks, groups, next }) => (tasks, groups, next),
+            Err(RequestError::NoJobs) => return (all, pages),
+            other => panic!("{other:?}"),
+        };
+        pages += 1;
+        let mut page = told;
+        for group in groups {
+            let job = group.job;
+            page.extend(group.into_tasks().map(|task| (job, task)));
+        }
+        page.sort_by_key(|(job, task)| (*job, task.task));
+        for (job, task) in page {
+            let at = Some(TaskRef::new(job, task.task));
+            assert!(
+                at > after && (next.is_none() || at <= next),
+                "{at:?} lies between {after:?} and {next:?}"
+            );
+            all.push((job, task));
+        }
+        let Some(next) = next else { return (all, pages) };
+        assert!(Some(next) > after, "each page moves on");
+        after = Some(next);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pages_are_the_whole_list_after_any_history(
+        deeds in vec(deed(), 1..60),
+        states in subsequence(TaskState::ALL.to_vec(), 0..=6),
+        bounds in select(vec![TINY, Bounds::default()]),
+    ) {
+        let mut world = with(Keep { jobs: None, time: None });
+        for deed in deeds {
+            happens(&mut world, deed);
+        }
+        let (mut expected, _) = list(&world, None, &states, false, Bounds::default());
+        let jobs = world.server.state.jobs.iter();
+        let ids = jobs.flat_map(|(id, job)| {
+            let ids = world.server.tasks_in(*id, job, &states);
+            ids.into_ids().map(|task| (*id, task))
+        });
+        prop_assert!(expected.iter().map(|(job, task)| (*job, task.task)).eq(ids));
+        prop_assert_eq!(&list(&world, None, &states, false, TINY).0, &expected);
+        expected.iter_mut().for_each(|(_, task)| task.dependencies.clear());
+        let (together, _) = list(&world, None, &states, true, bounds);
+        prop_assert_eq!(&together, &expected);
+    }
+}
+
+#[test]
+fn tasks_alike_cost_a_page_as_little_as_one() {
+    let mut world = World::new();
+    world.is_unchecked = true;
+    let job = world.submit(1_000_000, |_| {});
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    let odd: IdSet = "1-999999:2".parse().expect("ids");
+    let page = |world: &mut World, grouped: bool| {
+        let jobs = jobs.clone();
+        let request = ClientRequest::ListTasks {
+            jobs,
+            tasks: None,
+            states: Vec::new(),
+            after: None,
+            limit: u32::MAX,
+            grouped,
+        };
+        match world.ask(request) {
+            ClientResponse::Tasks { tasks, groups, next } => (tasks.len(), groups, next),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (tasks, groups, next) = page(&mut world, true);
+    assert_eq!((tasks, groups.len(), next), (0, 1, None));
+    assert_eq!(groups[0].ids, IdSet::range(0, 999_999));
+    // Readers of earlier releases get pages that they decode.
+    let (tasks, groups, next) = page(&mut world, false);
+    assert_eq!((tasks, groups.len()), (TASK_PAGE_MAX as usize, 0));
+    assert_eq!(next, Some(TaskRef::new(job, TaskId(TASK_PAGE_MAX - 1))));
+    world.ask(ClientRequest::Cancel { jobs: jobs.clone(), tasks: Some(odd), reason: Some("odd".into()) });
+    let (tasks, groups, next) = page(&mut world, true);
+    assert!(tasks == 0 && groups.len() == 2 && next.is_some(), "half a million intervals take several pages");
+    let ranges: usize = groups.iter().map(|group| group.ids.range_count()).sum();
+    assert!(ranges * 8 <= TASK_PAGE_BYTES, "{ranges} intervals");
+    let (all, pages) = list(&world, None, &[], true, Bounds::default());
+    assert_eq!((all.len(), pages <= 64), (1_000_000, true), "{pages} pages");
+    let one = IdSet::single(TaskId(777_777));
+    let (all, pages) = list(&world, Some(&one), &[TaskState::Canceled], true, Bounds::default());
+    assert_eq!((all.len(), pages), (1, 1), "one of many is found at once");
+}

@@ -1,0 +1,105 @@
+//! Time limits of workers, and tasks that ask for time.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl World {
+    fn limited(&mut self, connection: u64, cpus: u32, limit: Duration) {
+        self.worker_saying(connection, cpus, |hello| {
+            hello.config.time_limit = Some(limit);
+            hello.config.time_reserve = hq_model::worker::time_reserve(Some(limit));
+        });
+    }
+}
+
+fn asks(time_request: Duration) -> impl FnOnce(&mut TaskSpec) {
+    move |spec| spec.requests[0].time_request = time_request
+}
+
+#[test]
+fn what_waits_on_a_worker_for_too_long_goes_elsewhere() {
+    let mut world = World::new();
+    world.limited(2, 4, SECOND * 20);
+    let job = world.submit(350, asks(SECOND * 18));
+    let sent = world.sent(2);
+    assert!(sent.starts_with("1:0-"), "{sent}");
+    world.reports(2, |r| r.started = (0..4).map(|task| started(job, task, 0)).collect());
+    world.wait(SECOND);
+    assert_eq!(world.sent(2), "", "there is time enough");
+    let due = world.server.next_wakeup().expect("a deadline").since(world.now);
+    assert!((SECOND * 9 / 10..SECOND).contains(&due), "{due:?}");
+    world.wait(due);
+    let waits = world.sent(2);
+    assert!(waits.starts_with("<1:4-"), "{waits}");
+    let ids = waits.strip_prefix("<1:").expect("a retraction").parse().expect("ids");
+    world.reports(2, |r| r.returned = vec![(job, ids)]);
+    assert_eq!(world.sent(2), "", "it has no time for them");
+    world.wait(SECOND * 4);
+    world.worker(3, 4);
+    let sent = world.sent(3);
+    assert!(sent.starts_with("1:4-"), "{sent}");
+    assert_eq!(world.sent(2), "");
+    world.wait(SECOND * 20);
+    assert_eq!(world.sent(2), "", "they are asked for once");
+}
+
+#[test]
+fn tasks_that_ask_for_no_time_wait_where_they_are() {
+    let mut world = World::new();
+    world.limited(2, 1, SECOND * 20);
+    world.submit(10, |_| {});
+    assert_eq!(world.sent(2), "1:0-1/0");
+    (0..17).for_each(|_| world.wait(SECOND));
+    assert_eq!(world.sent(2), "");
+}
+
+#[test]
+fn the_limit_counts_as_given() {
+    for (asked, passed, sent) in [
+        (598, 1, "1:0/0"),
+        (600, 1, "1:0/0"),
+        (601, 0, ""),
+        (598, 7, ""),
+        (589, 10, "1:0/0"),
+        (30, 569, "1:0/0"),
+        (32, 569, ""),
+        (0, 569, "1:0/0"),
+        (0, 570, ""),
+    ] {
+        let mut world = World::new();
+        world.limited(2, 1, SECOND * 600);
+        world.wait(SECOND * passed);
+        world.submit(1, asks(SECOND * asked));
+        assert_eq!(world.sent(2), sent, "{asked} s after {passed} s");
+    }
+}
+
+#[test]
+fn a_worker_that_is_back_too_late_is_asked_for_what_waits_there() {
+    let mut world = World::new();
+    world.limited(2, 1, SECOND * 100);
+    let job = world.submit(2, asks(SECOND * 90));
+    assert_eq!(world.sent(2), "1:0-1/0");
+    let started_at = world.now;
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.wait(SECOND * 20);
+    assert_eq!(world.sent(2), "");
+    let held = crate::worker_messages::Held {
+        template: crate::worker_messages::TemplateId { job, submit: 0 },
+        instance: Instance(0),
+        queued: IdSet::range(1, 1),
+        running: IdSet::range(0, 0),
+        started: vec![started_at],
+        variant: None,
+    };
+    world.worker_saying(4, 1, |hello| {
+        hello.config.time_limit = Some(SECOND * 100);
+        hello.started = started_at;
+        hello.known_as = Some(hq_model::WorkerId(1));
+        hello.holds = vec![held];
+        hello.last_report = 1;
+    });
+    assert_eq!(world.sent(4), "<1:1");
+}

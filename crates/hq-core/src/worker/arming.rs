@@ -1,0 +1,272 @@
+//! What follows a task that runs is said to the launcher beforehand, so that nobody has to be woken up between the end of
+//! the one and the start of the other.
+//!
+//! What holds:
+//! - Armed is what would start on the resources of the leader if that ended now: the first task of the queue, or with an
+//!   empty queue the one that waits for the leader, of the same template. So admission stays as it is.
+//! - It begins with the leader's success only, and has what the leader had. In all other cases it comes back here.
+//! - It counts as waiting, for the server too, until the launcher says that it has begun, and then as started. Whoever wants
+//!   it back, canceled or replaced gets an answer when the launcher has given its own: it has never been, or it runs and
+//!   is ended as usual.
+//! - It is called back when something of higher priority comes, when it fits elsewhere, when its leader is being ended or
+//!   takes long, when it waits for its leader and the server cannot hear of that, and when this worker leaves.
+//! - A leader has one at most in all its life, so nothing goes back and forth.
+
+use std::cmp::Reverse;
+
+use hq_model::task::Output;
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
+
+use super::machine::{Batch, Ending, Known, Link, Running, Worker};
+use super::starting::{Entered, has_time, start_of};
+use super::{Allocation, Effect};
+use crate::limits::ARMED_TIME;
+
+/// A task that the launcher starts by itself.
+#[derive(Debug)]
+pub(super) struct Armed {
+    // Of this task alone.
+    pub(super) batch: Batch,
+    // Where it was in the queue; `None` when it waits for its leader.
+    place: Option<(Reverse<i32>, u64)>,
+    leader: TaskRef,
+    since: Timestamp,
+    // Once the leader has ended: how, and what it had.
+    pub(super) after: Option<(bool, Allocation)>,
+    called_back: Option<Why>,
+}
+
+/// Why an armed task is called back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Why {
+    /// It waits here again.
+    Better,
+    /// It goes to the server.
+    Returned,
+    /// It is to be over.
+    Ended(Ending),
+}
+
+impl Armed {
+    /// It is not known yet what becomes of it.
+    pub(super) fn is_called_back(&self) -> bool {
+        self.called_back.is_some()
+    }
+
+    /// Another attempt takes its place.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.called_back == Some(Why::Ended(Ending::Superseded))
+    }
+}
+
+impl Worker {
+    /// Says what follows those that have just started, as far as it is known and soon.
+    pub(super) fn arm(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let mut begun = std::mem::take(&mut self.begun);
+        let may = self.leaving.is_none() && !self.reporting.is_stuck() && self.trouble.reason().is_none();
+        if may {
+            for leader in &begun {
+                self.arm_after(now, *leader, effects);
+            }
+        }
+        begun.clear();
+        self.begun = begun;
+    }
+
+    fn arm_after(&mut self, now: Timestamp, leader: TaskRef, effects: &mut Vec<Effect>) {
+        let life = self.config.life(self.started);
+        let Some(run) = self.running.get(&leader) else { return };
+        let known = &self.templates[&run.template];
+        // What is free when the leader ends may be closer to each other than what that had.
+        let is_placed = known.ways.first().is_none_or(|way| self.pools.place_matters(&way.needs));
+        if run.ending.is_some() || !known.is_brisk || is_placed || !may_be_armed(known) {
+            return;
+        }
+        let place = self.queue.first_key_value().map(|(place, _)| *place);
+        let batch = match place {
+            Some(place) => self.queue.get_mut(&place),
+            None if self.link == Link::Up => {
+                self.followers.get_mut(&leader).filter(|batch| batch.left.len() == 1)
+            }
+            None => None,
+        };
+        let Some(batch) = batch else { return };
+        let request = &known.template.spec.requests[0];
+        let is_same = batch.template == run.template && batch.nodes.is_empty() && !batch.is_part;
+        // The end of the leader may be too late for one that asks for time.
+        let has_time = life.is_none() || request.time_request.is_zero() && has_time(life, now, request);
+        let Some(id) = batch.left.first().filter(|_| is_same && has_time) else { return };
+        let task = TaskRef::new(leader.job, id);
+        if self.running.contains_key(&task) || self.armed.contains_key(&task) {
+            return;
+        }
+        batch.left.remove(id);
+        let batch = Batch { left: IdSet::single(id), ..batch.clone() };
+        let start = start_of(known, &batch, id, 0, &run.allocation, &[]);
+        match place {
+            Some(place) => self.drop_if_empty(place),
+            None => drop(self.followers.remove(&leader)),
+        }
+        if let Some(run) = self.running.get_mut(&leader) {
+            run.follower = Some(task);
+        }
+        effects.push(Effect::Arm { start, after: leader });
+        let armed = Armed { batch, place, leader, since: now, after: None, called_back: None };
+        self.armed.insert(task, armed);
+    }
+
+    /// Calls back what should no longer begin by itself.
+    pub(super) fn call_back(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.armed.is_empty() {
+            return;
+        }
+        let first = self.queue.first_key_value().map(|(place, _)| *place);
+        let is_overtaken = |armed: &Armed| {
+            let place = armed.place.unwrap_or((Reverse(armed.batch.priority), u64::MAX));
+            first.is_some_and(|first| first < place)
+        };
+        let is_better = |armed: &Armed| match armed.place {
+            None => self.link != Link::Up,
+            Some(_) => {
+                let needs = &self.templates[&armed.batch.template].ways[0].needs;
+                now >= armed.since.after(ARMED_TIME) || self.pools.scarce(needs) == 0
+            }
+        };
+        let wanted = self.armed.iter().filter(|(_, armed)| armed.called_back.is_none());
+        let wanted =
+            wanted.filter(|(_, armed)| armed.after.is_none() && (is_overtaken(armed) || is_better(armed)));
+        let wanted: Vec<TaskRef> = wanted.map(|(task, _)| *task).collect();
+        wanted.into_iter().for_each(|task| self.call_one_back(task, Why::Better, effects));
+    }
+
+    /// When an armed task is to be called back.
+    pub(super) fn next_call_back(&self) -> Option<Timestamp> {
+        let waits =
+            |armed: &&Armed| armed.place.is_some() && armed.after.is_none() && armed.called_back.is_none();
+        self.armed.values().filter(waits).map(|armed| armed.since.after(ARMED_TIME)).min()
+    }
+
+    /// Calls an armed task back. The last word counts, but an end is an end.
+    pub(super) fn call_one_back(&mut self, task: TaskRef, why: Why, effects: &mut Vec<Effect>) {
+        let Some(armed) = self.armed.get_mut(&task) else { return };
+        match armed.called_back {
+            None => effects.push(Effect::Recall { task }),
+            Some(Why::Ended(_)) => return,
+            Some(_) if why == Why::Better => return,
+            Some(_) => {}
+        }
+        armed.called_back = Some(why);
+    }
+
+    /// Calls back what is armed of a job among `ids`.
+    pub(super) fn call_tasks_back(&mut self, job: JobId, ids: &IdSet, why: Why, effects: &mut Vec<Effect>) {
+        let tasks: Vec<TaskRef> = self.armed_of(job).filter(|task| ids.contains(task.task)).collect();
+        tasks.into_iter().for_each(|task| self.call_one_back(task, why, effects));
+    }
+
+    /// Calls back everything.
+    pub(super) fn call_all_back(&mut self, why: Why, effects: &mut Vec<Effect>) {
+        let tasks: Vec<TaskRef> = self.armed.keys().copied().collect();
+        tasks.into_iter().for_each(|task| self.call_one_back(task, why, effects));
+    }
+
+    /// Armed tasks of a job.
+    pub(super) fn armed_of(&self, job: JobId) -> impl Iterator<Item = TaskRef> {
+        let of_job = TaskRef::new(job, TaskId(0))..=TaskRef::new(job, TaskId(u32::MAX));
+        self.armed.range(of_job).map(|entry| *entry.0)
+    }
+
+    /// A leader has ended. What it had is of its follower until it is known how that goes on. False when nothing is armed.
+    pub(super) fn leader_is_over(&mut self, run: &mut Running, is_success: bool) -> bool {
+        let Some(armed) = run.follower.and_then(|task| self.armed.get_mut(&task)) else { return false };
+        armed.after = Some((is_success, std::mem::take(&mut run.allocation)));
+        true
+    }
+
+    /// The launcher has begun an armed task.
+    pub(super) fn task_begun(&mut self, now: Timestamp, task: TaskRef, effects: &mut Vec<Effect>) {
+        let Some(armed) = self.armed.remove(&task) else { return };
+        let Armed { batch, place, after, called_back, .. } = armed;
+        let Some((is_success, allocation)) = after else {
+            return crate::never!("{task} has begun, and the one before it has not ended");
+        };
+        let ends_at = self.ends_at();
+        self.enter(now, ends_at, task, Entered::of(&batch, 0, allocation, Vec::new()));
+        if let Some(Why::Ended(ending)) = called_back {
+            self.end(now, task, ending, effects);
+        } else if place.is_none() && !is_success {
+            // It ended well while it was being ended: that is no success, and nothing may follow it.
+            self.end(now, task, Ending::Stopped, effects);
+        }
+    }
+
+    /// An armed task has never been: it waits here again, or it is said what has become of it.
+    pub(super) fn task_recalled(&mut self, task: TaskRef) {
+        let Some(armed) = self.armed.remove(&task) else { return };
+        let Armed { batch, place, leader, after, called_back, .. } = armed;
+        let is_over = after.map(|(is_success, allocation)| {
+            self.pools.free(&allocation);
+            is_success
+        });
+        if let Some(run) = self.running.get_mut(&leader) {
+            run.follower = None;
+        }
+        let single = IdSet::single(task.task);
+        let waits = self.leaving.is_none() && self.trouble.reason().is_none();
+        match called_back {
+            None | Some(Why::Better) if waits => return self.put_back(batch, place, leader, is_over),
+            None | Some(Why::Better | Why::Returned | Why::Ended(Ending::Stopped)) => {
+                self.reporting.returned(task.job, &single);
+            }
+            Some(Why::Ended(Ending::Canceled)) => self.reporting.canceled(task.job, &single),
+            Some(Why::Ended(Ending::Superseded | Ending::Timeout)) => {}
+        }
+        self.leader_ended(task, false);
+    }
+
+    fn put_back(
+        &mut self,
+        batch: Batch,
+        place: Option<(Reverse<i32>, u64)>,
+        leader: TaskRef,
+        is_over: Option<bool>,
+    ) {
+        match (place, is_over) {
+            (Some(place), _) => self.enqueue_at(place, batch),
+            (None, is_over) => {
+                if let Some(other) = self.followers.insert(leader, batch) {
+                    self.reporting.returned(leader.job, &other.left);
+                }
+                if let Some(is_success) = is_over {
+                    self.leader_ended(leader, is_success);
+                }
+            }
+        }
+    }
+
+    /// Nothing is heard of what was armed: whether it has begun or not, it does not run.
+    pub(super) fn lose_armed(&mut self) {
+        for (task, armed) in std::mem::take(&mut self.armed) {
+            armed.after.iter().for_each(|(_, allocation)| self.pools.free(allocation));
+            if armed.called_back == Some(Why::Ended(Ending::Canceled)) {
+                self.reporting.canceled(task.job, &IdSet::single(task.task));
+            }
+        }
+    }
+
+    /// As which instance a task is armed.
+    pub(super) fn armed_as(&self, task: TaskRef) -> Option<Instance> {
+        self.armed.get(&task).map(|armed| armed.batch.instance)
+    }
+}
+
+// Nothing is to be done before or after, and it needs one thing only.
+fn may_be_armed(known: &Known) -> bool {
+    let spec = &known.template.spec;
+    let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
+    let [request] = &spec.requests[..] else { return false };
+    let is_plain = request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
+    let leaves_something =
+        spec.task_dir || !spec.outputs.is_empty() || removes(&spec.stdout) || removes(&spec.stderr);
+    is_plain && !leaves_something && !spec.service && spec.speculate.is_none()
+}

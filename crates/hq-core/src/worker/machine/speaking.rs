@@ -1,0 +1,96 @@
+//! When a worker speaks to the server, and what it says.
+
+use hq_model::worker::Executor;
+use hq_model::{IdSet, JobId, TaskRef, Timestamp};
+
+use super::{Link, Worker};
+use crate::limits::REPORT_INTERVAL;
+use crate::worker::Effect;
+use crate::worker_messages::FromWorker;
+
+impl Worker {
+    // An end is reported at once after a quiet time, and always when nothing is queued: then the server may have
+    // something that waits for it. A start can wait a little: most tasks that end soon are then reported once, and
+    // never by themselves as running.
+    pub(super) fn report_due(&self) -> Timestamp {
+        match self.reporting.has_ends() {
+            _ if self.trouble.is_news => Timestamp(0),
+            true if !self.has_more_here() => Timestamp(0),
+            true => self.next_report,
+            false => self.next_report.max(self.starts_due),
+        }
+    }
+
+    // Something that has not started.
+    fn has_more_here(&self) -> bool {
+        !self.queue.is_empty() || !self.followers.is_empty() || !self.armed.is_empty()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        let is_over = self.running.is_empty() && self.armed.is_empty();
+        self.leaving.is_some() && (is_over || self.launcher_is_lost)
+    }
+
+    // Until when a worker that is done looks for a lost server, to tell it results that it has not heard of.
+    pub(super) fn tells_until(&self) -> Option<Timestamp> {
+        let Link::Down(since) = self.link else { return None };
+        let has_more = self.id.is_some() && !self.is_hurried && self.reporting.has_results();
+        has_more.then(|| since.max(self.last_end).after(self.config.reconnect_timeout))
+    }
+
+    /// Tasks that have ended here by themselves, of which the server has not said that it knows.
+    pub fn untold(&self) -> Vec<(JobId, IdSet)> {
+        self.reporting.results()
+    }
+
+    pub(in crate::worker) fn has_news(&self) -> bool {
+        self.reporting.has_news() || self.trouble.is_news
+    }
+
+    pub(super) fn make_report(&mut self) -> FromWorker {
+        self.trouble.is_news = false;
+        let trouble = self.trouble.reason().map(str::to_owned);
+        let running = &self.running;
+        let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
+        let has_usage = self.config.executor != Executor::Null;
+        FromWorker::Report(self.reporting.make(has_usage, self.leaving.is_some(), trouble, runs).clone())
+    }
+
+    pub(super) fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.has_left {
+            return;
+        }
+        let is_done = self.is_done();
+        if self.link == Link::Up {
+            let is_due = now >= self.report_due() || is_done || self.reporting.is_full();
+            if self.has_news() && is_due {
+                effects.push(Effect::Send(self.make_report()));
+                self.next_report = now.after(REPORT_INTERVAL);
+                self.next_heartbeat = now.after(self.config.heartbeat);
+            }
+            if now >= self.next_heartbeat {
+                effects.push(Effect::Send(FromWorker::Heartbeat));
+                self.next_heartbeat = now.after(self.config.heartbeat);
+            }
+        }
+        if self.tells_until().is_some_and(|until| now < until) {
+            return;
+        }
+        if let (true, Some(end)) = (is_done, self.leaving) {
+            if self.link == Link::Greeting {
+                // The server knows it from the hello on: it need not wait for the answer to leave in order.
+                if self.has_news() {
+                    self.make_report();
+                }
+                for report in self.reporting.unsaved() {
+                    effects.push(Effect::Send(FromWorker::Report(report.clone())));
+                }
+            }
+            if !matches!(self.link, Link::Down(_)) {
+                effects.push(Effect::Send(FromWorker::Leaving { end }));
+            }
+            self.has_left = true;
+            effects.push(Effect::Exit(end));
+        }
+    }
+}

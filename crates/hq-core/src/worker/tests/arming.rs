@@ -1,0 +1,277 @@
+//! What follows a task is said to the launcher beforehand, called back, begun, or never begun.
+
+use super::*;
+use crate::limits::ARMED_TIME;
+
+fn task(task: u32) -> TaskRef {
+    TaskRef::new(JobId(1), TaskId(task))
+}
+
+fn ids(tasks: &str) -> IdSet {
+    tasks.parse().expect("ids")
+}
+
+impl World {
+    /// Tasks 0 and 1 were brisk; those in `rest` come now.
+    fn armed(rest: &str, change: impl FnOnce(&mut WorkerConfig)) -> World {
+        let mut world = World::quiet(change);
+        world.run(1, rest, 0, |_| {});
+        world
+    }
+
+    fn quiet(change: impl FnOnce(&mut WorkerConfig)) -> World {
+        let now = Timestamp(1_000_000_000);
+        let mut world = World::with(Worker::new(config(change), now).with_arming(), now);
+        world.run(1, "0-1", 0, |_| {});
+        world.end(1, 0, Outcome::Finished);
+        world.end(1, 1, Outcome::Finished);
+        world.did();
+        world
+    }
+
+    fn ended(&mut self, leader: u32, outcome: Outcome, follower: Input) {
+        let ended = Input::Ended { task: task(leader), outcome, usage: Usage::default() };
+        self.steps(vec![ended, follower]);
+        self.wait(Duration::from_millis(10));
+    }
+
+    fn follows(&mut self, leader: u32, follower: u32) {
+        self.ended(leader, Outcome::Finished, Input::Begun { task: task(follower) });
+    }
+
+    fn never(&mut self, follower: u32) {
+        self.step(Input::Recalled { task: task(follower) });
+        self.wait(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_follows_is_said_when_a_task_starts_and_runs_when_it_has_begun() {
+    let mut world = World::armed("2-6", |_| {});
+    assert_eq!(world.did(), "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@2, arm 1@5/0 after 1@3");
+    world.follows(2, 4);
+    assert_eq!(world.did(), "arm 1@6/0 after 1@4, finished 1:2");
+    world.follows(3, 5);
+    world.follows(4, 6);
+    assert_eq!(world.did(), "finished 1:3-4", "nothing is left to follow");
+    world.end(1, 5, Outcome::Finished);
+    world.end(1, 6, failed());
+    assert_eq!(world.did(), "finished 1:5, failed 1:6");
+}
+
+#[test]
+fn nothing_is_said_of_tasks_that_take_long() {
+    let mut world = World::quiet(|_| {});
+    world.run(1, "2-9", 0, |_| {});
+    world.did();
+    world.now = world.now.after(ARMED_TIME);
+    world.never(4);
+    world.never(5);
+    world.did();
+    world.end(1, 2, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@4/0, finished 1:2");
+}
+
+#[test]
+fn after_another_end_it_starts_as_always() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.ended(2, failed(), Input::Recalled { task: task(4) });
+    assert_eq!(world.did(), "start 1@4/0, failed 1:2", "the next one follows the other one");
+}
+
+#[test]
+fn it_is_called_back_when_its_leader_takes_long() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    assert!(world.worker.next_wakeup() <= Some(world.now.after(ARMED_TIME)));
+    world.wait(ARMED_TIME);
+    assert_eq!(world.did(), "recall 1@4, recall 1@5");
+    world.never(4);
+    world.never(5);
+    world.wait(ARMED_TIME);
+    assert_eq!(world.did(), "", "once in the life of a leader");
+    world.end(1, 3, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@4/0, finished 1:3");
+}
+
+#[test]
+fn it_is_called_back_for_what_goes_before_it() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.run(2, "0", 0, |spec| spec.priority = 1);
+    assert_eq!(world.did(), "recall 1@4, recall 1@5");
+    world.follows(2, 4);
+    assert_eq!(world.did(), "finished 1:2", "too late for this one");
+    world.never(5);
+    world.end(1, 3, Outcome::Finished);
+    assert_eq!(world.did(), "start 2@0/0, finished 1:3");
+}
+
+#[test]
+fn it_is_called_back_when_it_fits_elsewhere() {
+    let mut world = World::armed("2-4", |_| {});
+    assert_eq!(world.did(), "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@2");
+    world.end(1, 3, Outcome::Finished);
+    assert_eq!(world.did(), "recall 1@4, finished 1:3");
+    world.never(4);
+    assert_eq!(world.did(), "start 1@4/0");
+}
+
+#[test]
+fn asked_back_it_goes_when_it_has_surely_not_begun() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Retract { job: JobId(1), ids: ids("4-5") }));
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "recall 1@4, recall 1@5");
+    world.never(4);
+    assert_eq!(world.did(), "returned 1:4");
+    world.follows(3, 5);
+    world.end(1, 5, Outcome::Finished);
+    assert_eq!(world.did(), "finished 1:3, finished 1:5");
+}
+
+#[test]
+fn canceled_it_is_over_at_once_or_is_ended() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("4-5") }));
+    world.never(4);
+    assert_eq!(world.did(), "recall 1@4, recall 1@5, canceled 1:4");
+    world.follows(3, 5);
+    assert_eq!(world.did(), "signal 1@5 15, finished 1:3");
+    world.end(1, 5, failed());
+    assert_eq!(world.did(), "canceled 1:5");
+}
+
+#[test]
+fn a_leader_that_is_being_ended_has_no_follower() {
+    let mut world = World::armed("2-4", |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("2") }));
+    assert_eq!(world.did(), "recall 1@4, signal 1@2 15");
+    world.never(4);
+    world.end(1, 2, failed());
+    assert_eq!(world.did(), "start 1@4/0, canceled 1:2");
+}
+
+#[test]
+fn a_newer_attempt_waits_until_the_armed_one_is_gone() {
+    let mut world = World::armed("2-4", |_| {});
+    world.did();
+    world.run(1, "4", 1, |_| {});
+    assert_eq!(world.did(), "recall 1@4");
+    world.end(1, 3, Outcome::Finished);
+    assert_eq!(world.did(), "finished 1:3", "the first attempt may have begun");
+    world.never(4);
+    assert_eq!(world.did(), "start 1@4/1");
+}
+
+#[test]
+fn a_worker_that_leaves_waits_for_the_word_of_what_is_armed() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Stop { drain: true }));
+    assert_eq!(world.did(), "recall 1@4, recall 1@5");
+    world.follows(2, 4);
+    world.never(5);
+    world.end(1, 3, Outcome::Finished);
+    assert_eq!(world.did(), "finished 1:2, returned 1:5, finished 1:3");
+    world.end(1, 4, Outcome::Finished);
+    assert_eq!(world.did(), "finished 1:4, exit Stopped");
+}
+
+#[test]
+fn one_that_must_go_at_once_ends_what_begins_meanwhile() {
+    let mut world = World::armed("2-4", |_| {});
+    world.did();
+    world.step(Input::Interrupt);
+    assert_eq!(world.did(), "recall 1@4, signal 1@2 15, signal 1@3 15");
+    world.follows(2, 4);
+    world.end(1, 3, failed());
+    world.end(1, 4, failed());
+    assert_eq!(
+        world.did(),
+        "signal 1@4 15, finished 1:2, interrupted 1:3, interrupted 1:4, exit Interrupted"
+    );
+}
+
+#[test]
+fn what_waits_for_its_leader_begins_with_it_unless_the_server_cannot_hear_of_that() {
+    let mut world = World::quiet(|_| {});
+    world.run(1, "2", 0, |_| {});
+    let follow = |world: &mut World, id: u32| {
+        world.run_after(1, &id.to_string(), 0, Some((TaskId(id - 1), Instance(0))), |_| {});
+    };
+    (3..8).for_each(|id| follow(&mut world, id));
+    world.end(1, 2, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@3, finished 1:2");
+    world.follows(3, 4);
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "arm 1@5/0 after 1@4, finished 1:3");
+    world.ended(4, failed(), Input::Recalled { task: task(5) });
+    assert_eq!(world.did(), "failed 1:4, returned 1:5-7");
+    world.run(1, "8", 0, |_| {});
+    follow(&mut world, 9);
+    follow(&mut world, 10);
+    world.end(1, 8, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@8/0, start 1@9/0, arm 1@10/0 after 1@9, finished 1:8");
+    world.step(Input::ServerLost);
+    assert_eq!(world.did(), "recall 1@10");
+    world.never(10);
+    world.end(1, 9, Outcome::Finished);
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello  after 7");
+}
+
+#[test]
+fn what_began_after_a_leader_that_was_being_ended_is_ended() {
+    let mut world = World::quiet(|_| {});
+    world.run(1, "2", 0, |_| {});
+    world.run_after(1, "3", 0, Some((TaskId(2), Instance(0))), |_| {});
+    world.run_after(1, "4", 0, Some((TaskId(3), Instance(0))), |_| {});
+    world.end(1, 2, Outcome::Finished);
+    assert_eq!(world.did(), "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@3, finished 1:2");
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("3") }));
+    world.follows(3, 4);
+    world.end(1, 4, failed());
+    assert_eq!(world.did(), "recall 1@4, signal 1@3 15, signal 1@4 15, canceled 1:3, interrupted 1:4");
+}
+
+#[test]
+fn a_launcher_that_dies_says_nothing_of_what_was_armed() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("5") }));
+    world.step(Input::LauncherLost);
+    assert_eq!(world.did(), "recall 1@5, recall 1@4, canceled 1:5, exit LauncherLost");
+}
+
+#[test]
+fn what_is_armed_counts_as_waiting() {
+    let mut world = World::armed("2-5", |_| {});
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    assert_eq!(world.did(), "hello 2-3+4-5 after 2");
+}
+
+#[test]
+fn nothing_is_armed_where_it_matters_which_indices_it_gets() {
+    let group = |labels: [&str; 2]| labels.map(str::to_owned).to_vec();
+    let groups = PoolKind::Groups(vec![group(["0", "1"]), group(["2", "3"])]);
+    for (kind, cpus, is_armed) in
+        [(groups.clone(), 1, true), (groups, 2, false), (PoolKind::Range { first: 0, last: 3 }, 2, true)]
+    {
+        let pools = vec![ResourcePool { name: "cpus".into(), kind }];
+        let mut world =
+            World::quiet(|config| config.resources = WorkerResources { pools, coupling: Vec::new() });
+        let wide = |spec: &mut TaskSpec| spec.requests = vec![request(&[("cpus", cpus)])];
+        world.run(2, "0-1", 0, wide);
+        world.end(2, 0, Outcome::Finished);
+        world.end(2, 1, Outcome::Finished);
+        world.run(2, "2-9", 0, wide);
+        assert_eq!(world.did().contains("arm 2@"), is_armed, "{cpus} of them");
+    }
+}

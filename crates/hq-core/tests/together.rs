@@ -1,0 +1,223 @@
+//! A server and its workers together, in virtual time and with nothing on the way: how long real mixes of tasks take, and
+//! what runs at once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hq_core::client_messages::ClientRequest;
+use hq_core::server::{ConnectionId, Effect as ServerEffect, Input as ServerInput, Server, ServerOptions};
+use hq_core::worker::{Effect, Input, Outcome, Worker};
+use hq_core::worker_messages::{FromWorker, ToWorker};
+use hq_model::job::{Target, TaskIds};
+use hq_model::request::parse_amount;
+use hq_model::resources::parse_pool;
+use hq_model::worker::WorkerConfig;
+use hq_model::{
+    JobSpec, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+};
+
+struct Cluster {
+    now: Timestamp,
+    server: Server,
+    workers: Vec<Worker>,
+    to_server: VecDeque<(usize, FromWorker)>,
+    to_workers: VecDeque<(usize, ToWorker)>,
+    plans: VecDeque<(u64, Box<hq_sched::Plan>)>,
+    running: BTreeSet<(Timestamp, usize, TaskRef)>,
+    // By job, how long its tasks take, and when the last one that has ended did.
+    takes: BTreeMap<u32, Duration>,
+    ended: BTreeMap<u32, Timestamp>,
+    jobs: u32,
+}
+
+impl Cluster {
+    // Workers with these pools: `cpus=4 gpus/nvidia=[0,1]`; with so much of its CPUs used when it starts something.
+    fn new(workers: &[&str], min_utilization: u32) -> Cluster {
+        let now = Timestamp(1_000_000_000);
+        let worker = |text: &&str| {
+            let pool = |part: &str| {
+                let (name, kind) = part.split_once('=').expect("NAME=KIND");
+                parse_pool(name, kind).expect("a pool")
+            };
+            let resources = WorkerResources::new(text.split(' ').map(pool).collect(), Vec::new());
+            let config = WorkerConfig::new(resources.expect("resources"));
+            Worker::new(WorkerConfig { min_utilization, ..config }, now)
+        };
+        let mut cluster = Cluster {
+            now,
+            server: Server::new(ServerOptions::default()),
+            workers: workers.iter().map(worker).collect(),
+            to_server: VecDeque::new(),
+            to_workers: VecDeque::new(),
+            plans: VecDeque::new(),
+            running: BTreeSet::new(),
+            takes: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            jobs: 0,
+        };
+        let mut effects = Vec::new();
+        cluster.server.start(now, "abc123".into(), &mut effects);
+        for at in 0..cluster.workers.len() {
+            cluster.worker_hears(at, Input::ServerFound);
+        }
+        cluster.hear_all();
+        cluster
+    }
+
+    // Tasks that each take so many seconds: `cpus=1 foo=2`. Returns the number of their job.
+    fn submit(&mut self, count: u32, request: &str, priority: i32, weight: u32, seconds: u64) -> u32 {
+        let resource = |part: &str| {
+            let (name, amount) = part.split_once('=').expect("NAME=AMOUNT");
+            ResourceRequest { name: name.into(), amount: parse_amount(name, amount).expect("an amount") }
+        };
+        let resources = request.split(' ').map(resource).collect();
+        let spec = TaskSpec {
+            args: vec![b"work".to_vec()],
+            requests: vec![Request { resources, weight: weight * 10_000, ..Request::default() }],
+            priority,
+            ..TaskSpec::default()
+        };
+        let job = JobSpec { name: "work".into(), ..JobSpec::default() };
+        self.jobs += 1;
+        self.takes.insert(self.jobs, Duration::from_secs(seconds));
+        let body = ClientRequest::Submit {
+            key: u128::from(self.jobs),
+            submit: Box::new(Submit::new(Target::New(job), TaskIds::Next(count), spec)),
+        };
+        let connection = ConnectionId(u64::MAX);
+        self.server_hears(ServerInput::Client { connection, request: 1, body });
+        self.hear_all();
+        self.jobs
+    }
+
+    fn server_hears(&mut self, input: ServerInput) {
+        let mut effects = Vec::new();
+        self.server.handle(self.now, input, &mut effects);
+        self.server.settle(self.now, &mut effects);
+        assert_eq!(self.server.check().and_then(|()| self.server.wastes_nothing(self.now)), Ok(()));
+        for effect in effects {
+            match effect {
+                ServerEffect::ToWorker { connection, message, .. } => {
+                    self.to_workers.push_back((connection.0 as usize, message));
+                }
+                ServerEffect::Plan { number, snapshot } => {
+                    let plan = hq_sched::plan(&snapshot, &hq_sched::Options::default());
+                    self.plans.push_back((number, Box::new(plan)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn worker_hears(&mut self, at: usize, input: Input) {
+        let mut effects = Vec::new();
+        self.workers[at].handle(self.now, input, &mut effects);
+        self.workers[at].settle(self.now, &mut effects);
+        assert_eq!(self.workers[at].check().and_then(|()| self.workers[at].wastes_nothing(self.now)), Ok(()));
+        for effect in effects {
+            match effect {
+                Effect::Start(start) => {
+                    let end = self.now.after(self.takes[&start.task.job.0]);
+                    self.running.insert((end, at, start.task));
+                }
+                Effect::Send(message) => self.to_server.push_back((at, message)),
+                _ => {}
+            }
+        }
+    }
+
+    // Until nobody has anything more to say.
+    fn hear_all(&mut self) {
+        loop {
+            if let Some((at, message)) = self.to_server.pop_front() {
+                self.server_hears(ServerInput::Worker { connection: ConnectionId(at as u64), message });
+            } else if let Some((at, message)) = self.to_workers.pop_front() {
+                self.worker_hears(at, Input::Server(message));
+            } else if let Some((number, plan)) = self.plans.pop_front() {
+                self.server_hears(ServerInput::Planned { number, plan });
+            } else {
+                return;
+            }
+        }
+    }
+
+    // Lets so much time pass.
+    fn pass(&mut self, duration: Duration) {
+        let until = self.now.after(duration);
+        loop {
+            let wakes = self.workers.iter().filter_map(Worker::next_wakeup).chain(self.server.next_wakeup());
+            let next = wakes.chain(self.running.first().map(|run| run.0)).min();
+            let Some(next) = next.map(|next| next.max(self.now)).filter(|next| *next <= until) else { break };
+            // Who wants to be woken at once is woken once in each microsecond.
+            self.now = next.max(Timestamp(self.now.0 + 1));
+            while let Some((end, at, task)) = self.running.first().copied().filter(|run| run.0 <= self.now) {
+                self.running.remove(&(end, at, task));
+                self.ended.insert(task.job.0, self.now);
+                let (outcome, usage) = (Outcome::Finished, Usage::default());
+                self.worker_hears(at, Input::Ended { task, outcome, usage });
+            }
+            for at in 0..self.workers.len() {
+                if self.workers[at].next_wakeup().is_some_and(|wakeup| wakeup <= self.now) {
+                    self.worker_hears(at, Input::Tick);
+                }
+            }
+            if self.server.next_wakeup().is_some_and(|wakeup| wakeup <= self.now) {
+                self.server_hears(ServerInput::Tick);
+            }
+            self.hear_all();
+        }
+        self.now = until;
+    }
+
+    // How many tasks of each job run.
+    fn running(&self) -> String {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        self.running.iter().for_each(|(_, _, task)| *counts.entry(task.job.0).or_default() += 1);
+        counts.iter().map(|(job, count)| format!("{job}:{count}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[test]
+fn cpus_beside_busy_gpus_are_always_used() {
+    for priority in [0, -1] {
+        let mut cluster = Cluster::new(&["cpus=4 gpus/nvidia=[0,1]"; 2], 0);
+        cluster.submit(12, "cpus=1 gpus/nvidia=1", 0, 1, 15);
+        let begin = cluster.now;
+        let small = cluster.submit(60, "cpus=1", priority, 1, 1);
+        cluster.pass(Duration::from_secs(60));
+        let took = cluster.ended[&small].since(begin);
+        let most = Duration::from_millis(15_500);
+        assert!(took <= most, "with priority {priority} it took {took:?}");
+        assert_eq!(cluster.running(), "", "all have ended");
+    }
+}
+
+#[test]
+fn what_fits_starts_whatever_waits_for_something_else() {
+    let mut cluster = Cluster::new(&["cpus=8 foo=sum(4)"], 0);
+    cluster.submit(4, "cpus=1 foo=2", 0, 1, 100);
+    cluster.submit(1, "cpus=2", -1, 1, 100);
+    assert_eq!(cluster.running(), "1:2 2:1");
+
+    let mut cluster = Cluster::new(&["cpus=12 foo=sum(6)"], 0);
+    for priority in 1..=9 {
+        cluster.submit(1, "cpus=1 foo=2", 10 * priority, 1, 100);
+    }
+    let small = cluster.submit(12, "cpus=1", 0, 1, 100);
+    assert_eq!(cluster.running.iter().filter(|run| run.2.job.0 == small).count(), 9);
+    assert_eq!(cluster.running.len(), 12);
+}
+
+#[test]
+fn an_idle_picky_worker_runs_a_set_that_uses_all_of_it() {
+    let mut cluster = Cluster::new(&["cpus=12"], 10_000);
+    cluster.submit(3, "cpus=3", 0, 2, 10);
+    assert_eq!(cluster.running(), "", "nine are too few");
+    cluster.submit(1, "cpus=all", 0, 1, 10);
+    assert_eq!(cluster.running(), "2:1");
+
+    let mut cluster = Cluster::new(&["cpus=12"], 10_000);
+    cluster.submit(3, "cpus=3", 0, 2, 10);
+    cluster.submit(3, "cpus=6", 0, 1, 10);
+    assert_eq!(cluster.running(), "1:2 2:1");
+}

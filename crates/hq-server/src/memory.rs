@@ -1,0 +1,83 @@
+//! Gives memory back to the system after a load has ended: allocators keep what was freed, and what one thread has
+//! allocated and another one freed may stay for ever where the first one has nothing to do.
+
+#![expect(unsafe_code, reason = "asks the allocators of C libraries")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::limits::GIVE_BACK_BYTES;
+
+// How often memory was given back.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static SEEN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Watches how much is held, and says when so much was freed that giving it back is worth it.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    most: usize,
+}
+
+impl Held {
+    /// So many bytes are held now. True when far less than before.
+    pub(crate) fn is_far_less(&mut self, bytes: usize) -> bool {
+        self.most = self.most.max(bytes);
+        let is_far_less = self.most - bytes >= GIVE_BACK_BYTES;
+        if is_far_less {
+            self.most = bytes;
+        }
+        is_far_less
+    }
+}
+
+/// Gives back what this thread and, where the allocator can, the others have freed.
+pub(crate) fn give_back() {
+    ROUNDS.fetch_add(1, Ordering::Relaxed);
+    collect();
+}
+
+/// A thread for connections is about to sleep: what it had allocated may have been freed by others.
+pub(crate) fn before_sleep() {
+    let rounds = ROUNDS.load(Ordering::Relaxed);
+    if SEEN.replace(rounds) != rounds {
+        collect();
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn collect() {
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(target_env = "musl")]
+fn collect() {
+    // The program's allocator, whose library is linked with it.
+    use mimalloc as _;
+    unsafe extern "C" {
+        fn mi_collect(force: bool);
+    }
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe { mi_collect(true) };
+}
+
+#[cfg(not(any(target_env = "gnu", target_env = "musl")))]
+fn collect() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_that_was_freed_is_kept_for_later() {
+        let mut held = Held::default();
+        let mut seen = |bytes: usize| held.is_far_less(bytes);
+        assert!(!seen(GIVE_BACK_BYTES * 3));
+        assert!(!seen(GIVE_BACK_BYTES * 2 + 1));
+        assert!(seen(GIVE_BACK_BYTES * 2));
+        assert!(!seen(GIVE_BACK_BYTES + 1));
+        assert!(seen(0));
+    }
+}

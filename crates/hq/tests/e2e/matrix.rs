@@ -1,0 +1,356 @@
+//! Every command that reads × jobs of every size, kind and state × every output mode: exit status, contents, memory.
+//!
+//! The tests take small jobs. `HQ_MATRIX_SIZES` names others, and then a table says how long each command took:
+//! `cargo xtask matrix` does all of it.
+
+// The long form says what it did.
+#![allow(clippy::print_stdout)]
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use hq_model::IdSet;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use read::{Contents, Mode, Reader, Tally};
+
+/// Tasks of a job when nobody says how many.
+const SIZES: [u32; 2] = [1, 2_000];
+/// Memory that a server with jobs of a million tasks may ever have taken, in KiB.
+const SERVER_MEMORY_MAX: u64 = 512 << 10;
+/// Failed tasks are processes, and edges of a graph are read from a file: there are at most so many.
+const COSTLY_MAX: u32 = 20_000;
+/// Tasks of which `task info` is read in tables, twenty lines each.
+const TABLES_MAX: u32 = 2_000;
+/// Intervals that are written as an argument.
+const INTERVALS_MAX: usize = 1_000;
+/// Longest wait for tasks to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The words of all states.
+const STATES: [&str; 6] = ["waiting", "running", "finished", "failed", "canceled", "aborted"];
+/// Only the worker that executes nothing has these resources.
+const NULL: &str = "--stdout none --stderr none --resource null=1";
+/// Only the worker that starts processes has these.
+const REAL: &str = "--stdout none --stderr none --resource real=1";
+/// Nobody has these.
+const NEVER: &str = "--stdout none --stderr none --resource never=1";
+
+/// A job, and what was done to its tasks.
+pub(crate) struct Job {
+    kind: &'static str,
+    id: u32,
+    is_open: bool,
+    tasks: BTreeMap<&'static str, IdSet>,
+}
+
+impl Job {
+    fn ids(&self) -> IdSet {
+        self.tasks.values().flat_map(IdSet::ranges).collect()
+    }
+
+    // Of the tasks in `ids`.
+    fn tally(&self, ids: &IdSet) -> Tally {
+        let of = |set: &IdSet| {
+            let set = set.intersection(ids);
+            (set.len(), set.iter().map(|id| u64::from(id.0)).sum())
+        };
+        let states = self.tasks.iter().map(|(state, set)| ((*state).to_owned(), of(set)));
+        Tally { states: states.filter(|(_, (count, _))| *count > 0).collect() }
+    }
+
+    fn has_ended(&self) -> bool {
+        !self.is_open && !self.tasks.contains_key("waiting") && !self.tasks.contains_key("running")
+    }
+}
+
+fn ids(text: impl Into<String>) -> IdSet {
+    text.into().parse().expect("ids")
+}
+
+fn sizes() -> Vec<u32> {
+    match std::env::var("HQ_MATRIX_SIZES") {
+        Ok(text) => text.split(',').map(|size| size.trim().parse().expect("a number of tasks")).collect(),
+        Err(_) => SIZES.to_vec(),
+    }
+}
+
+#[test]
+fn whatever_reads_is_right_about_jobs_of_any_size_in_any_state() {
+    let is_long = std::env::var_os("HQ_MATRIX_SIZES").is_some();
+    if is_long {
+        for size in sizes() {
+            println!("{}", matrix(size));
+        }
+        return;
+    }
+    let threads: Vec<_> = sizes().into_iter().map(|size| std::thread::spawn(move || matrix(size))).collect();
+    for thread in threads {
+        thread.join().expect("all is right");
+    }
+}
+
+// All of it for one size; how long it took.
+fn matrix(size: u32) -> String {
+    let mut cluster = Cluster::server();
+    cluster.worker("--executor null --cpus 4 --resource null=sum(1000000)");
+    cluster.worker("--cpus 2 --resource real=sum(1000000)");
+    let begin = Instant::now();
+    let jobs = jobs(&cluster, size);
+    let made = begin.elapsed();
+    let reader = Reader::new(&cluster);
+    for job in &jobs {
+        about_tasks(&reader, job);
+        about_job(&reader, job);
+    }
+    about_all(&reader, &jobs);
+    let faults = reader.faults();
+    assert!(faults.is_empty(), "{size} tasks:\n{}", faults.join("\n"));
+    let server = cluster.server.as_ref().expect("a server").id();
+    let memory = peak_memory(server);
+    assert!(memory <= SERVER_MEMORY_MAX, "the server took {memory} KiB");
+    let mut table = reader.table();
+    let total = begin.elapsed();
+    let _ = write!(
+        table,
+        "{size} tasks: made in {:.1} s, {} commands in {:.1} s, the server took {} MiB at most",
+        made.as_secs_f64(),
+        reader.count(),
+        (total - made).as_secs_f64(),
+        memory >> 10
+    );
+    table
+}
+
+fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+// Jobs of every kind.
+fn jobs(cluster: &Cluster, size: u32) -> Vec<Job> {
+    let few = size.min(COSTLY_MAX);
+    let mut jobs: Vec<Job> = Vec::new();
+    let submit = |options: &str| -> u32 {
+        let id = cluster.json(&format!("submit {options}"))["id"].as_u64().expect("an id");
+        id.try_into().expect("a small id")
+    };
+    let mut add = |kind, id, is_open, tasks: &[(&'static str, IdSet)]| {
+        let tasks = tasks.iter().filter(|(_, ids)| !ids.is_empty()).cloned().collect();
+        jobs.push(Job { kind, id, is_open, tasks });
+        id
+    };
+    let all = || IdSet::range(1, size);
+
+    let gate = submit(&format!("{NEVER} true"));
+    add("waiting", submit(&format!("--array 1-{size} {NEVER} true")), false, &[("waiting", all())]);
+    let finished = submit(&format!("--array 1-{size} {NULL} true"));
+    add("finished", finished, false, &[("finished", all())]);
+    let keyed = submit(&format!("--array 1-{size} --key 'key-%{{TASK_ID}}' {NULL} true"));
+    add("keyed", keyed, false, &[("finished", all())]);
+    let canceled = submit(&format!("--array 1-{size} {NEVER} true"));
+    cluster.ok(&format!("job cancel {canceled} --reason enough"));
+    add("canceled", canceled, false, &[("canceled", all())]);
+    let aborted = submit(&format!("--array 1-{size} --after {gate} {NULL} true"));
+    let blocked = submit(&format!("--array 1-{size} --after {finished} --after-any {gate} {NULL} true"));
+    cluster.ok(&format!("job cancel {gate}"));
+    add("gate", gate, false, &[("canceled", IdSet::range(0, 0))]);
+    add("aborted", aborted, false, &[("aborted", all())]);
+    add("after others", blocked, false, &[("finished", all())]);
+
+    let lines: String = (0..size).map(|line| format!("line {line}\n")).collect();
+    cluster.write("lines", lines);
+    let entries = submit(&format!("--each-line lines {NULL} true"));
+    add("entries", entries, false, &[("finished", IdSet::range(0, size - 1))]);
+
+    let mut graph = "name = \"graph\"\n".to_owned();
+    for task in 1..=few {
+        let _ = write!(
+            graph,
+            "[[task]]\nid = {task}\ncommand = [\"true\"]\nstdout = \"none\"\nstderr = \"none\"\n"
+        );
+        if task > 50 {
+            let _ = writeln!(graph, "deps = [{}]", task - 50);
+        }
+        graph += "[[task.request]]\nresources = { null = 1 }\n";
+    }
+    cluster.write("graph.toml", graph);
+    let graph = cluster.json("job submit-file graph.toml")["id"].as_u64().expect("an id") as u32;
+    add("graph", graph, false, &[("finished", IdSet::range(1, few))]);
+
+    let failed = submit(&format!("--array 1-{few} {REAL} false"));
+    add("failed", failed, false, &[("failed", IdSet::range(1, few))]);
+
+    // In an open job: odd ones finish, of the even ones half are canceled, in as many intervals as there can be.
+    let open = cluster.json("job open")["id"].as_u64().expect("an id") as u32;
+    let odd = spread(size, 1, 2);
+    submit(&format!("--job {open} --array {odd} {NULL} true"));
+    let (mut waiting, mut stopped) = (IdSet::new(), IdSet::new());
+    if size > 4 {
+        submit(&format!("--job {open} --array {} {NEVER} true", spread(size, 2, 2)));
+        cluster.ok(&format!("job cancel {open} --tasks {}", spread(size, 4, 4)));
+        waiting = ids(spread(size, 2, 4));
+        stopped = ids(spread(size, 4, 4));
+    }
+    let mixed = [("finished", ids(odd)), ("waiting", waiting), ("canceled", stopped)];
+    add("open", open, true, &mixed);
+
+    // Many submits with gaps between them.
+    let several = cluster.json("job open")["id"].as_u64().expect("an id") as u32;
+    let mut expected = IdSet::new();
+    for part in 0..10.min(size) {
+        let (first, last) = (1 + part * (size / 10 + 2), part * (size / 10 + 2) + (size / 10).max(1));
+        submit(&format!("--job {several} --array {first}-{last} {NULL} true"));
+        expected.insert_range(first, last);
+    }
+    cluster.ok(&format!("job close {several}"));
+    add("submits", several, false, &[("finished", expected)]);
+
+    for job in [finished, keyed, blocked, entries, graph, several] {
+        assert_eq!(cluster.hq(&format!("job wait {job}")).exit, 0);
+    }
+    assert_eq!(cluster.hq(&format!("job wait {failed}")).exit, 1);
+
+    let running = submit(&format!("--array 1-{size} {REAL} sleep 100000"));
+    let run = size.min(2);
+    let begin = Instant::now();
+    while stats(cluster, running)["running"] != run || stats(cluster, open)["finished"] != size.div_ceil(2) {
+        assert!(begin.elapsed() < PATIENCE, "tasks start and end");
+        std::thread::yield_now();
+    }
+    let rest = if size > run { IdSet::range(run + 1, size) } else { IdSet::new() };
+    add("running", running, false, &[("running", IdSet::range(1, run)), ("waiting", rest)]);
+    jobs
+}
+
+// From the first id in steps, up to the size.
+fn spread(size: u32, first: u32, step: u32) -> String {
+    if size < first + step { first.to_string() } else { format!("{first}-{size}:{step}") }
+}
+
+fn stats(cluster: &Cluster, job: u32) -> Value {
+    cluster.json(&format!("job info {job}"))[0]["info"]["task_stats"].take()
+}
+
+fn about_tasks(reader: &Reader<'_>, job: &Job) {
+    let (id, kind, all) = (job.id, job.kind, job.ids());
+    let (first, last) = (all.first().expect("tasks").0, all.last().expect("tasks").0);
+    let whole = job.tally(&all);
+    let list = format!("task list {id}");
+    reader.ok(kind, Mode::Cli, &list).has(&whole);
+    reader.ok(kind, Mode::Cli, &format!("{list} --verbose")).has(&whole);
+    reader.ok(kind, Mode::Json, &list).has(&whole);
+    reader.ok(kind, Mode::Quiet, &list).says("");
+    for state in STATES {
+        let expected = job.tasks.get(state).map_or_else(Tally::default, |ids| job.tally(ids));
+        let mode = if expected.states.is_empty() { Mode::Cli } else { Mode::Json };
+        reader.ok(kind, mode, &format!("{list} --filter {state}")).has(&expected);
+        let state_ids = job.tasks.get(state).map(IdSet::to_string).unwrap_or_default();
+        reader
+            .ok(kind, Mode::Cli, &format!("job task-ids {id} --filter {state}"))
+            .says(&format!("{state_ids}\n"));
+    }
+    let ends: IdSet = [first..=first, last..=last].into_iter().collect();
+    for mode in [Mode::Cli, Mode::Json] {
+        reader.ok(kind, mode, &format!("{list} --tasks {ends}")).has(&job.tally(&ends));
+    }
+    // A task that is not there.
+    reader.run(kind, Mode::Json, &format!("{list} --tasks {}", last + 1), Contents::Document).ends_with(1);
+
+    let info = format!("task info {id} {all}");
+    if all.range_count() <= INTERVALS_MAX {
+        reader.ok(kind, Mode::Json, &info).has(&whole);
+        reader.ok(kind, Mode::Quiet, &info).says("");
+        if all.len() <= u64::from(TABLES_MAX) {
+            reader.run(kind, Mode::Cli, &info, Contents::Lines).names("Task ID", all.iter().map(|id| id.0));
+        }
+    }
+    reader.run(kind, Mode::Cli, &format!("task info {id} {last}"), Contents::Lines).names("Task ID", [last]);
+    for mode in Mode::ALL {
+        reader.ok(kind, mode, &format!("task explain {id} {last}"));
+    }
+    let task_ids = format!("job task-ids {id}");
+    reader.ok(kind, Mode::Cli, &task_ids).says(&format!("{all}\n"));
+    reader.ok(kind, Mode::Quiet, &task_ids);
+    reader.run(kind, Mode::Json, &task_ids, Contents::Numbers).counts(all.len());
+}
+
+fn about_job(reader: &Reader<'_>, job: &Job) {
+    let (id, kind, all) = (job.id, job.kind, job.ids());
+    let info = format!("job info {id}");
+    let states = job.tasks.iter().map(|(state, ids)| format!("{} {state}", ids.len()));
+    let words: Vec<String> = [format!("| {}; Ids: ", all.len())].into_iter().chain(states).collect();
+    reader.ok(kind, Mode::Cli, &info).mentions(&words);
+    reader.ok(kind, Mode::Json, &info).has(&job.tally(&all));
+    reader.ok(kind, Mode::Quiet, &info);
+    for channel in ["stdout", "stderr"] {
+        let cat = format!("job cat {id} {channel}");
+        reader.ok(kind, Mode::Cli, &cat).warns(&format!("of job {id} write no {channel} to files")).says("");
+        reader.ok(kind, Mode::Quiet, &cat).says("");
+    }
+    let heads = format!("job cat {id} stdout --print-task-header");
+    reader.run(kind, Mode::Cli, &heads, Contents::Lines).ends_with(0).counts(all.len());
+    // Files have no JSON form.
+    reader.run(kind, Mode::Json, &format!("job cat {id} stdout"), Contents::Document).ends_with(2);
+    for mode in Mode::ALL {
+        reader.ok(kind, mode, &format!("job explain {id}"));
+    }
+    if job.has_ended() {
+        let is_well = job.tasks.keys().all(|state| *state == "finished");
+        for what in ["wait", "progress"] {
+            for mode in Mode::ALL {
+                let contents = if mode == Mode::Json { Contents::Document } else { Contents::Text };
+                reader.run(kind, mode, &format!("job {what} {id}"), contents).ends_with(i32::from(!is_well));
+            }
+        }
+    }
+}
+
+fn about_all(reader: &Reader<'_>, jobs: &[Job]) {
+    const ALL: &str = "all";
+    let listed = reader.ok(ALL, Mode::Json, "job list --all").text();
+    let listed: Vec<Value> = serde_json::from_str(&listed).expect("a list");
+    assert_eq!(listed.len(), jobs.len());
+    for job in jobs {
+        let one = listed.iter().find(|one| one["id"] == job.id).expect("each job is listed");
+        assert_eq!(one["task_count"], job.ids().len(), "{}", job.kind);
+        for state in STATES {
+            assert_eq!(one["task_stats"][state], job.tasks.get(state).map_or(0, IdSet::len), "{}", job.kind);
+        }
+    }
+    reader.run(ALL, Mode::Cli, "job list --all", Contents::Lines).counts_at_least(jobs.len() as u64 + 4);
+    reader.run(ALL, Mode::Quiet, "job list --all", Contents::Lines).counts(jobs.len() as u64);
+    let mut whole = Tally::default();
+    jobs.iter().for_each(|job| whole.add_all(&job.tally(&job.ids())));
+    let ids: IdSet = jobs.iter().map(|job| hq_model::TaskId(job.id)).collect();
+    reader.ok(ALL, Mode::Json, &format!("task list {ids}")).has(&whole);
+    for mode in Mode::ALL {
+        for command in [
+            "job list",
+            "job summary",
+            "job explain all",
+            "server info",
+            "server wait",
+            "worker list",
+            "worker list --all",
+            "worker info all",
+            "worker address 1",
+            "worker wait 2",
+            "worker hwdetect",
+            "alloc list",
+            "journal flush",
+            "journal check",
+            "journal report ../server/journal report.html",
+        ] {
+            reader.ok(ALL, mode, command);
+        }
+        for command in ["journal replay", "journal export"] {
+            reader.run(ALL, mode, command, Contents::Documents).ends_with(0).counts_at_least(whole.count());
+        }
+    }
+}

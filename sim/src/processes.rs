@@ -1,0 +1,191 @@
+//! Processes of tasks: they end by themselves, by signals, or could never be made.
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, Start};
+use hq_model::{Instance, TaskRef, Timestamp, Usage};
+
+use crate::canary::Canary;
+use crate::nodes::Process;
+use crate::observers::{Nodes, lives_long_enough};
+use crate::world::{Event, World};
+
+impl World {
+    /// Whatever starts a process, this is what is looked at.
+    pub(crate) fn starts(&mut self, node: usize, start: &Start) -> Result<(), String> {
+        let processes = &self.nodes[node].processes;
+        self.observers.nodes.starts(start, processes)?;
+        if let Some(worker) = &self.nodes[node].worker {
+            let resources = &worker.config().resources;
+            self.observers.policies.starts(node, resources, start, processes)?;
+            lives_long_enough(self.now.since(self.nodes[node].started), worker.config(), start)?;
+        }
+        if !start.is_part {
+            let handed = self.nodes[node].handed.get(&(start.task, start.instance));
+            let epoch = handed.copied().unwrap_or_default();
+            self.observers.started(start.task, start.instance, epoch)?;
+            if self.options.canary == Some(Canary::StartsTwice) && self.rng.chance(20) {
+                self.observers.started(start.task, start.instance, epoch)?;
+            }
+        }
+        self.start_process(node, start);
+        Ok(())
+    }
+
+    /// The launcher is told what follows a task.
+    pub(crate) fn arms(&mut self, node: usize, start: Start, after: TaskRef) {
+        let known = &mut self.nodes[node];
+        let task = start.task;
+        // Sometimes nobody there is free to start it later.
+        if known.processes.contains_key(&after) && !self.rng.chance(50) {
+            known.armed.insert(after, start);
+        } else {
+            self.launcher_says(node, vec![WorkerInput::Recalled { task }], None);
+        }
+    }
+
+    /// The launcher is to give it back. What has begun runs on.
+    pub(crate) fn recalls(&mut self, node: usize, task: TaskRef) {
+        let known = &mut self.nodes[node];
+        let leader = known.armed.iter().find(|(_, start)| start.task == task).map(|(leader, _)| *leader);
+        if let Some(leader) = leader {
+            if self.options.canary != Some(Canary::StartsRecalled) {
+                known.armed.remove(&leader);
+            }
+            self.launcher_says(node, vec![WorkerInput::Recalled { task }], None);
+        }
+    }
+
+    // The worker hears it a little later, and in order.
+    fn launcher_says(&mut self, node: usize, inputs: Vec<WorkerInput>, begun: Option<Instance>) {
+        let longest = [0, 0, 5_000, 100_000][self.rng.between(0, 3) as usize];
+        let after = self.rng.between(0, longest);
+        let known = &mut self.nodes[node];
+        known.says_from = known.says_from.max(Timestamp(self.now.0 + after));
+        let (at, launcher) = (known.says_from, known.launcher);
+        self.at_time(at, Event::LauncherSays { node, launcher, inputs, begun });
+    }
+
+    pub(crate) fn launcher_said(
+        &mut self,
+        node: usize,
+        launcher: u64,
+        inputs: Vec<WorkerInput>,
+        begun: Option<Instance>,
+    ) -> Result<(), String> {
+        let known = &mut self.nodes[node];
+        if known.launcher != launcher {
+            return Ok(());
+        }
+        if known.frozen_until > self.now {
+            let at = known.frozen_until;
+            known.says_from = known.says_from.max(at);
+            self.at_time(at, Event::LauncherSays { node, launcher, inputs, begun });
+            return Ok(());
+        }
+        let life = known.life;
+        let task = inputs.iter().find_map(|input| match input {
+            WorkerInput::Begun { task } => Some(*task),
+            _ => None,
+        });
+        let worker = known.worker.as_ref();
+        let is_late = task.is_some_and(|task| worker.is_some_and(|worker| worker.calls_back(task)));
+        self.begun.1 += u64::from(is_late);
+        self.worker_steps(node, inputs)?;
+        if let (Some(task), Some(instance)) = (task, begun)
+            && self.nodes[node].worker.as_ref().is_some_and(|worker| worker.lets_run(task))
+        {
+            self.observers.order.started((node, life), task, instance)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn start_process(&mut self, node: usize, start: &Start) {
+        let task = start.task;
+        self.processes += 1;
+        let number = self.processes;
+        let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
+        let (instance, is_alone, is_part) = (start.instance, Nodes::wants_alone(start), start.is_part);
+        let process = Process { number, instance, stubborn, is_alone, is_part };
+        self.nodes[node].processes.insert(task, process);
+        if is_part {
+            return;
+        }
+        if self.faults.not_started_per_mille > 0 && self.rng.chance(self.faults.not_started_per_mille) {
+            let (life, after) = (self.nodes[node].life, self.rng.between(100, 300_000));
+            let outcome = TaskOutcome::NotStarted("no process could be made".into());
+            self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
+            return;
+        }
+        let outcome = if self.rng.chance(self.faults.failing_per_mille) {
+            TaskOutcome::Failed(FailureKind::Exit(1), "exit code 1".into())
+        } else {
+            TaskOutcome::Finished
+        };
+        let (shortest, longest) = match self.faults.runs_us {
+            Some(range) => range,
+            None => (100, [2_000, 500_000, 30_000_000][self.rng.between(0, 2) as usize]),
+        };
+        let after = match &self.campaign {
+            Some(campaign) => campaign.runs(task),
+            None => self.rng.between(shortest, longest),
+        };
+        let life = self.nodes[node].life;
+        self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
+    }
+
+    pub(crate) fn signal(&mut self, node: usize, task: TaskRef, signal: u8) {
+        let Some(process) = self.nodes[node].processes.get(&task).copied() else { return };
+        if signal != 9 && process.stubborn {
+            return;
+        }
+        let life = self.nodes[node].life;
+        let outcome = TaskOutcome::Failed(FailureKind::Signal(signal), format!("signal {signal}"));
+        let after = self.rng.between(100, 50_000);
+        self.at(after, Event::ProcessEnds { node, life, task, number: process.number, outcome });
+    }
+
+    pub(crate) fn process_ends(
+        &mut self,
+        node: usize,
+        life: u64,
+        task: TaskRef,
+        number: u64,
+        outcome: TaskOutcome,
+    ) -> Result<(), String> {
+        let known = &mut self.nodes[node];
+        let process = known.processes.get(&task).filter(|process| process.number == number).copied();
+        let Some(process) = process.filter(|_| known.life == life) else { return Ok(()) };
+        if known.frozen_until > self.now {
+            let at = known.frozen_until;
+            self.at_time(at, Event::ProcessEnds { node, life, task, number, outcome });
+            return Ok(());
+        }
+        known.processes.remove(&task);
+        if let TaskOutcome::NotStarted(_) = &outcome {
+            self.observers.not_started(task, process.instance);
+        }
+        if self.options.canary == Some(Canary::LosesEnds) && self.rng.chance(20) {
+            return Ok(());
+        }
+        let is_success = outcome == TaskOutcome::Finished;
+        let follower = self.nodes[node].armed.remove(&task);
+        let mut said = vec![WorkerInput::Ended { task, outcome, usage: Usage::default() }];
+        let Some(start) = follower else {
+            if self.nodes[node].says_from <= self.now {
+                return self.worker_steps(node, said);
+            }
+            self.launcher_says(node, said, None);
+            return Ok(());
+        };
+        let task = start.task;
+        if is_success {
+            self.begun.0 += 1;
+            said.push(WorkerInput::Begun { task });
+            self.starts(node, &start)?;
+        } else {
+            said.push(WorkerInput::Recalled { task });
+        }
+        self.launcher_says(node, said, is_success.then_some(start.instance));
+        Ok(())
+    }
+}
