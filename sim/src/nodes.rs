@@ -147,6 +147,18 @@ impl Node {
         self.worker = Some(if self.arms { worker.with_arming() } else { worker });
     }
 
+    /// Starts a worker that is big enough for every task, and stays, unless it is said what the workers here have.
+    pub fn start_to_last(&mut self, now: Timestamp, rng: &mut Rng) {
+        self.has_all |= self.variety.take().is_some();
+        let is_given = self.cpus.is_some() || self.pools.is_some();
+        loop {
+            self.start(now, rng);
+            if is_given || self.worker.as_ref().is_some_and(|worker| worker.is_lasting(4)) {
+                break;
+            }
+        }
+    }
+
     /// The worker process is gone, and its tasks with it.
     pub fn die(&mut self) {
         self.life += 1;

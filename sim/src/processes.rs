@@ -10,13 +10,18 @@ use crate::observers::{Nodes, lives_long_enough};
 use crate::world::{Event, World};
 
 impl World {
-    /// Whatever starts a process, this is what is looked at.
-    pub(crate) fn starts(&mut self, node: usize, start: &Start) -> Result<(), String> {
+    /// Whatever starts a process, this is what is looked at. One that was armed gets what the task before it had.
+    pub(crate) fn starts(
+        &mut self,
+        node: usize,
+        start: &Start,
+        after: Option<TaskRef>,
+    ) -> Result<(), String> {
         let processes = &self.nodes[node].processes;
         self.observers.nodes.starts(start, processes)?;
         if let Some(worker) = &self.nodes[node].worker {
             let resources = &worker.config().resources;
-            self.observers.policies.starts(node, resources, start, processes)?;
+            self.observers.policies.starts(node, resources, start, after)?;
             lives_long_enough(self.now.since(self.nodes[node].started), worker.config(), start)?;
         }
         if !start.is_part {
@@ -171,17 +176,18 @@ impl World {
         let follower = self.nodes[node].armed.remove(&task);
         let mut said = vec![WorkerInput::Ended { task, outcome, usage: Usage::default() }];
         let Some(start) = follower else {
-            if self.nodes[node].says_from <= self.now {
+            // What it said in this very moment may not have been heard yet.
+            if self.nodes[node].says_from < self.now {
                 return self.worker_steps(node, said);
             }
             self.launcher_says(node, said, None);
             return Ok(());
         };
-        let task = start.task;
+        let (leader, task) = (task, start.task);
         if is_success {
             self.begun.0 += 1;
             said.push(WorkerInput::Begun { task });
-            self.starts(node, &start)?;
+            self.starts(node, &start, Some(leader))?;
         } else {
             said.push(WorkerInput::Recalled { task });
         }

@@ -94,8 +94,9 @@ impl World {
                     let id = ids[self.rng.between(0, ids.len() as u64 - 1) as usize];
                     let down = self.rng.chance(500);
                     if let Some(connection) = self.network.get(id) {
-                        connection.mute_down = down;
-                        connection.mute_up = !down;
+                        // What was lost once is never followed by what was said later: a stream has no holes.
+                        connection.mute_down |= down;
+                        connection.mute_up |= !down;
                     }
                     // The kernel gives up on what is never acknowledged.
                     let after = self.rng.between(10_000_000, 60_000_000);
@@ -234,14 +235,7 @@ impl World {
             let life = self.nodes.len();
             let mut node =
                 Node { has_groups: self.faults.has_groups, has_all: self.faults.has_variety, ..Node::new() };
-            // Drawn until it is big enough and stays.
-            loop {
-                node.start(self.now, &mut self.rng);
-                let big = node.worker.as_ref().is_some_and(|worker| worker.is_lasting(4));
-                if big {
-                    break;
-                }
-            }
+            node.start_to_last(self.now, &mut self.rng);
             let number = node.life;
             self.nodes.push(node);
             self.at(1_000, Event::Connect { node: life, life: number });

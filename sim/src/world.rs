@@ -380,8 +380,13 @@ impl World {
             Event::StartServer => self.start_server()?,
             Event::StartWorker { node } => {
                 if self.nodes[node].worker.is_none() && self.nodes[node].origin.is_none() {
-                    let life = self.nodes[node].life + 1;
-                    self.nodes[node].start(self.now, &mut self.rng);
+                    // Somebody may have stopped the last one that could run what is left.
+                    if self.healed {
+                        self.nodes[node].start_to_last(self.now, &mut self.rng);
+                    } else {
+                        self.nodes[node].start(self.now, &mut self.rng);
+                    }
+                    let life = self.nodes[node].life;
                     self.at(1_000, Event::Connect { node, life });
                 }
             }
@@ -556,6 +561,9 @@ impl World {
     pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
+        if let Some(worker) = &self.nodes[node].worker {
+            self.observers.policies.settled(node, worker);
+        }
         if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| self.options.is_strict) {
             observers::work::worker_wastes_nothing(self.now, node, worker)?;
         }
@@ -563,7 +571,7 @@ impl World {
         for effect in effects {
             match effect {
                 WorkerEffect::Start(start) => {
-                    self.starts(node, &start)?;
+                    self.starts(node, &start, None)?;
                     if !start.is_part {
                         self.observers.order.started((node, life), start.task, start.instance)?;
                     }

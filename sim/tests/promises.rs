@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 24] = [
+const REGRESSIONS: [(u64, &str); 28] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -57,6 +57,19 @@ const REGRESSIONS: [(u64, &str); 24] = [
     (
         881_001_241,
         "an idle worker that starts only for enough of it was not offered what it had had to leave before",
+    ),
+    (16_768_345_516_821_015_264, "a link that had lost a report was heard again, and told the next one"),
+    (
+        16_768_345_516_821_009_633,
+        "an end of which a worker had not heard counted as room that it should have used",
+    ),
+    (
+        896_558_603_604_187_239,
+        "the end of an armed task was heard before its start, which was said in the same moment",
+    ),
+    (
+        896_558_603_604_193_345,
+        "the last worker that could run a task was stopped by a client that had asked long before",
     ),
     (881_001_686, "a second attempt counted as running in room that something else had been quicker to take"),
 ];

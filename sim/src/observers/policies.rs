@@ -3,20 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use hq_core::worker::{AllocatedResource, Allocation, Start};
+use hq_core::worker::{AllocatedResource, Allocation, Start, Worker};
 use hq_model::amount::UNITS;
-use hq_model::{Amount, AmountRequest, Policy, Request, ResourcePool, TaskRef, WorkerResources};
-
-use crate::nodes::Process;
+use hq_model::{Amount, AmountRequest, Instance, Policy, Request, ResourcePool, TaskRef, WorkerResources};
 
 /// What runs where, and what it has.
 #[derive(Debug, Default)]
 pub struct Policies {
-    taken: BTreeMap<(usize, TaskRef), Vec<Allocation>>,
+    taken: BTreeMap<usize, Vec<Taken>>,
     /// Amounts that came from several groups, so far.
     pub spread: u64,
     /// Tasks that had to have what is close to each other, so far.
     pub coupled: u64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    task: TaskRef,
+    instance: Instance,
+    allocations: Vec<Allocation>,
 }
 
 // A group of a pool: what is free there before something is taken, by index, and whole indices that are taken.
@@ -29,7 +34,14 @@ struct Group {
 }
 
 impl Policies {
-    /// A worker starts something beside what runs there.
+    /// What a worker has let go of is free. It may not have heard yet of an end.
+    pub fn settled(&mut self, node: usize, worker: &Worker) {
+        if let Some(taken) = self.taken.get_mut(&node) {
+            taken.retain(|taken| worker.has_room_of(taken.task, taken.instance));
+        }
+    }
+
+    /// A worker starts something beside what it has there. One that was armed gets what the task before it had.
     ///
     /// # Errors
     /// When it got something from other groups than its policies say.
@@ -38,12 +50,12 @@ impl Policies {
         node: usize,
         resources: &WorkerResources,
         start: &Start,
-        running: &BTreeMap<TaskRef, Process>,
+        after: Option<TaskRef>,
     ) -> Result<(), String> {
-        self.taken.retain(|(other, task), _| *other != node || running.contains_key(task));
+        let taken = self.taken.entry(node).or_default();
+        taken.retain(|taken| Some(taken.task) != after);
         let Some(request) = start.template.spec.requests.get(start.variant as usize) else { return Ok(()) };
-        let mut here: Vec<Allocation> =
-            self.taken.iter().filter(|(key, _)| key.0 == node).flat_map(|(_, all)| all.clone()).collect();
+        let mut here: Vec<Allocation> = taken.iter().flat_map(|taken| taken.allocations.clone()).collect();
         let alone = [start.allocation.clone()];
         let each = if start.ranks.is_empty() { &alone[..] } else { &start.ranks };
         for given in each {
@@ -60,7 +72,8 @@ impl Policies {
                 .map_err(|rule| format!("task {}: {rule}", start.task))?;
             here.push(given.clone());
         }
-        self.taken.insert((node, start.task), each.to_vec());
+        let taken = Taken { task: start.task, instance: start.instance, allocations: each.to_vec() };
+        self.taken.entry(node).or_default().push(taken);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use hq_model::{TaskRef, Timestamp};
+use hq_model::{Instance, TaskRef, Timestamp};
 
 use super::Allocation;
 use super::arming::Armed;
@@ -56,6 +56,12 @@ impl Worker {
     /// True when a task runs and nothing ends it.
     pub fn lets_run(&self, task: TaskRef) -> bool {
         self.running.get(&task).is_some_and(|run| run.ending.is_none())
+    }
+
+    /// True when an attempt has something of this worker's, or will have it as soon as the one before it has ended.
+    pub fn has_room_of(&self, task: TaskRef, instance: Instance) -> bool {
+        let runs = self.running.get(&task).map(|run| run.instance);
+        runs == Some(instance) || self.armed_as(task) == Some(instance)
     }
 
     /// True when a task is armed and called back.
