@@ -21,6 +21,7 @@ mod processes;
 pub mod rng;
 mod trouble;
 pub mod variety;
+mod workers;
 mod world;
 
 pub use canary::Canary;

@@ -1,0 +1,164 @@
+//! Workers of the world: they start, connect, hear, and do what they decide.
+
+use hq_core::worker::{Effect as WorkerEffect, Input as WorkerInput};
+use hq_core::worker_messages::{FromWorker, ToWorker};
+use hq_model::Timestamp;
+
+use crate::canary::Canary;
+use crate::observers;
+use crate::world::{Event, World};
+
+impl World {
+    pub(crate) fn start_worker(&mut self, node: usize) {
+        if self.nodes[node].worker.is_some() || self.nodes[node].origin.is_some() {
+            return;
+        }
+        // Somebody may have stopped the last one that could run what is left.
+        if self.healed {
+            self.nodes[node].start_to_last(self.now, &mut self.rng);
+        } else {
+            self.nodes[node].start(self.now, &mut self.rng);
+        }
+        let life = self.nodes[node].life;
+        self.at(1_000, Event::Connect { node, life });
+    }
+
+    pub(crate) fn connect_worker(&mut self, node: usize, life: u64) -> Result<(), String> {
+        let known = &self.nodes[node];
+        if known.life != life || known.worker.is_none() || known.connection.is_some() {
+            return Ok(());
+        }
+        if self.server.is_none() {
+            self.at(1_000_000, Event::Connect { node, life });
+            return Ok(());
+        }
+        let id = self.network.open(node, true, self.now);
+        self.nodes[node].connection = Some(id);
+        self.worker_step(node, WorkerInput::ServerFound)
+    }
+
+    pub(crate) fn worker_hears(
+        &mut self,
+        connection: u64,
+        life: u64,
+        message: ToWorker,
+    ) -> Result<(), String> {
+        let Some(node) = self.network.get(connection).map(|known| known.peer) else { return Ok(()) };
+        if self.nodes[node].life != life || self.nodes[node].connection != Some(connection) {
+            return Ok(());
+        }
+        if self.nodes[node].frozen_until > self.now {
+            let at = self.nodes[node].frozen_until;
+            self.at_time(at, Event::ToWorker { connection, life, message });
+            return Ok(());
+        }
+        if self.options.canary == Some(Canary::LosesRuns)
+            && matches!(message, ToWorker::Run(_))
+            && self.rng.chance(20)
+        {
+            return Ok(());
+        }
+        self.nodes[node].note(&message);
+        let message = match self.options.canary {
+            Some(canary) => canary.changes(message),
+            None => message,
+        };
+        self.worker_step(node, WorkerInput::Server(message))
+    }
+
+    pub(crate) fn worker_ticks(&mut self, node: usize, life: u64, at: Timestamp) -> Result<(), String> {
+        if self.nodes[node].life != life || self.nodes[node].wakeup != Some(at) {
+            return Ok(());
+        }
+        if self.nodes[node].frozen_until > self.now {
+            let later = self.nodes[node].frozen_until;
+            self.nodes[node].wakeup = Some(later);
+            self.at_time(later, Event::WorkerTick { node, life, at: later });
+            return Ok(());
+        }
+        self.nodes[node].wakeup = None;
+        self.worker_step(node, WorkerInput::Tick)
+    }
+
+    pub(crate) fn worker_step(&mut self, node: usize, input: WorkerInput) -> Result<(), String> {
+        self.worker_steps(node, vec![input])
+    }
+
+    pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
+        let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
+        let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
+        if let Some(worker) = &self.nodes[node].worker {
+            self.observers.policies.settled(node, worker);
+        }
+        if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| self.options.is_strict) {
+            observers::work::worker_wastes_nothing(self.now, node, worker)?;
+        }
+        let life = self.nodes[node].life;
+        for effect in effects {
+            match effect {
+                WorkerEffect::Start(start) => {
+                    self.starts(node, &start, None)?;
+                    if !start.is_part {
+                        self.observers.order.started((node, life), start.task, start.instance)?;
+                    }
+                }
+                WorkerEffect::Arm { start, after } => self.arms(node, start, after),
+                WorkerEffect::Recall { task } => self.recalls(node, task),
+                WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
+                WorkerEffect::KillLauncher => self.nodes[node].launcher_dies(),
+                WorkerEffect::Send(message) => self.worker_sends(node, message)?,
+                WorkerEffect::Exit(_) => {
+                    // What was sent still arrives; then the connection ends.
+                    if let Some(connection) = self.nodes[node].connection
+                        && let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng)
+                    {
+                        self.at_time(at, Event::PeerGone { connection });
+                    }
+                    if !self.nodes[node].processes.is_empty() {
+                        return Err(format!("worker on node {node} left while tasks ran"));
+                    }
+                    self.nodes[node].die();
+                    self.nodes[node].has_left = true;
+                    self.node_left(node);
+                    let after = self.rng.between(1_000_000, 20_000_000);
+                    self.at(after, Event::StartWorker { node });
+                    return Ok(());
+                }
+            }
+        }
+        let wanted = self.nodes[node].worker.as_ref().and_then(|worker| worker.next_wakeup());
+        if let Some(at) = wanted
+            && self.nodes[node].wakeup.is_none_or(|known| at < known)
+        {
+            let at = at.max(Timestamp(self.now.0 + 1));
+            self.nodes[node].wakeup = Some(at);
+            self.at_time(at, Event::WorkerTick { node, life, at });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn worker_sends(&mut self, node: usize, mut message: FromWorker) -> Result<(), String> {
+        self.observers.order.reported((node, self.nodes[node].life), &message)?;
+        let Some(connection) = self.nodes[node].connection else { return Ok(()) };
+        if let (Some(Canary::ReportsWrongInstance), FromWorker::Report(report)) =
+            (self.options.canary, &mut message)
+        {
+            let started = std::mem::take(&mut report.started);
+            report.started = started.into_iter().filter(|_| self.rng.chance(500)).collect();
+            for span in &mut report.finished {
+                if self.rng.chance(50) {
+                    span.instance.0 += 1;
+                }
+            }
+        }
+        if let (Some(Canary::MisnamesVariants), FromWorker::Report(report)) =
+            (self.options.canary, &mut message)
+        {
+            report.started.iter_mut().for_each(|one| one.variant = one.variant.map(|known| 1 - known.min(1)));
+        }
+        if let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng) {
+            self.at_time(at, Event::FromWorker { connection, message });
+        }
+        Ok(())
+    }
+}
