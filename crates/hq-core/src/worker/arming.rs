@@ -60,9 +60,10 @@ impl Armed {
 }
 
 impl Worker {
-    /// Says what follows those that have just started, as far as it is known and soon.
-    pub(super) fn arm(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    /// Says what follows those that have just started, as far as it is known and soon. False when nothing does.
+    pub(super) fn arm(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
         let mut begun = std::mem::take(&mut self.begun);
+        let before = effects.len();
         let may = self.leaving.is_none() && !self.reporting.is_stuck() && self.trouble.reason().is_none();
         if may {
             for leader in &begun {
@@ -71,6 +72,7 @@ impl Worker {
         }
         begun.clear();
         self.begun = begun;
+        effects.len() > before
     }
 
     fn arm_after(&mut self, now: Timestamp, leader: TaskRef, effects: &mut Vec<Effect>) {

@@ -282,7 +282,10 @@ impl Worker {
         }
         if self.arms {
             self.call_back(now, effects);
-            self.arm(now, effects);
+            // What is armed waits for its leader alone: what was kept for it is free.
+            while self.arm(now, effects) {
+                self.start_what_fits(now, effects);
+            }
         }
         self.check_idle(now, effects);
         self.speak(now, effects);

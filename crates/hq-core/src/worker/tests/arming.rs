@@ -73,6 +73,26 @@ fn nothing_is_said_of_tasks_that_take_long() {
 }
 
 #[test]
+fn what_was_kept_for_it_is_free_once_it_is_armed() {
+    let takes = |amount, priority| {
+        move |spec: &mut TaskSpec| {
+            spec.requests = vec![request(&[("mem", amount)])];
+            spec.priority = priority;
+        }
+    };
+    let mut world = World::quiet(|config| config.resources = resources(&[("cpus", 9), ("mem", 3)]));
+    world.run(5, "0", 0, takes(2, 0));
+    world.end(5, 0, Outcome::Finished);
+    world.run(4, "0", 0, takes(2, 0));
+    world.run(5, "2-3", 0, takes(2, 0));
+    world.run(2, "0", 0, takes(1, -1));
+    world.did();
+    let task = TaskRef::new(JobId(4), TaskId(0));
+    world.step(Input::Ended { task, outcome: Outcome::Finished, usage: Usage::default() });
+    assert_eq!(world.did(), "start 5@2/0, arm 5@3/0 after 5@2, start 2@0/0", "in this very moment");
+}
+
+#[test]
 fn after_another_end_it_starts_as_always() {
     let mut world = World::armed("2-5", |_| {});
     world.did();
