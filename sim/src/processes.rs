@@ -10,18 +10,11 @@ use crate::observers::{Nodes, lives_long_enough};
 use crate::world::{Event, World};
 
 impl World {
-    /// Whatever starts a process, this is what is looked at. One that was armed gets what the task before it had.
-    pub(crate) fn starts(
-        &mut self,
-        node: usize,
-        start: &Start,
-        after: Option<TaskRef>,
-    ) -> Result<(), String> {
+    /// Whatever starts a process, this is what is looked at.
+    pub(crate) fn starts(&mut self, node: usize, start: &Start) -> Result<(), String> {
         let processes = &self.nodes[node].processes;
         self.observers.nodes.starts(start, processes)?;
         if let Some(worker) = &self.nodes[node].worker {
-            let resources = &worker.config().resources;
-            self.observers.policies.starts(node, resources, start, after)?;
             lives_long_enough(self.now.since(self.nodes[node].started), worker.config(), start)?;
         }
         if !start.is_part {
@@ -183,11 +176,11 @@ impl World {
             self.launcher_says(node, said, None);
             return Ok(());
         };
-        let (leader, task) = (task, start.task);
+        let task = start.task;
         if is_success {
             self.begun.0 += 1;
             said.push(WorkerInput::Begun { task });
-            self.starts(node, &start, Some(leader))?;
+            self.starts(node, &start)?;
         } else {
             said.push(WorkerInput::Recalled { task });
         }

@@ -88,7 +88,11 @@ impl World {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
         if let Some(worker) = &self.nodes[node].worker {
-            self.observers.policies.settled(node, worker);
+            let starts = effects.iter().filter_map(|effect| match effect {
+                WorkerEffect::Start(start) => Some(start),
+                _ => None,
+            });
+            self.observers.policies.decided(worker, starts);
         }
         if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| self.options.is_strict) {
             observers::work::worker_wastes_nothing(self.now, node, worker)?;
@@ -97,7 +101,10 @@ impl World {
         for effect in effects {
             match effect {
                 WorkerEffect::Start(start) => {
-                    self.starts(node, &start, None)?;
+                    if let Some(worker) = &self.nodes[node].worker {
+                        self.observers.policies.starts(&worker.config().resources, &start)?;
+                    }
+                    self.starts(node, &start)?;
                     if !start.is_part {
                         self.observers.order.started((node, life), start.task, start.instance)?;
                     }

@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 28] = [
+const REGRESSIONS: [(u64, &str); 29] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -62,6 +62,10 @@ const REGRESSIONS: [(u64, &str); 28] = [
     (
         16_768_345_516_821_009_633,
         "an end of which a worker had not heard counted as room that it should have used",
+    ),
+    (
+        16_835_248_773_013_081_681,
+        "as 16_768_345_516_821_009_633, of what an armed task took over that never began",
     ),
     (
         896_558_603_604_187_239,

@@ -1,27 +1,20 @@
 //! What a task gets of a pool with groups comes from the groups that its policy says: told from what workers start, not
 //! from how they choose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hq_core::worker::{AllocatedResource, Allocation, Start, Worker};
 use hq_model::amount::UNITS;
-use hq_model::{Amount, AmountRequest, Instance, Policy, Request, ResourcePool, TaskRef, WorkerResources};
+use hq_model::{Amount, AmountRequest, Policy, Request, ResourcePool, TaskRef, WorkerResources};
 
-/// What runs where, and what it has.
+/// What a worker starts in one go, and what the others have there.
 #[derive(Debug, Default)]
 pub struct Policies {
-    taken: BTreeMap<usize, Vec<Taken>>,
+    taken: Vec<Allocation>,
     /// Amounts that came from several groups, so far.
     pub spread: u64,
     /// Tasks that had to have what is close to each other, so far.
     pub coupled: u64,
-}
-
-#[derive(Debug)]
-struct Taken {
-    task: TaskRef,
-    instance: Instance,
-    allocations: Vec<Allocation>,
 }
 
 // A group of a pool: what is free there before something is taken, by index, and whole indices that are taken.
@@ -34,35 +27,29 @@ struct Group {
 }
 
 impl Policies {
-    /// What a worker has let go of is free. It may not have heard yet of an end.
-    pub fn settled(&mut self, node: usize, worker: &Worker) {
-        if let Some(taken) = self.taken.get_mut(&node) {
-            taken.retain(|taken| worker.has_room_of(taken.task, taken.instance));
+    /// A worker has decided what it starts, one after the other, beside what tasks have there as far as it knows.
+    pub fn decided<'a>(&mut self, worker: &Worker, starts: impl Iterator<Item = &'a Start>) {
+        let starts: BTreeSet<TaskRef> = starts.map(|start| start.task).collect();
+        self.taken.clear();
+        if !starts.is_empty() {
+            let taken = worker.allocations().filter(|(task, _)| !starts.contains(task));
+            self.taken.extend(taken.map(|(_, allocation)| allocation.clone()));
         }
     }
 
-    /// A worker starts something beside what it has there. One that was armed gets what the task before it had.
+    /// It starts one of them.
     ///
     /// # Errors
     /// When it got something from other groups than its policies say.
-    pub fn starts(
-        &mut self,
-        node: usize,
-        resources: &WorkerResources,
-        start: &Start,
-        after: Option<TaskRef>,
-    ) -> Result<(), String> {
-        let taken = self.taken.entry(node).or_default();
-        taken.retain(|taken| Some(taken.task) != after);
+    pub fn starts(&mut self, resources: &WorkerResources, start: &Start) -> Result<(), String> {
         let Some(request) = start.template.spec.requests.get(start.variant as usize) else { return Ok(()) };
-        let mut here: Vec<Allocation> = taken.iter().flat_map(|taken| taken.allocations.clone()).collect();
         let alone = [start.allocation.clone()];
         let each = if start.ranks.is_empty() { &alone[..] } else { &start.ranks };
         for given in each {
             for (resource, given) in request.resources.iter().zip(&given.resources) {
                 let AmountRequest::Some(amount, policy) = resource.amount else { continue };
                 let pool = &resources.pools[given.pool as usize];
-                let groups = groups(pool, given, &here);
+                let groups = groups(pool, given, &self.taken);
                 self.spread += u64::from(groups.iter().filter(|group| group.is_used()).count() > 1);
                 check(amount, policy, &groups).map_err(|rule| {
                     format!("task {}: {} {amount} {policy}: {rule}: {groups:?}", start.task, pool.name)
@@ -70,10 +57,8 @@ impl Policies {
             }
             self.check_coupling(resources, request, given)
                 .map_err(|rule| format!("task {}: {rule}", start.task))?;
-            here.push(given.clone());
+            self.taken.push(given.clone());
         }
-        let taken = Taken { task: start.task, instance: start.instance, allocations: each.to_vec() };
-        self.taken.entry(node).or_default().push(taken);
         Ok(())
     }
 

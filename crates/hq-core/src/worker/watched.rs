@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use hq_model::{Instance, TaskRef, Timestamp};
+use hq_model::{TaskRef, Timestamp};
 
 use super::Allocation;
 use super::arming::Armed;
@@ -58,10 +58,14 @@ impl Worker {
         self.running.get(&task).is_some_and(|run| run.ending.is_none())
     }
 
-    /// True when an attempt has something of this worker's, or will have it as soon as the one before it has ended.
-    pub fn has_room_of(&self, task: TaskRef, instance: Instance) -> bool {
-        let runs = self.running.get(&task).map(|run| run.instance);
-        runs == Some(instance) || self.armed_as(task) == Some(instance)
+    /// What tasks have of this worker, those included that take over what the one before them had.
+    pub fn allocations(&self) -> impl Iterator<Item = (TaskRef, &Allocation)> {
+        let running = self.running.iter().flat_map(|(task, run)| {
+            run.ranks.iter().chain([&run.allocation]).map(|allocation| (*task, allocation))
+        });
+        let taken_over =
+            self.armed.iter().filter_map(|(task, armed)| Some((*task, &armed.after.as_ref()?.1)));
+        running.chain(taken_over)
     }
 
     /// True when a task is armed and called back.
