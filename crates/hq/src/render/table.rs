@@ -2,6 +2,8 @@
 //!
 //! Rows may come in portions, so that a list of a million tasks needs no memory for all of them. Then the
 //! widths are those of the rows so far, and grow where they must.
+//!
+//! On a terminal that is too narrow for the columns, each row becomes a small table of names and values.
 
 use std::io::{self, Write};
 
@@ -17,6 +19,9 @@ const WORD_WIDTH_WHOLE: usize = 10;
 
 /// A word that is too long for its column is cut behind one of these, if there is one in the later half of the line.
 const CUT_BEHIND: [char; 7] = ['/', ',', ':', '=', '-', '_', '.'];
+
+/// What a table without rows says where the names of its columns have no room.
+const NO_ROWS: &str = "nothing to show";
 
 const SPACES: [u8; 64] = [b' '; 64];
 
@@ -63,6 +68,8 @@ pub(crate) struct TableWriter<'a> {
     widths: Vec<usize>,
     // Of the longest word of each column.
     words: Vec<usize>,
+    // The names of the columns when each row is a table of names and values.
+    stacked: Option<Vec<String>>,
     is_begun: bool,
     has_rows: bool,
 }
@@ -73,17 +80,50 @@ impl<'a> TableWriter<'a> {
         let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
         let widths = header.iter().map(|h| h.width()).collect();
         let words = header.iter().map(|h| word_width(h)).collect();
-        TableWriter { out, style, header, widths, words, is_begun: false, has_rows: false }
+        TableWriter { out, style, header, widths, words, stacked: None, is_begun: false, has_rows: false }
     }
 
     /// A table of names and values without column names.
     pub(crate) fn record(out: &'a mut dyn Write, style: Style) -> TableWriter<'a> {
-        let (widths, words) = (vec![0, 0], vec![0, 0]);
-        TableWriter { out, style, header: Vec::new(), widths, words, is_begun: false, has_rows: false }
+        TableWriter { widths: vec![0, 0], words: vec![0, 0], ..TableWriter::new(out, style, &[]) }
     }
 
     /// Writes the next rows. Each has a cell for each column.
     pub(crate) fn rows(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.stacked.is_none() {
+            self.measure(rows);
+            if self.fit() || self.is_begun || self.header.is_empty() {
+                return self.lines_of(rows);
+            }
+            self.stack();
+        }
+        let records: Vec<Vec<Vec<Cell>>> = rows.iter().map(|row| self.record_of(row)).collect();
+        records.iter().for_each(|record| self.measure(record));
+        self.fit();
+        for record in &records {
+            if self.has_rows {
+                self.rule(1)?;
+            }
+            self.lines_of(record)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the table. One without rows has its header at least, or says so where that is too wide.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        if !self.is_begun && !self.fit() {
+            self.header.clear();
+            self.widths = vec![NO_ROWS.len()];
+            self.lines_of(&[vec![NO_ROWS.into()]])?;
+        }
+        self.begin()?;
+        self.rule(2)
+    }
+
+    fn measure(&mut self, rows: &[Vec<Cell>]) {
         for row in rows {
             for (cell, width) in row.iter().zip(&mut self.widths) {
                 *width = (*width).max(cell.width());
@@ -94,9 +134,24 @@ impl<'a> TableWriter<'a> {
                 }
             }
         }
-        self.fit();
+    }
+
+    // From now on each row is a table of names and values.
+    fn stack(&mut self) {
+        self.stacked = Some(std::mem::take(&mut self.header));
+        (self.widths, self.words) = (vec![0, 0], vec![0, 0]);
+    }
+
+    // Names and values of a row that is stacked, without those that say nothing.
+    fn record_of(&self, row: &[Cell]) -> Vec<Vec<Cell>> {
+        let names = self.stacked.iter().flatten();
+        let said = names.zip(row).filter(|(_, cell)| !cell.text.is_empty());
+        said.map(|(name, cell)| vec![Cell::colored(name.as_str(), Color::Bold), cell.clone()]).collect()
+    }
+
+    fn lines_of(&mut self, rows: &[Vec<Cell>]) -> io::Result<()> {
         self.begin()?;
-        if !self.has_rows && !rows.is_empty() {
+        if !self.has_rows {
             self.has_rows = true;
             if !self.header.is_empty() {
                 self.rule(1)?;
@@ -117,12 +172,6 @@ impl<'a> TableWriter<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Ends the table. One without rows has its header at least.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.begin()?;
-        self.rule(2)
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -183,27 +232,33 @@ impl<'a> TableWriter<'a> {
     }
 
     // Takes width from the widest columns until the table fits the terminal: first where lines can be broken between
-    // words, then where words of values have to be cut. Names of columns are never cut.
-    fn fit(&mut self) {
+    // words, then where words of values have to be cut. Names of columns are never cut. False when it is too wide still.
+    fn fit(&mut self) -> bool {
         let Some(max) = self.style.width else {
-            return;
+            return true;
         };
         let frame = 3 * self.widths.len() + 1;
         let excess = (self.widths.iter().sum::<usize>() + frame).saturating_sub(max);
         let excess = narrow(&mut self.widths, &self.words, excess);
-        if excess > 0 {
-            let name = |at: usize| self.header.get(at).map_or(0, |name| word_width(name));
-            let least = |(at, word): (usize, &usize)| match *word {
-                word @ ..=WORD_WIDTH_WHOLE => word,
-                _ => name(at).max(COLUMN_WIDTH_MIN),
-            };
-            let least: Vec<usize> = self.words.iter().enumerate().map(least).collect();
-            let whole = self.widths.clone();
-            if narrow(&mut self.widths, &least, excess) > 0 {
-                // Words are not cut for a table that is too wide all the same.
-                self.widths = whole;
-            }
+        if excess == 0 {
+            return true;
         }
+        let name = |at: usize| match self.stacked {
+            Some(_) if at == 0 => self.words[0],
+            _ => self.header.get(at).map_or(0, |name| word_width(name)),
+        };
+        let least = |(at, word): (usize, &usize)| match *word {
+            word @ ..=WORD_WIDTH_WHOLE => word,
+            _ => name(at).max(COLUMN_WIDTH_MIN),
+        };
+        let least: Vec<usize> = self.words.iter().enumerate().map(least).collect();
+        let whole = self.widths.clone();
+        let fits = narrow(&mut self.widths, &least, excess) == 0;
+        if !fits {
+            // Words are not cut for a table that is too wide all the same.
+            self.widths = whole;
+        }
+        fits
     }
 }
 
@@ -392,6 +447,20 @@ mod tests {
             assert!(widths.iter().all(|line| *line == widths[0]), "{shown}");
             assert!(width < 60 || widths[0] <= width, "{shown}");
         }
+    }
+
+    #[test]
+    fn rows_that_are_too_wide_become_names_and_values() {
+        let header = ["ID", "State", "Worker count", "Timelimit", "Detail"];
+        let row = |id, detail| [id, "FINISHED", "2/4", "4h 30m", detail];
+        let rows = [&row("1", "a text of several words")[..], &row("2", "")];
+        let style = Style { width: Some(40), ..Style::default() };
+        insta::assert_snapshot!(show(style, &header, &rows));
+        insta::assert_snapshot!(show(style, &header, &[]), @r"
+        +-----------------+
+        | nothing to show |
+        +-----------------+
+        ");
     }
 
     #[test]

@@ -59,7 +59,15 @@ fn allocation(number: u32, state: AllocationState) -> AllocationInfo {
     }
 }
 
-fn explanation() -> QueueExplanation {
+pub(super) fn info() -> Allocations {
+    let state = [AllocationState::Queued, AllocationState::Running, AllocationState::Finished];
+    Allocations {
+        queue: queue(1, QueueStatus::Active),
+        allocations: (1..).zip(state).map(|(number, state)| allocation(number, state)).collect(),
+    }
+}
+
+pub(super) fn explanation() -> QueueExplanation {
     QueueExplanation {
         queue: queue(1, QueueStatus::Active),
         next: "it asks for 1 allocation with 2 workers".into(),
@@ -92,13 +100,6 @@ snapshots! {
     alloc_add: QueueAdded(QueueId(1));
     alloc_list: list();
     alloc_list_empty: Queues(Vec::new());
-    alloc_info: Allocations {
-        queue: queue(1, QueueStatus::Active),
-        allocations: vec![
-            allocation(1, AllocationState::Queued),
-            allocation(2, AllocationState::Running),
-            allocation(3, AllocationState::Finished),
-        ],
-    };
+    alloc_info: info();
     alloc_explain: ExplainedQueue(explanation());
 }

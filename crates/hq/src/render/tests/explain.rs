@@ -12,7 +12,7 @@ fn lacks_gpus() -> Lack {
     Lack::Resource { name: "gpus".into(), request, has: Amount::ZERO }
 }
 
-fn task() -> Explained {
+pub(super) fn task() -> Explained {
     let busy = "cpus: 0 of 4 are free, the task needs 2; 4 tasks run there, 1@0 for 48s, free at the earliest in \
                 about 12s";
     let short = Lack::Time { request: Duration::from_secs(7200), left: Duration::from_secs(1800) };

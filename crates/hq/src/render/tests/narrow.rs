@@ -28,9 +28,16 @@ fn tables_fit_the_terminal_without_broken_words() {
         let tables = [
             at_width(&mut workers(), width),
             at_width(&mut super::alloc::list(), width),
+            at_width(&mut super::alloc::info(), width),
+            at_width(&mut ExplainedQueue(super::alloc::explanation()), width),
+            at_width(&mut super::explain::task(), width),
             at_width(&mut long_jobs(), width),
             at_width(&mut super::tasks(true), width),
         ];
+        let lines_of_tables = |line: &&str| line.starts_with(['+', '|']);
+        for line in tables.iter().flat_map(|table| table.lines()).filter(lines_of_tables) {
+            assert!(line.len() <= width, "{line} at {width}");
+        }
         all += &format!("=== {width}\n{}\n", tables.concat());
     }
     insta::assert_snapshot!(all);
