@@ -15,12 +15,13 @@ const TICK: Duration = Duration::from_millis(500);
 /// Shows how far jobs are.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
+    running: u64,
 }
 
 impl Progress {
     /// One that shows nothing.
     pub(crate) fn hidden() -> Progress {
-        Progress { bar: None }
+        Progress { bar: None, running: 0 }
     }
 
     /// A bar on standard error, if that is a terminal.
@@ -34,14 +35,11 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(TICK);
-        Progress { bar: Some(bar) }
+        Progress { bar: Some(bar), running: 0 }
     }
 
     /// Shows these jobs.
-    pub(crate) fn update(&self, jobs: &BTreeMap<JobId, JobSummary>) {
-        let Some(bar) = &self.bar else {
-            return;
-        };
+    pub(crate) fn update(&mut self, jobs: &BTreeMap<JobId, JobSummary>) {
         let mut sum = Counters::default();
         for c in jobs.values().map(|job| &job.counters) {
             sum.waiting += c.waiting;
@@ -51,9 +49,25 @@ impl Progress {
             sum.canceled += c.canceled;
             sum.aborted += c.aborted;
         }
+        self.running = sum.running;
+        let Some(bar) = &self.bar else {
+            return;
+        };
         bar.set_length(sum.total());
         bar.set_position(sum.terminal());
         bar.set_message(message(&sum));
+    }
+
+    /// How many tasks ran when jobs were shown last.
+    pub(crate) fn running(&self) -> u64 {
+        self.running
+    }
+
+    /// Takes the bar away for good; what was printed stays.
+    pub(crate) fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
     }
 
     /// Runs something that writes to the terminal without tearing the bar.
@@ -66,11 +80,8 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Takes the bar away; what was printed stays.
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.end();
     }
 }
 

@@ -63,13 +63,14 @@ impl NotifyCommand {
 /// When the server refuses or is lost, or a signal came: then the user is told, in JSON with a document.
 pub(crate) fn follow(watch: &mut Watch<'_>, follow: Follow, what: &str) -> Result<Waited, HqError> {
     let mut signals = watch.enter(Signals::catch)?;
-    let interrupted = |_: &mut Watch<'_>, signal| {
+    let interrupted = |_: &mut Watch<'_>, _: &mut Progress, signal| {
         Err(HqError::interrupted(signal, format!("The wait was interrupted; {what}")))
     };
     follow_or(watch, follow, async || signals.next().await, interrupted)
 }
 
-/// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output.
+/// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output, and with what shows the
+/// progress.
 ///
 /// # Errors
 /// When the server refuses or is lost, or `act` says so.
@@ -77,16 +78,16 @@ pub(crate) fn follow_or<T>(
     watch: &mut Watch<'_>,
     follow: Follow,
     mut other: impl AsyncFnMut() -> T,
-    mut act: impl FnMut(&mut Watch<'_>, T) -> Result<(), HqError>,
+    mut act: impl FnMut(&mut Watch<'_>, &mut Progress, T) -> Result<(), HqError>,
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
-    let Follow { on_notify, progress } = follow;
+    let Follow { on_notify, mut progress } = follow;
     let mut known: BTreeMap<JobId, JobSummary> = BTreeMap::new();
     loop {
         let response = match watch.next_or(std::pin::pin!(other()))? {
             Next::Response(response) => response,
             Next::Other(output) => {
-                act(watch, output)?;
+                act(watch, &mut progress, output)?;
                 continue;
             }
         };

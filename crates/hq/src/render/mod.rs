@@ -116,6 +116,13 @@ impl Printer {
         }
     }
 
+    /// Says on standard error what is going on, for people only.
+    pub(crate) fn note(&self, text: &str) {
+        if self.mode == OutputMode::Cli {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
     /// Prints an error where the mode wants it, and on standard error when that cannot be written.
     pub(crate) fn error(&self, error: &HqError) {
         let mut out = io::stdout().lock();

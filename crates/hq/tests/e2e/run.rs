@@ -1,5 +1,6 @@
 //! `hq run`: everything in one process.
 
+use std::fs::File;
 use std::process::{Command, Stdio};
 
 use crate::cluster::{Place, Process, is_alive};
@@ -65,12 +66,17 @@ fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
     let (running, told) = (place.pipe("running"), place.pipe("told"));
     let script = "trap 'echo told > told' TERM; echo $$ > running; while :; do sleep 1000 & wait; done";
     let mut command = place.command(["run", "--kill-grace", "1000s", "--", "sh", "-c", script]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::null()).stderr(File::create(place.path("said")).expect("a file"));
     let run = Process::start(command);
     let task = place.line_from(&running);
     run.signal(2);
     // The job is canceled by now, and the task does not mind.
     assert_eq!(place.line_from(&told), "told");
+    let said = place.read("said");
+    assert!(
+        said.starts_with("Canceling: ") && said.ends_with("press Ctrl-C again to end at once\n"),
+        "{said}"
+    );
     run.signal(15);
     assert_eq!(run.end(), 128 + 15);
     assert!(!is_alive(&task), "the task {task} lives");

@@ -84,9 +84,12 @@ fn execute(
         }
     };
     let mut first = None;
-    let act = |watch: &mut Watch<'_>, event| match event {
+    let act = |watch: &mut Watch<'_>, progress: &mut Progress, event| match event {
         Event::Signal(signal) if first.is_none() => {
             first = Some(signal);
+            // Canceled tasks count as ended while they have their grace, so the bar would be full and wrong.
+            progress.end();
+            context.printer.note(&canceling(progress.running()));
             cancel(watch, submitted.job)
         }
         Event::Signal(signal) => Err(interrupted_twice(signal)),
@@ -101,6 +104,15 @@ fn execute(
 
 fn interrupted_twice(signal: u8) -> HqError {
     HqError::interrupted(signal, "Interrupted twice: the tasks were ended without waiting for them")
+}
+
+fn canceling(running: u64) -> String {
+    let what = match running {
+        0 => "what still runs is being ended".into(),
+        1 => "1 task is being ended".into(),
+        count => format!("{count} tasks are being ended"),
+    };
+    format!("Canceling: {what}; press Ctrl-C again to end at once")
 }
 
 enum Event {
