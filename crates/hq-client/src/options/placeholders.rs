@@ -64,8 +64,9 @@ fn unknown(text: &[u8], place: &Place<'_>) -> Vec<String> {
     }
     let mut names = pattern::names(text);
     names.retain(|name| {
-        let could_be_ours =
-            || name.bytes().all(|b| !b.is_ascii_lowercase()) || nearest(name, place).is_some();
+        let could_be_ours = || {
+            name.bytes().all(|b| !b.is_ascii_lowercase()) || is_ours(name) || nearest(name, place).is_some()
+        };
         !place.known.contains(&name.as_str()) && (!place.is_of_programs || could_be_ours())
     });
     names
@@ -73,16 +74,26 @@ fn unknown(text: &[u8], place: &Place<'_>) -> Vec<String> {
 
 fn told(name: &str, place: &Place<'_>) -> String {
     let at = place.name;
-    let is_of_entry =
-        name == "ENTRY" || name.strip_prefix("ENTRY_").is_some_and(|n| n.parse::<u32>().is_ok());
-    if is_of_entry && place.is_of_programs {
+    if is_entry(name) && place.is_of_programs {
         return format!("%{{{name}}} stays as it is in {at}: the task finds its entry in HQ_ENTRY");
     }
-    if is_of_entry || name == MPIRUN || pattern::KNOWN.contains(&name) {
+    if is_ours(name) && !place.known.contains(&name.to_ascii_uppercase().as_str()) {
         return format!("%{{{name}}} is not replaced in {at}; it stays as it is");
     }
     let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is)"));
     format!("%{{{name}}} in {at} is no placeholder that is known{meant}; it stays as it is")
+}
+
+// In whatever case it is written.
+fn is_entry(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    upper == "ENTRY" || upper.strip_prefix("ENTRY_").is_some_and(|n| n.parse::<u32>().is_ok())
+}
+
+// True of what is replaced somewhere, in whatever case it is written.
+fn is_ours(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    is_entry(name) || upper == MPIRUN || pattern::KNOWN.contains(&upper.as_str())
 }
 
 // The known name that is nearly the same, or of which it is the beginning or the end.
@@ -173,6 +184,35 @@ mod tests {
                 format!("%{{{name}}} in --output is no placeholder that is known{meant}; it stays as it is");
             assert_eq!(told, if name.contains('-') { String::new() } else { expected }, "{name}");
         }
+    }
+
+    #[test]
+    fn names_in_another_case_are_told() {
+        check(
+            |spec| spec.args.push(b"run %{entry} %{Entry_2}".to_vec()),
+            &[
+                "%{entry} stays as it is in the command: the task finds its entry in HQ_ENTRY",
+                "%{Entry_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
+            ],
+        );
+        check(
+            |spec| spec.outputs = vec![b"%{entry}".to_vec(), b"%{Cwd}".to_vec()],
+            &[
+                "%{entry} is not replaced in --output; it stays as it is",
+                "%{Cwd} in --output is no placeholder that is known (%{CWD} is); it stays as it is",
+            ],
+        );
+        check(
+            |spec| spec.env = vec![(b"A%{task_id}".to_vec(), b"%{Job_id}".to_vec())],
+            &[
+                "%{task_id} is not replaced in the name of a variable; it stays as it is",
+                "%{Job_id} in --env is no placeholder that is known (%{JOB_ID} is); it stays as it is",
+            ],
+        );
+        assert_eq!(
+            warnings(&TaskSpec::default(), None, Some("%{entry}")),
+            ["%{entry} in --key is no placeholder that is known (%{ENTRY} is); it stays as it is"]
+        );
     }
 
     #[test]
