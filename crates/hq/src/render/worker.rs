@@ -153,6 +153,9 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
         ("On server lost", config.on_server_lost.to_string().into()),
         ("Executor", config.executor.to_string().into()),
     ];
+    if config.min_utilization > 0 {
+        rows.push(("Min utilization", (f64::from(config.min_utilization) / 10_000.0).to_string().into()));
+    }
     if let Some(until) = w.away_until {
         let text = format!("lost; unless it comes back, its tasks run elsewhere from {until}");
         rows.push(("Connection", text.into()));
