@@ -21,11 +21,11 @@ pub struct DependencyOptions {
     /// because of whom. A whole job has to be closed, too.
     ///
     /// Examples: `--after 3`, `--after last`, `--after 3@0-9,17`.
-    #[arg(long, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
     pub after: Vec<After>,
 
     /// Start when this job, or these tasks of it, have ended, whether with success or not
-    #[arg(long, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 
     /// Start when this file or directory exists, as the server sees it

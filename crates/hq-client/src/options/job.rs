@@ -83,7 +83,7 @@ pub struct ArrayOptions {
     /// counted from 0. On a `#HQ` line it means nothing when the command line names a file of entries.
     ///
     /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
-    #[arg(long, value_name = "IDS", value_parser = values::ids_some)]
+    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids_some)]
     pub array: Option<IdSet>,
 
     /// One task for each line of FILE

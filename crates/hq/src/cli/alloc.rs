@@ -76,12 +76,13 @@ pub(crate) struct NewQueue {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Duration,
     /// How many allocations may wait in the batch system at once
-    #[arg(short = 'b', long, value_name = "COUNT", default_value = "1", value_parser = backlog)]
+    #[arg(short = 'b', long, allow_negative_numbers = true, value_name = "COUNT", default_value = "1", value_parser = backlog)]
     pub backlog: u32,
     /// Nodes of an allocation at most, each with one worker
     #[arg(
         short = 'm',
         long,
+        allow_negative_numbers = true,
         alias = "workers-per-alloc",
         value_name = "COUNT",
         default_value = "1",
@@ -136,7 +137,7 @@ pub(crate) struct DryRunArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueArg {
     /// Id of the queue
-    #[arg(value_name = "QUEUE")]
+    #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
 }
 
@@ -144,7 +145,7 @@ pub(crate) struct QueueArg {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InfoArgs {
     /// Id of the queue
-    #[arg(value_name = "QUEUE")]
+    #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
     /// Only allocations in one of these states: queued, running, finished, failed
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = state)]
@@ -171,7 +172,7 @@ pub(crate) struct LogArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RemoveArgs {
     /// Id of the queue
-    #[arg(value_name = "QUEUE")]
+    #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
     /// Also when allocations run: they are canceled
     #[arg(long)]
@@ -188,16 +189,16 @@ Examples:
   hq alloc edit 1 --unset max-worker-count -- --partition=long")]
 pub(crate) struct EditArgs {
     /// Id of the queue
-    #[arg(value_name = "QUEUE")]
+    #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
     /// Wall time of an allocation
     #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
     /// How many allocations may wait in the batch system at once
-    #[arg(short = 'b', long, value_name = "COUNT", value_parser = backlog)]
+    #[arg(short = 'b', long, allow_negative_numbers = true, value_name = "COUNT", value_parser = backlog)]
     pub backlog: Option<u32>,
     /// Nodes of an allocation at most, each with one worker
-    #[arg(short = 'm', long, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
+    #[arg(short = 'm', long, allow_negative_numbers = true, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_workers_per_alloc: Option<u32>,
     /// What it shall ask for.
     #[command(flatten)]

@@ -78,7 +78,7 @@ pub(crate) struct ListArgs {
 #[command(after_help = "Examples:\n  hq job info last\n  hq job info 1,4-6 --output-mode json")]
 pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct InfoArgs {
 #[command(after_help = "Examples:\n  hq job explain last")]
 pub(crate) struct ExplainArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
 }
 
@@ -103,10 +103,10 @@ pub(crate) struct ExplainArgs {
 )]
 pub(crate) struct CancelArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, value_name = "IDS", value_parser = values::ids_some)]
+    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids_some)]
     pub tasks: Option<IdSet>,
     /// Why, in at most 200 characters; shown by `hq job info`
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -126,7 +126,7 @@ fn reason(text: &str) -> Result<String, String> {
 #[command(after_help = "Examples:\n  hq job forget all --filter finished")]
 pub(crate) struct ForgetArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Only jobs in one of these states [default: all that have ended]
     ///
@@ -150,10 +150,10 @@ fn ended_state(text: &str) -> Result<JobState, String> {
 )]
 pub(crate) struct CatArgs {
     /// Ids such as `1,3-5`, or `last`
-    #[arg(value_name = "JOBS", value_parser = selector_some)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, value_name = "IDS", value_parser = values::ids)]
+    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids)]
     pub tasks: Option<IdSet>,
     /// Only tasks in one of these states
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
@@ -191,7 +191,7 @@ impl Channel {
 #[command(after_help = "Examples:\n  hq job wait last\n  hq job wait all --allow-failures")]
 pub(crate) struct WaitArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Do not wait for open jobs to be closed
     #[arg(long)]
@@ -213,7 +213,7 @@ pub(crate) struct WaitArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ProgressArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Exit with 0 although tasks failed
     #[arg(long)]
@@ -233,7 +233,7 @@ pub(crate) struct ProgressArgs {
 )]
 pub(crate) struct TaskIdsArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Only tasks in one of these states
     ///
@@ -253,7 +253,7 @@ pub(crate) struct SubmitFileArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Add the tasks to this open job, or to the `last` one that was made
-    #[arg(long, value_name = "ID", value_parser = values::job)]
+    #[arg(long, allow_negative_numbers = true, value_name = "ID", value_parser = values::job)]
     pub job: Option<JobId>,
 }
 
@@ -292,6 +292,6 @@ pub(crate) struct OpenArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CloseArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "JOBS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
 }

@@ -75,7 +75,7 @@ pub(crate) struct GlobalOptions {
     pub output_mode: Option<OutputMode>,
 
     /// Version of the JSON documents; there is only 1 so far
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
+    #[arg(long, allow_negative_numbers = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
     /// Log what is done in detail [env: HQ_DEBUG]
@@ -202,4 +202,46 @@ pub(crate) enum DocTopic {
     Architecture,
     /// What changed
     Changelog,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::Cli;
+
+    const NUMBERS: [&str; 15] = [
+        "COUNT",
+        "DURATION",
+        "FACTOR",
+        "ID",
+        "IDS",
+        "JOB",
+        "JOB[@TASKS]",
+        "JOBS",
+        "K",
+        "N",
+        "NUMBER",
+        "PORT",
+        "QUEUE",
+        "TASKS",
+        "WORKERS",
+    ];
+
+    fn take_minus_for_an_option(command: &Command, found: &mut Vec<String>) {
+        for arg in command.get_arguments() {
+            let mut names = arg.get_value_names().unwrap_or_default().iter();
+            if names.any(|name| NUMBERS.contains(&name.as_str())) && !arg.is_allow_negative_numbers_set() {
+                found.push(format!("{} {}", command.get_name(), arg.get_id()));
+            }
+        }
+        command.get_subcommands().for_each(|sub| take_minus_for_an_option(sub, found));
+    }
+
+    #[test]
+    fn a_number_below_zero_is_a_value_that_is_explained() {
+        let mut found = Vec::new();
+        take_minus_for_an_option(&Cli::command(), &mut found);
+        assert_eq!(found, Vec::<String>::new(), "allow_negative_numbers is missing");
+    }
 }

@@ -34,10 +34,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
     /// Port for clients [default: some free one]
-    #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
+    #[arg(long, allow_negative_numbers = true, value_name = "PORT", conflicts_with = "access_file")]
     pub client_port: Option<u16>,
     /// Port for workers [default: some free one]
-    #[arg(long, value_name = "PORT", conflicts_with = "access_file")]
+    #[arg(long, allow_negative_numbers = true, value_name = "PORT", conflicts_with = "access_file")]
     pub worker_port: Option<u16>,
     /// Stop workers that had no task for this long, unless they were started with another time
     #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
@@ -140,10 +140,10 @@ pub(crate) struct GenerateAccessArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Port for clients
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub client_port: u16,
     /// Port for workers
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, allow_negative_numbers = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_port: u16,
     /// Name by which clients and workers reach the server [default: the name of this machine]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]

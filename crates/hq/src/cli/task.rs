@@ -30,10 +30,10 @@ pub(crate) enum TaskCommand {
 #[command(after_help = "Examples:\n  hq task list last\n  hq task list 1 --tasks 1-100 --task-status failed")]
 pub(crate) struct ListArgs {
     /// Ids such as `1,3-5`, or `last`
-    #[arg(value_name = "JOBS", value_parser = selector_some)]
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, value_name = "IDS", value_parser = values::ids)]
+    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids)]
     pub tasks: Option<IdSet>,
     /// Only tasks in one of these states
     ///
@@ -52,10 +52,10 @@ pub(crate) struct ListArgs {
 #[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9")]
 pub(crate) struct InfoArgs {
     /// Id of a job, or `last`
-    #[arg(value_name = "JOB", value_parser = selector_one)]
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
     pub job: Selector,
     /// Ids such as `1,3-5`
-    #[arg(value_name = "TASKS", value_parser = values::ids_some)]
+    #[arg(allow_negative_numbers = true, value_name = "TASKS", value_parser = values::ids_some)]
     pub tasks: IdSet,
     /// Accepted for scripts; everything is shown anyway
     #[arg(long, short, hide = true)]
@@ -69,10 +69,10 @@ pub(crate) struct InfoArgs {
 #[command(after_help = "Examples:\n  hq task explain last 0")]
 pub(crate) struct ExplainArgs {
     /// Id of a job, or `last`
-    #[arg(value_name = "JOB", value_parser = selector_one)]
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
     pub job: Selector,
     /// Id of the task
-    #[arg(value_name = "TASK", value_parser = task_id)]
+    #[arg(allow_negative_numbers = true, value_name = "TASK", value_parser = task_id)]
     pub task: u32,
 }
 
@@ -115,10 +115,15 @@ pub(crate) struct DeferArgs {
     /// Run again when this job, or these tasks of it, have finished
     ///
     /// May be given several times. When one of them ends otherwise, this task is aborted.
-    #[arg(long, value_name = "JOB[@TASKS]", required_unless_present = "after_any")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "JOB[@TASKS]",
+        required_unless_present = "after_any"
+    )]
     pub after: Vec<After>,
     /// Run again when this job, or these tasks of it, have ended, whether with success or not
-    #[arg(long, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 }
 

@@ -245,7 +245,7 @@ pub(crate) enum ExecutorArg {
 #[command(after_help = "Examples:\n  hq worker stop 1,3-5\n  hq worker stop all --drain")]
 pub(crate) struct StopArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "WORKERS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = selector)]
     pub workers: Selector,
     /// Finish what runs first, and take nothing new
     #[arg(long)]
@@ -276,7 +276,7 @@ pub(crate) enum FilterArg {
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
     /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(value_name = "WORKERS", value_parser = selector)]
+    #[arg(allow_negative_numbers = true, value_name = "WORKERS", value_parser = selector)]
     pub workers: Selector,
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct AddressArgs {
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
     /// How many
-    #[arg(value_name = "COUNT", value_parser = values::count::<u32>)]
+    #[arg(allow_negative_numbers = true, value_name = "COUNT", value_parser = values::count::<u32>)]
     pub count: u32,
 }
 
