@@ -183,7 +183,8 @@ fn open_jobs_take_submits_until_they_are_closed() {
     cluster.ok("submit --job 1 --wait -- echo eight");
     cluster.ok("job close 1");
     cluster.ok("job wait 1");
-    assert!(cluster.fails(1, "submit --job 1 true").contains("Job 1 is not opened."));
+    let closed = cluster.fails(1, "submit --job 1 true");
+    assert!(closed.contains("Job 1 is not opened.") && closed.contains("hint: it was closed"), "{closed}");
 }
 
 #[test]
