@@ -26,7 +26,7 @@ pub(crate) fn claim(dir: &ServerDir) -> Result<Lock, ServerError> {
                 // One that is about to end has removed its access file: it is waited for.
                 let answers = access.as_ref().is_some_and(answers);
                 if answers || begin.elapsed() >= LOCK_TIME {
-                    return Err(ServerError::Running { address: address_of(access.as_ref()), pid });
+                    return Err(running(dir, access.as_ref(), pid));
                 }
                 thread::sleep(LOCK_RETRY);
             }
@@ -34,7 +34,7 @@ pub(crate) fn claim(dir: &ServerDir) -> Result<Lock, ServerError> {
     };
     // On some network file systems each node sees its own locks only.
     match dir.current_access().filter(answers) {
-        Some(access) => Err(ServerError::Running { address: address_of(Some(&access)), pid: None }),
+        Some(access) => Err(running(dir, Some(&access), None)),
         None => Ok(lock),
     }
 }
@@ -49,6 +49,10 @@ fn answers(access: &AccessFile) -> bool {
     let answers = matches!(runtime.block_on(connect), Ok(Ok(_)));
     runtime.shutdown_background();
     answers
+}
+
+fn running(dir: &ServerDir, access: Option<&AccessFile>, pid: Option<u32>) -> ServerError {
+    ServerError::Running { directory: dir.path().to_owned(), address: address_of(access), pid }
 }
 
 fn address_of(access: Option<&AccessFile>) -> String {

@@ -9,8 +9,10 @@ use hq_net::{AccessError, ListenError};
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The directory has a living server.
-    #[error("a server is already running at {address}{}", pid_text(*.pid))]
+    #[error("a server is already running at {address}{}, with the directory {}", pid_text(*.pid), directory.display())]
     Running {
+        /// The directory that both are to use.
+        directory: PathBuf,
         /// Host and port for clients, as far as known.
         address: String,
         /// Its process id, as far as known.
@@ -112,7 +114,7 @@ impl ServerError {
     pub fn hint(&self) -> &'static str {
         match self {
             ServerError::Running { .. } => {
-                "stop it with `hq server stop`, or use another directory with --server-dir"
+                "use it (`hq server info`), stop it with `hq server stop`, or start another one with --server-dir of its own"
             }
             ServerError::Directory { .. } => {
                 "check its permissions, or use another directory with --server-dir"

@@ -70,7 +70,11 @@ fn a_second_server_on_the_directory_is_refused_while_the_first_lives() {
     let first = start(dir.path());
     let port = first.info().client_port;
     let error = try_start(ServerOptions::new(dir.path())).err().expect("a refusal");
-    let expected = format!("a server is already running at 127.0.0.1:{port}, pid {}", std::process::id());
+    let (pid, real) = (std::process::id(), fs::canonicalize(dir.path()).expect("a directory"));
+    let expected = format!(
+        "a server is already running at 127.0.0.1:{port}, pid {pid}, with the directory {}",
+        real.display()
+    );
     assert_eq!(error.to_string(), expected);
     assert!(!dir.path().join("002").exists(), "the refused start leaves nothing");
     stop(first);

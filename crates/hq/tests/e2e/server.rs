@@ -72,6 +72,15 @@ fn a_second_server_is_refused() {
     let cluster = Cluster::server();
     let error = cluster.fails(1, "server start");
     assert!(error.contains("a server is already running at localhost:"), "{error}");
+    let pid = cluster.json("server info")["pid"].to_string();
+    for text in [
+        &cluster.server_dir().display().to_string(),
+        &format!("pid {pid}"),
+        "hq server info",
+        "hq server stop",
+    ] {
+        assert!(error.contains(text), "{text}: {error}");
+    }
     cluster.ok("server info");
 }
 
