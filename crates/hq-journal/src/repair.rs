@@ -29,6 +29,12 @@ impl Repaired {
         let kept = self.after.as_ref().map_or(0, |after| after.records);
         (self.before.records + self.before.records_behind).saturating_sub(kept)
     }
+
+    /// Bytes that were there before and do not count any more, those of whole records and those of damaged ones.
+    pub fn bytes_lost(&self) -> u64 {
+        let bytes = |report: &Report| report.files.iter().map(|file| file.bytes).sum::<u64>();
+        bytes(&self.before).saturating_sub(self.after.as_ref().map_or(0, bytes))
+    }
 }
 
 /// Keeps every record up to the first damage and puts the rest aside. A journal without damage stays as it is.

@@ -80,8 +80,11 @@ impl Report for JournalRepaired {
             (None, _) => writeln!(out, "The journal {path} is intact: nothing was changed.")?,
             (Some(problem), Some(after)) => writeln!(
                 out,
-                "{problem}\nThe journal {path} can be opened again. Kept: {}. Lost: {}.",
+                "{problem}\nThe journal {path} can be opened again. Kept: {}. Lost: everything from record {} on; that is {}, \
+                 with {} among them.",
                 text::count(after.records, "intact record"),
+                after.next_seq,
+                text::count(repaired.bytes_lost(), "byte"),
                 text::count(repaired.records_lost(), "intact record")
             )?,
             (Some(problem), None) => {
@@ -100,6 +103,7 @@ impl Report for JournalRepaired {
             "before": found(&repaired.before),
             "after": repaired.after.as_ref().map(found),
             "records_lost": repaired.records_lost(),
+            "bytes_lost": repaired.bytes_lost(),
             "aside": repaired.aside,
             "schema_version": SCHEMA_VERSION,
         });

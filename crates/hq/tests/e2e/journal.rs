@@ -74,6 +74,10 @@ fn a_flipped_bit_is_refused_with_its_place_and_can_be_repaired() {
     );
     let repaired = cluster.ok("journal repair");
     assert!(repaired.contains("can be opened again") && repaired.contains("put aside: "), "{repaired}");
+    assert!(
+        repaired.contains(" Lost: everything from record ") && !repaired.contains("that is 0 bytes"),
+        "{repaired}"
+    );
     assert!(cluster.ok("journal check").contains("Intact: "));
     cluster.start_server("");
     assert!(cluster.json("job list --all").as_array().is_some_and(|jobs| jobs.len() < 3));
