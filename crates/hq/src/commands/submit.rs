@@ -26,6 +26,9 @@ use crate::render::submit::fields;
 use crate::report::{SubmitWaited, Submitted};
 use crate::waiting::{Follow, NotifyCommand, follow};
 
+// What to do about a file of which only a part is submitted.
+const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
+
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
     let Prepared { mut submit, wait, warnings } = prepared(options)?;
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
@@ -84,13 +87,20 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         Some(job) => job,
         None => open_draft(&mut session, spec)?,
     };
-    let answers = session.request_all(&blocks(job, submits)?).map_err(|error| match open {
-        None => error.into(),
-        Some(job) => HqError::from(error).hint(format!(
-            "some tasks of the file may be in job {job}; where all have keys, the file can be submitted again, and only \
-             the others are new"
+    let requests = blocks(job, submits)?;
+    // Requests behind a refused one may have been done.
+    let with_hint = |error: HqError, new: u64| {
+        match (open, new) {
+        (Some(job), 0) if requests.len() > 1 => {
+            error.hint(format!("some tasks of the file may be in job {job}; {WITH_KEYS}"))
+        }
+        (Some(job), 1..) => error.hint(format!(
+            "{new} tasks of the file are in job {job}, and perhaps some that are behind them in the file; {WITH_KEYS}"
         )),
-    })?;
+        _ => error,
+    }
+    };
+    let answers = session.request_all(&requests).map_err(|error| with_hint(error.into(), 0))?;
     let (mut existing, mut new) = (0, 0);
     for answer in answers {
         match answer {
@@ -106,15 +116,8 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
                 if open.is_none() {
                     // The server would drop it as well, some time after this client.
                     let _ = withdraw(&mut session, job);
-                    return Err(error);
                 }
-                return Err(match new {
-                    0 => error,
-                    _ => error.hint(format!(
-                        "{new} tasks of the file are in job {job}; of tasks with keys, only the others are new when \
-                         the file is submitted again"
-                    )),
-                });
+                return Err(with_hint(error, new));
             }
             _ => return unexpected(),
         }

@@ -103,8 +103,20 @@ fn a_job_file_that_is_refused_in_the_middle_leaves_nothing() {
     // What an open job had taken before stays there, and the user is told.
     cluster.ok("job open");
     let refused = cluster.fails(1, "job submit-file refused.toml --job last");
-    assert!(refused.contains("2000 tasks of the file are in job 2"), "{refused}");
+    assert!(
+        refused.contains("2000 tasks of the file are in job 2, and perhaps some that are behind"),
+        "{refused}"
+    );
     assert_eq!(cluster.json("job list --all")[0]["task_count"], 2_000);
+    // A part behind the refused one is in.
+    cluster.ok("job open");
+    cluster.ok("submit --job 3 --array 5 -- true");
+    let tasks = (0..1_500).map(|task| format!("[[task]]\nid = {task}\ncommand = [\"echo\", \"{task}\"]\n"));
+    cluster.write("taken.toml", tasks.collect::<String>());
+    let refused = cluster.fails(1, "job submit-file taken.toml --job 3");
+    assert!(refused.contains("Task 5 already exists in job 3"), "{refused}");
+    assert!(refused.contains("some tasks of the file may be in job 3"), "{refused}");
+    assert_eq!(cluster.json("job info 3")[0]["info"]["task_count"], 501);
 }
 
 #[test]
