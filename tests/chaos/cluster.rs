@@ -350,6 +350,11 @@ impl Cluster {
         self.relay.as_ref().expect("a relay").cut();
     }
 
+    /// How many connections workers have made since they were cut.
+    pub(crate) fn relayed(&self) -> usize {
+        self.relay.as_ref().expect("a relay").connections()
+    }
+
     /// Has a worker stand still until the server has given it up.
     pub(crate) fn freeze_worker(&self, index: usize) {
         let pid = self.workers[index].id().to_string();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 /// A relay; its threads end with the connections.
 pub(crate) struct Relay {
     port: u16,
+    // Both ends of each connection since the last cut.
     streams: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -40,6 +41,11 @@ impl Relay {
     /// Where it listens.
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// How many connections were made since the last cut.
+    pub(crate) fn connections(&self) -> usize {
+        self.streams.lock().map_or(0, |streams| streams.len() / 2)
     }
 
     /// Cuts all connections; what is under way is lost.
