@@ -12,7 +12,7 @@ pub struct Kind<'a> {
     pub resources: &'a WorkerResources,
     /// Nothing else: what is not named there is not there.
     pub is_all: bool,
-    /// How long it lives from now on; `None` without an end.
+    /// How long it lives from now on, nothing once its time is over; `None` without an end.
     pub left: Option<Duration>,
     /// How many of them a task on several nodes can have.
     pub group: u32,
@@ -65,7 +65,7 @@ impl Kind<'_> {
                 lacks.push(Lack::Resource { name: resource.name.clone(), request: asked, has });
             }
         }
-        if let Some(left) = self.left.filter(|left| *left < request.time_request) {
+        if let Some(left) = self.left.filter(|left| left.is_zero() || *left < request.time_request) {
             lacks.push(Lack::Time { request: request.time_request, left });
         }
         if self.group < request.nodes {

@@ -487,7 +487,7 @@ impl Server {
     fn free_room(&self, now: Timestamp, class: ClassId) -> u64 {
         let requests = &self.queue.key(class).requests;
         let room = |live: &LiveWorker| {
-            let lives = |request: &&Request| live.life.is_none_or(|life| life.has(now, request.time_request));
+            let lives = |request: &&Request| live.has_time(now, request.time_request);
             let able = requests.iter().filter(lives);
             let needs = able.filter_map(|request| Needs::new(&live.resources, request));
             needs.map(|needs| u64::try_from(live.capacity.room(&needs)).unwrap_or(0)).max().unwrap_or(0)

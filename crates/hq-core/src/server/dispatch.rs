@@ -222,11 +222,9 @@ impl Server {
             let Some(live) = self.live.get_mut(&line.worker).filter(|live| live.takes(priority)) else {
                 continue;
             };
-            let left = live.life_left(now);
             let choice = round.pick(live.choices(class, &self.queue.key(class).requests));
-            if choice
-                .is_some_and(|choice| left.is_none_or(|left| !left.is_zero() && left >= choice.time_request))
-            {
+            let time_request = choice.map(|choice| choice.time_request);
+            if time_request.is_some_and(|time_request| live.has_time(now, time_request)) {
                 self.fill_worker(now, line.worker, class, round, (line.count, Near::Any), batches);
             }
         }
@@ -310,7 +308,6 @@ impl Server {
             if matches!(round, Round::Backlog) && live.reserved.is_some() {
                 continue;
             }
-            let left = live.life_left(now);
             let all = live.choices(class, requests);
             let Some(choice) = round.pick(all) else { continue };
             // The worker chooses the variant of what waits there.
@@ -318,10 +315,10 @@ impl Server {
                 Round::Room { .. } => choice.time_request,
                 Round::Backlog => all.iter().map(|choice| choice.time_request).max().unwrap_or_default(),
             };
-            if left.is_some_and(|left| left.is_zero() || left < longest) {
+            let needs = choice.needs.clone();
+            if !live.has_time(now, longest) {
                 continue;
             }
-            let needs = choice.needs.clone();
             let room = match round {
                 Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
                 Round::Backlog => live.capacity.room_behind_backlog(&needs),

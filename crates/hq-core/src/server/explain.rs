@@ -18,6 +18,7 @@ use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
 use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
+use verdict::too_late;
 
 /// Why tasks of a draft wait.
 const NOT_WHOLE: &str = "the job is not submitted as a whole yet";
@@ -89,9 +90,8 @@ impl Server {
         let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
         let Some(live) = self.live.get(&worker) else { return vec![reason] };
         let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
-        let needs = choices(&live.resources, self.requests_of(template)).into_iter().next();
-        let needs = needs.map(|choice| choice.needs).filter(|_| waits);
-        match needs {
+        let choices = choices(&live.resources, self.requests_of(template));
+        match choices.first().filter(|_| waits) {
             _ if live.connection.is_none() => {
                 let text = format!(
                     "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
@@ -99,8 +99,14 @@ impl Server {
                 );
                 vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)]
             }
-            Some(needs) if live.capacity.room(&needs) <= 0 => {
-                vec![reason, self.busy(now, worker, live, &needs, true)]
+            Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
+                let text =
+                    "it is handed to this worker, and goes elsewhere when that gives it back or leaves";
+                let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
+                vec![reason, too_late(now, worker, live, &choices)]
+            }
+            Some(choice) if live.capacity.room(&choice.needs) <= 0 => {
+                vec![reason, self.busy(now, worker, live, &choice.needs, true)]
             }
             _ => vec![reason],
         }

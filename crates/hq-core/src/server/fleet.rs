@@ -20,6 +20,9 @@ use crate::alloc::demand::Offer;
 use crate::explanation::Lack;
 use crate::limits::UNRUNNABLE_STEPS_MAX;
 
+/// What is said of a worker whose time is over.
+pub(super) const IS_OVER: &str = "its time is over: it takes nothing new and leaves soon";
+
 /// All workers, present and to come.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
@@ -35,7 +38,7 @@ impl Server {
     pub(super) fn fleet(&self, now: Timestamp) -> Fleet<'_> {
         let mut shapes: BTreeMap<&WorkerResources, Option<Duration>> = BTreeMap::new();
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
-        for (id, live) in self.live.iter().filter(|(_, live)| !live.is_draining) {
+        for (id, live) in self.live.iter().filter(|(_, live)| !live.is_draining && !live.is_over(now)) {
             let left = live.life_left(now);
             let longest = shapes.entry(&live.resources).or_insert(left);
             *longest = longest.zip(left).map(|(one, other)| one.max(other));
@@ -54,8 +57,7 @@ impl Server {
     /// True when a worker that is there could run such tasks. Mostly the first that is looked at can.
     pub(super) fn some_worker_could_run(&self, now: Timestamp, requests: &[Request]) -> bool {
         let could = |live: &LiveWorker| {
-            let left = live.life_left(now);
-            let lives = |request: &Request| left.is_none_or(|left| left >= request.time_request);
+            let lives = |request: &Request| live.has_time(now, request.time_request);
             let fits = |request: &Request| lives(request) && Needs::new(&live.resources, request).is_some();
             !live.is_draining && requests.iter().any(|request| request.nodes == 0 && fits(request))
         };
@@ -195,6 +197,7 @@ pub(super) fn told(lack: &Lack) -> String {
             };
             format!("{name}: it has {}, the task needs {asked}", shown(name, *has))
         }
+        Lack::Time { left: Duration::ZERO, .. } => IS_OVER.into(),
         Lack::Time { request, left } => {
             format!("it ends in {}, and the task asks for {}", about(*left), duration::format(*request))
         }

@@ -88,10 +88,8 @@ impl Server {
         for class in self.queue.in_order() {
             let key = self.queue.key(class);
             for (id, live) in self.live.iter().filter(|(_, live)| live.takes_tasks()) {
-                let left = live.life_left(now);
                 for choice in choices(&live.resources, &key.requests) {
-                    let lives = left.is_none_or(|left| !left.is_zero() && left >= choice.time_request);
-                    if !lives || live.capacity.room(&choice.needs) <= 0 {
+                    if !live.has_time(now, choice.time_request) || live.capacity.room(&choice.needs) <= 0 {
                         continue;
                     }
                     if self.hold_on(now, *id, live, class, &choice.needs).is_none() {

@@ -283,6 +283,16 @@ impl LiveWorker {
         self.capacity.used_cpus() < u64::from(self.min_utilization)
     }
 
+    /// True when a task that asks for so much time may start there now, if anything may.
+    pub(super) fn has_time(&self, now: Timestamp, time_request: Duration) -> bool {
+        self.life.is_none_or(|life| life.has(now, time_request))
+    }
+
+    /// True when its time is over: it gets nothing more, and leaves by itself.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        !self.has_time(now, Duration::ZERO)
+    }
+
     /// What is left of its time for tasks that start now.
     pub(super) fn life_left(&self, now: Timestamp) -> Option<Duration> {
         self.life.map(|life| life.left(now))

@@ -142,9 +142,7 @@ impl Server {
         let first = head.and_then(|(_, template)| Some((template, self.queue.head_ids(class)?.first()?)));
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (worker, live) in &mut self.live {
-            let left = live.life_left(now);
-            let lives = left.is_none_or(|left| !left.is_zero() && left >= request.time_request);
-            if !lives || !live.takes_tasks() || live.reserved.is_some() {
+            if !live.has_time(now, request.time_request) || !live.takes_tasks() || live.reserved.is_some() {
                 continue;
             }
             let choices = live.choices(class, &key.requests);

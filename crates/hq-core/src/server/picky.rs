@@ -72,9 +72,8 @@ impl Server {
                 live.is_idle_and_picky() && live.takes(key.priority) && live.held.is_empty()
             };
             let Some(live) = self.live.get_mut(&worker).filter(open) else { continue };
-            let left = live.life_left(now);
             for choice in live.choices(class, &key.requests).to_vec() {
-                let lives = left.is_none_or(|left| !left.is_zero() && left >= choice.time_request);
+                let lives = live.has_time(now, choice.time_request);
                 let count = u64::try_from(live.capacity.room(&choice.needs)).unwrap_or(0).min(most);
                 if lives && count > 0 {
                     let weight = u64::from(key.requests[choice.variant as usize].weight);

@@ -228,12 +228,11 @@ impl Server {
         let requests = &key.requests;
         let mut best: Option<(Reverse<u64>, WorkerId)> = None;
         for (id, live) in self.live.iter_mut().filter(|(_, live)| live.takes(key.priority)) {
-            let left = live.life_left(now);
             let Some(choice) = live.choices(class, requests).first() else { continue };
-            if left.is_some_and(|left| left < choice.time_request) {
+            let (needs, time_request) = (choice.needs.clone(), choice.time_request);
+            if !live.has_time(now, time_request) {
                 continue;
             }
-            let needs = choice.needs.clone();
             let (_, free, units) = live.capacity.scarcest(&needs);
             let part = free.0.saturating_mul(10_000) / units.0.max(1);
             if best.is_none_or(|best| (Reverse(part), *id) < best) {

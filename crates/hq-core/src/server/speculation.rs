@@ -190,11 +190,10 @@ impl Server {
             {
                 continue;
             }
-            let left = live.life_left(now);
             let choices = live.choices(class, requests).to_vec();
             for choice in choices {
                 let room = live.capacity.room(&choice.needs);
-                let lives = left.is_none_or(|left| !left.is_zero() && left >= choice.time_request);
+                let lives = live.has_time(now, choice.time_request);
                 let is_kept = live.kept_from(now, priority, &choice.needs).is_some();
                 if room > 0 && lives && !is_kept && best.as_ref().is_none_or(|(most, ..)| *most < room) {
                     best = Some((room, *worker, choice));

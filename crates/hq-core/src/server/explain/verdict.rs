@@ -10,7 +10,7 @@ use super::super::holds::Hold;
 use super::super::live::{Choice, LiveWorker, choices};
 use super::super::machine::Server;
 use super::super::queue::ClassId;
-use crate::explanation::{Reason, ReasonKind};
+use crate::explanation::{Lack, Reason, ReasonKind};
 use crate::limits::EXPLAINED_HOLDERS_MAX;
 use crate::worker_messages::TemplateId;
 
@@ -39,7 +39,7 @@ impl Server {
     ) -> Reason {
         let reason = |kind, text: String| Reason::new(kind, text).on(worker);
         // A group of workers that leave counts none: that they leave is what matters of it.
-        let kind = kind_of(live, if live.is_draining { u32::MAX } else { group });
+        let kind = kind_of(live, if live.is_draining || live.is_over(now) { u32::MAX } else { group });
         let variants: Vec<String> = requests
             .iter()
             .filter_map(|request| {
@@ -85,18 +85,9 @@ impl Server {
             let text = "it has as much as the task needs, and can never give it to all its parts at once";
             return reason(ReasonKind::Lacks, text.into());
         }
-        let left = live.life_left(now);
-        let lives = |choice: &&Choice| left.is_none_or(|left| left >= choice.time_request);
+        let lives = |choice: &&Choice| live.has_time(now, choice.time_request);
         let Some(choice) = choices.iter().find(lives) else {
-            let (left, asked) = (left.unwrap_or_default(), choices.first().map(|c| c.time_request));
-            return reason(
-                ReasonKind::Life,
-                format!(
-                    "it ends in {}, and the task asks for {}",
-                    about(left),
-                    duration::format(asked.unwrap_or_default())
-                ),
-            );
+            return too_late(now, worker, live, &choices);
         };
         if live.is_idle_and_picky() {
             let percent = f64::from(live.min_utilization) / 100.0;
@@ -232,6 +223,13 @@ impl Server {
         }
         found
     }
+}
+
+/// What a worker has left of its time, where that is too little for each way to run a task there.
+pub(super) fn too_late(now: Timestamp, worker: WorkerId, live: &LiveWorker, choices: &[Choice]) -> Reason {
+    let request = choices.iter().map(|choice| choice.time_request).min().unwrap_or_default();
+    let lack = Lack::Time { request, left: live.life_left(now).unwrap_or_default() };
+    Reason::new(ReasonKind::Life, told(&lack)).on(worker)
 }
 
 // When `missing` units are free if holders end as `end` says; `None` when that cannot be told.

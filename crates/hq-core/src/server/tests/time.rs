@@ -1,5 +1,6 @@
 //! Time limits of workers, and tasks that ask for time.
 
+use super::explanations::explained;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,4 +103,28 @@ fn a_worker_that_is_back_too_late_is_asked_for_what_waits_there() {
         hello.last_report = 1;
     });
     assert_eq!(world.sent(4), "<1:1");
+}
+
+#[test]
+fn a_worker_whose_time_is_over_is_said_to_get_nothing_more() {
+    let mut world = World::new();
+    world.limited(2, 2, SECOND * 600);
+    let early = world.submit(4, |_| {});
+    world.starts(2, early, 0);
+    world.starts(2, early, 1);
+    world.wait(SECOND * 500);
+    let long = world.submit(1, asks(SECOND * 200));
+    let left = explained(&mut world, long, 0).pop().expect("a reason");
+    assert_eq!(left, "1: it ends in 1m 39s, and the task asks for 3m 20s");
+    // It has not said yet that it leaves.
+    world.wait(SECOND * 80);
+    let late = world.submit(1, |_| {});
+    let over = "1: its time is over: it takes nothing new and leaves soon";
+    assert_eq!(explained(&mut world, late, 0).pop().as_deref(), Some(over));
+    assert_eq!(explained(&mut world, long, 0).pop().as_deref(), Some(over));
+    let waits = explained(&mut world, early, 2);
+    assert_eq!(
+        waits,
+        ["1: it is handed to this worker, and goes elsewhere when that gives it back or leaves", over]
+    );
 }
