@@ -568,7 +568,7 @@ pub struct JobDetail {
     pub submits: Vec<SubmitInfo>,
     /// Sum over ended attempts.
     pub usage: Usage,
-    /// Workers that have run its tasks, ascending, at most 1000.
+    /// Workers that run its tasks or have, ascending, at most 1000.
     pub workers: Vec<WorkerId>,
 }
 

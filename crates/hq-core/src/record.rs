@@ -341,7 +341,7 @@ pub struct JobProgress {
     pub delayed: Vec<(TaskId, Timestamp)>,
     /// Sum over ended attempts.
     pub usage: Usage,
-    /// Workers that ended tasks of it, ascending.
+    /// Workers on which tasks of it ended, ascending.
     pub workers: Vec<WorkerId>,
     /// Second attempts, ascending by task.
     pub seconds: Vec<(TaskId, SecondAttempt)>,

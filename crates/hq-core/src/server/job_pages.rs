@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, Timestamp};
+use hq_model::{IdSet, JobId, Timestamp, WorkerId};
 
-use super::job::{Job, SubmitState};
+use super::job::{Job, SubmitState, WORKERS_MAX};
 use super::machine::{Answer, Server};
 use crate::client_messages::{ClientResponse, JobDetail, JobPage, PageStart, SubmitInfo};
 
@@ -77,8 +77,18 @@ impl Server {
             ended: job.has_ended().then_some(job.last_end),
             submits,
             usage: job.usage,
-            workers: job.workers.iter().copied().collect(),
+            workers: self.workers_of(id, job),
         }
+    }
+
+    // Those that ended tasks of a job, and those on which some run.
+    fn workers_of(&self, id: JobId, job: &Job) -> Vec<WorkerId> {
+        let mut workers = job.workers.clone();
+        for (task, run) in self.running.get(&id).into_iter().flatten() {
+            workers.insert(run.worker);
+            workers.extend(job.nodes.get(task).into_iter().flatten());
+        }
+        workers.into_iter().take(WORKERS_MAX).collect()
     }
 }
 

@@ -151,7 +151,7 @@ impl State {
                 if let Some(job) = self.jobs.get_mut(id) {
                     for attempt in attempts {
                         job.failures.insert(attempt.task, (at, attempt.clone()));
-                        attempt.worker.into_iter().for_each(|worker| job.note_worker(worker));
+                        job.note_workers(attempt.worker.iter().chain(&attempt.nodes));
                     }
                     attempts.iter().for_each(|attempt| self.bound_failures(*id, attempt));
                 }
@@ -183,7 +183,7 @@ impl State {
                     job.take_alive_from(*worker, &span.ids);
                     job.finished.union_with(&span.ids);
                     job.usage.add(span.measures.total());
-                    job.note_worker(*worker);
+                    job.note_workers([worker].into_iter().chain(nodes.iter().flat_map(|(_, nodes)| nodes)));
                     job.last_end = at;
                     self.details.add(*worker, span.clone(), nodes);
                 }
@@ -197,9 +197,7 @@ impl State {
                     }
                     job.usage.add(&failure.usage);
                     job.failures.insert(failure.task, (at, failure.clone()));
-                    if let Some(worker) = failure.worker {
-                        job.note_worker(worker);
-                    }
+                    job.note_workers(failure.worker.iter().chain(&failure.nodes));
                     job.last_end = at;
                     self.bound_failures(*id, failure);
                 }

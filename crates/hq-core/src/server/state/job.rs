@@ -70,7 +70,7 @@ pub struct Job {
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
     /// Sum over ended attempts.
     pub usage: Usage,
-    /// Workers that ended tasks of it, at most [`WORKERS_MAX`].
+    /// Workers on which tasks of it ended, at most [`WORKERS_MAX`].
     pub workers: BTreeSet<WorkerId>,
     // Of all tasks with keys: hash of the key, and the task.
     pub(in crate::server) keys: BTreeSet<(u64, TaskId)>,
@@ -419,10 +419,12 @@ impl Job {
         }
     }
 
-    /// Remembers that a worker ended tasks of this job.
-    pub(super) fn note_worker(&mut self, worker: WorkerId) {
-        if self.workers.len() < WORKERS_MAX {
-            self.workers.insert(worker);
+    /// Remembers that tasks of this job ended on these workers.
+    pub(super) fn note_workers<'a>(&mut self, workers: impl IntoIterator<Item = &'a WorkerId>) {
+        for worker in workers {
+            if self.workers.len() < WORKERS_MAX {
+                self.workers.insert(*worker);
+            }
         }
     }
 }

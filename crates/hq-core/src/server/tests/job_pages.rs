@@ -133,3 +133,29 @@ fn a_page_has_a_bound() {
     let answer = world.server.job_info(world.now, &Selector::All, Some(&beyond), JOB_PAGE_BYTES);
     assert_eq!(answer, Ok(ClientResponse::JobDetails { jobs: Vec::new(), next: None }));
 }
+
+#[test]
+fn workers_on_which_tasks_run_now_are_among_those_of_the_job() {
+    let mut world = World::new();
+    (1..=4).for_each(|connection| world.worker(connection, 1));
+    let single = world.submit(1, |_| {});
+    let double = world.submit(1, |spec| spec.requests = vec![Request { nodes: 2, ..Request::default() }]);
+    let workers = |world: &World| {
+        let of = |job: &JobDetail| job.workers.iter().map(|worker| worker.0).collect::<Vec<_>>();
+        whole(world).iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(workers(&world), [vec![], vec![]], "none has said that it runs something");
+    let first = |world: &World, job| {
+        let leased = world.server.state().jobs[&job].leased.keys().next();
+        u64::from(leased.expect("it is handed out").0)
+    };
+    let (one, two) = (first(&world, single), first(&world, double));
+    world.reports(one, |r| r.started = vec![started(single, 0, 0)]);
+    world.reports(two, |r| r.started = vec![started(double, 0, 0)]);
+    let nodes = world.server.state().jobs[&double].nodes[&TaskId(0)].iter().map(|worker| worker.0).collect();
+    let expected = [vec![one as u32], nodes];
+    assert_eq!(workers(&world), expected);
+    world.reports(one, |r| r.finished = vec![finished(single, 0, 0, 0)]);
+    world.reports(two, |r| r.finished = vec![finished(double, 0, 0, 0)]);
+    assert_eq!(workers(&world), expected);
+}
