@@ -229,7 +229,7 @@ impl Server {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let submit = job.submit_of(task);
         if !job.attempts_on(worker, &IdSet::single(task), instance).is_empty() {
-            self.task_runs(worker, id, task, instance, at);
+            self.task_runs(now, worker, TaskRef::new(id, task), instance, at);
             self.touched.insert(id);
         }
         let template = submit.map(|submit| TemplateId { job: id, submit });

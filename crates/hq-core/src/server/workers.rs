@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hq_model::task::CrashLimit;
-use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 
 use super::live::{LiveWorker, Stop};
 use super::machine::{Running, Server};
@@ -159,7 +159,7 @@ impl Server {
         }
         for (task, at) in held.running.iter().zip(&held.started) {
             if valid.contains(task) && !self.is_part(worker, id, task) {
-                self.task_runs(worker, id, task, held.instance, *at);
+                self.task_runs(now, worker, TaskRef::new(id, task), held.instance, *at);
             }
         }
         let followers = self.followers.on_worker(worker, id, &all);
@@ -221,15 +221,17 @@ impl Server {
         self.forget_if_over(job);
     }
 
-    /// Notes that a task runs.
+    /// Notes that a task runs, `since` by the clock of its worker.
     pub(super) fn task_runs(
         &mut self,
+        now: Timestamp,
         worker: WorkerId,
-        job: JobId,
-        task: TaskId,
+        task: TaskRef,
         instance: Instance,
         since: Timestamp,
     ) {
+        let since = self.within_sight(now, worker, task, since);
+        let TaskRef { job, task } = task;
         let run = Running { worker, instance, since };
         self.may_speculate(job, task, since);
         if self.seconds_on(worker, job, &IdSet::single(task)).contains(task) {
@@ -240,6 +242,16 @@ impl Server {
         {
             live.running += 1;
         }
+    }
+
+    // When a task started, as far as this server saw it: after it was submitted and its worker had joined, and before now.
+    // The clock of the worker may be days away from that.
+    fn within_sight(&self, now: Timestamp, worker: WorkerId, task: TaskRef, since: Timestamp) -> Timestamp {
+        let job = self.state.jobs.get(&task.job);
+        let submit = job.and_then(|job| job.submits.get(job.submit_of(task.task)? as usize));
+        let submitted = submit.map_or(since, |submit| submit.submitted);
+        let joined = self.state.workers.get(&worker).map_or(since, |worker| worker.joined);
+        since.max(submitted).max(joined).min(now)
     }
 
     fn forget_running_on(&mut self, worker: WorkerId) {

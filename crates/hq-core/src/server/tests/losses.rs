@@ -7,7 +7,7 @@ fn never(spec: &mut TaskSpec) {
     spec.crash_limit = CrashLimit::NeverRestart;
 }
 
-fn task(world: &mut World, job: JobId, task: u32) -> crate::client_messages::TaskInfo {
+pub(super) fn task(world: &mut World, job: JobId, task: u32) -> crate::client_messages::TaskInfo {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let request = ClientRequest::ListTasks {
         jobs,
@@ -416,6 +416,7 @@ fn a_task_that_ran_when_it_was_canceled_or_given_up_says_where_and_when() {
         let mut world = World::new();
         let job = world.submit_as(JobSpec { max_fails, ..JobSpec::default() }, 4, |_| {});
         world.worker(2, 2);
+        let joined = world.now;
         world.reports(2, |r| r.started = vec![started(job, 0, 0), started(job, 1, 0)]);
         match max_fails {
             None => {
@@ -430,7 +431,7 @@ fn a_task_that_ran_when_it_was_canceled_or_given_up_says_where_and_when() {
             assert!(info.error.is_some(), "{round}");
             assert_eq!(
                 (info.worker, info.started, info.ended),
-                (Some(hq_model::WorkerId(1)), Some(Timestamp(7)), Some(ended)),
+                (Some(hq_model::WorkerId(1)), Some(joined), Some(ended)),
                 "{round}"
             );
             let info = task(&mut world, job, 3);

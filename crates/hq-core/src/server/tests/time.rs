@@ -1,6 +1,7 @@
 //! Time limits of workers, and tasks that ask for time.
 
 use super::explanations::explained;
+use super::losses::task;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -127,4 +128,30 @@ fn a_worker_whose_time_is_over_is_said_to_get_nothing_more() {
         waits,
         ["1: it is handed to this worker, and goes elsewhere when that gives it back or leaves", over]
     );
+}
+
+#[test]
+fn a_worker_whose_clock_is_wrong_does_not_make_its_tasks_last_for_days() {
+    let day = SECOND * 24 * 3600;
+    let clocks: [fn(Timestamp, Duration) -> Timestamp; 2] =
+        [|now, day| now.after(day), |now, day| Timestamp(now.0 - day.as_micros() as u64)];
+    for clock in clocks {
+        let mut world = World::new();
+        world.wait(day * 10);
+        world.worker(2, 2);
+        let job = world.submit(2, |_| {});
+        let at = clock(world.now, day * 2);
+        let submitted = world.now;
+        world.reports(2, |r| r.started = (0..2).map(|id| Started { at, ..started(job, id, 0) }).collect());
+        let seen = submitted..=world.now;
+        let start = task(&mut world, job, 0).started.expect("it runs");
+        assert!(seen.contains(&start), "{start:?}");
+        world.wait(SECOND * 10);
+        let said = explained(&mut world, job, 0);
+        assert!(said[0].starts_with("1: it has run there for 10s"), "{said:?}");
+        world.ask(ClientRequest::Cancel { jobs: Selector::Last, tasks: None, reason: None });
+        let info = task(&mut world, job, 1);
+        let lasted = info.ended.expect("an end").since(info.started.expect("a start"));
+        assert!((SECOND * 10..SECOND * 11).contains(&lasted), "{lasted:?}");
+    }
 }
