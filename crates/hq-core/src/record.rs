@@ -184,7 +184,7 @@ pub enum Record {
         /// Because of what.
         reason: String,
     },
-    /// Attempts that ran when their tasks were canceled or given up, which the record before says.
+    /// Attempts that ran when their tasks were canceled or given up, which a record before says.
     EndedEarly {
         /// The job.
         job: JobId,

@@ -4,7 +4,7 @@
 //! state, a reported task takes nothing of the worker any more.
 
 use hq_model::task::{Retry, RetryOn};
-use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId};
 
 use super::machine::Server;
 use super::workers::Ran;
@@ -126,6 +126,16 @@ impl Server {
         let id = span.job;
         self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
         self.learn_siblings(&span);
+        let late = self.ended_unheard(worker, id, &span.ids, span.instance);
+        if !late.is_empty() {
+            let measured = span.ids.iter().zip(span.measures.iter()).filter(|(task, _)| late.contains(*task));
+            let attempts = measured.map(|(task, (started, usage))| Failure {
+                started: Some(started),
+                usage,
+                ..ended_early(worker, task, span.instance)
+            });
+            self.note_ended_early(now, id, attempts.collect(), effects);
+        }
         let valid = self.attempt_ended(worker, id, &span.ids, span.instance);
         if valid.is_empty() {
             return;
@@ -135,6 +145,23 @@ impl Server {
         let span = if valid.len() == span.ids.len() { span } else { part_of(&span, valid) };
         self.record(now, Record::Finished { worker, span }, effects);
         self.forget_if_over(id);
+    }
+
+    // Tasks that were canceled or given up before anybody knew that they ran there, as an attempt that this worker has.
+    fn ended_unheard(&self, worker: WorkerId, id: JobId, ids: &IdSet, instance: Instance) -> IdSet {
+        let mut unheard = IdSet::new();
+        let Some(job) = self.state.jobs.get(&id) else { return unheard };
+        if job.canceled.is_empty() && job.aborted.is_empty() {
+            return unheard;
+        }
+        let Some(live) = self.live.get(&worker) else { return unheard };
+        for (_, held) in live.held.range(super::requests::templates_of(id)) {
+            let here = held.ids.intersection(ids);
+            unheard.union_with(&here.intersection(&job.canceled));
+            unheard.union_with(&here.intersection(&job.aborted));
+        }
+        let unheard = job.with_instance(&unheard, instance);
+        unheard.iter().filter(|task| !job.failures.contains_key(task)).collect()
     }
 
     fn learn_wall(&mut self, worker: WorkerId, job: JobId, ids: &IdSet, count: u32, wall_us: u64) {
@@ -154,6 +181,11 @@ impl Server {
     ) {
         let ids = IdSet::single(failure.task);
         self.learn_wall(worker, id, &ids, 1, failure.usage.wall_us);
+        if failure.started.is_some() && !self.ended_unheard(worker, id, &ids, failure.instance).is_empty() {
+            let (started, usage) = (failure.started, failure.usage);
+            let attempt = Failure { started, usage, ..ended_early(worker, failure.task, failure.instance) };
+            self.note_ended_early(now, id, vec![attempt], effects);
+        }
         if self.attempt_ended(worker, id, &ids, failure.instance).is_empty() {
             return;
         }
@@ -242,6 +274,20 @@ impl Server {
         if let Some(template) = template {
             self.note_start(now, worker, template, task, variant);
         }
+    }
+}
+
+// An attempt that ended by itself, and whose task had been ended before that was known.
+fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
+    Failure {
+        task,
+        instance,
+        worker: Some(worker),
+        kind: FailureKind::EndedEarly,
+        error: String::new(),
+        started: None,
+        usage: Usage::default(),
+        nodes: Vec::new(),
     }
 }
 

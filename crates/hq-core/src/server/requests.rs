@@ -399,8 +399,19 @@ impl Server {
         let attempts = self.running_attempts(now, id, ids);
         self.end_early(now, id, ids, effects);
         self.record(now, record, effects);
+        self.note_ended_early(now, id, attempts, effects);
+    }
+
+    /// Keeps where and when tasks ran that were canceled or given up.
+    pub(super) fn note_ended_early(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        attempts: Vec<Failure>,
+        effects: &mut Vec<Effect>,
+    ) {
         if !attempts.is_empty() {
-            self.record(now, Record::EndedEarly { job: id, attempts }, effects);
+            self.record(now, Record::EndedEarly { job, attempts }, effects);
         }
     }
 

@@ -16,6 +16,7 @@ use super::requests::shown_state;
 use crate::client_messages::{AlikeTasks, ClientResponse, RequestError, TaskInfo};
 use crate::limits::{TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE};
 use crate::measures::MeasuresWriter;
+use crate::record::Failure;
 
 /// What a job that is looked at, a group and a task told alone cost of [`TASK_PAGE_BYTES`] beside their texts.
 const ITEM_BYTES: usize = 96;
@@ -279,13 +280,10 @@ impl Server {
                 }
                 TaskState::Failed => {
                     if let Some((at, failure)) = job.failures.get(&task) {
-                        let wall = failure.usage.wall_us;
                         info.worker = failure.worker;
                         info.nodes.clone_from(&failure.nodes);
                         info.started = failure.started;
-                        info.ended = Some(
-                            failure.started.map_or(*at, |start| Timestamp(start.0.saturating_add(wall))),
-                        );
+                        info.ended = Some(end_of(*at, failure));
                         info.usage = failure.started.map(|_| failure.usage);
                         info.error = Some(failure.error.clone());
                     }
@@ -300,7 +298,7 @@ impl Server {
                         info.worker = attempt.worker;
                         info.nodes.clone_from(&attempt.nodes);
                         info.started = attempt.started;
-                        info.ended = Some(*at);
+                        info.ended = Some(end_of(*at, attempt));
                     }
                 }
                 TaskState::Waiting | TaskState::Running => {}
@@ -315,6 +313,11 @@ impl Server {
         }
         None
     }
+}
+
+// When an attempt ended that was reported at this time.
+fn end_of(at: Timestamp, attempt: &Failure) -> Timestamp {
+    attempt.started.map_or(at, |start| Timestamp(start.0.saturating_add(attempt.usage.wall_us)))
 }
 
 impl<'a> Gathering<'a> {

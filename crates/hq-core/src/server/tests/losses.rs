@@ -442,3 +442,32 @@ fn a_task_that_ran_when_it_was_canceled_or_given_up_says_where_and_when() {
         assert_eq!(workers.len(), 1, "the job knows who ran its tasks");
     }
 }
+
+#[test]
+fn a_task_that_had_ended_before_its_cancellation_arrived_says_where_and_when() {
+    let cancel = ClientRequest::Cancel { jobs: Selector::Last, tasks: None, reason: None };
+    let mut world = World::new();
+    let job = world.submit(6, |_| {});
+    world.worker(2, 4);
+    world.worker(3, 1);
+    let here = world.server.state().jobs[&job].leased[&hq_model::WorkerId(1)].clone();
+    assert!(here.contains_all(&IdSet::range(0, 3)), "{here}");
+    // Nothing is known of what runs.
+    world.ask(cancel);
+    world.reports(3, |r| r.finished = vec![finished(job, 3, 3, 0)]);
+    world.reports(2, |r| {
+        r.finished = vec![finished(job, 0, 0, 0), finished(job, 2, 2, 1)];
+        r.failed = vec![(job, failed(1, 0, 1))];
+        r.canceled = vec![(job, IdSet::range(2, 3))];
+    });
+    let one_second = Timestamp(1_000_005);
+    for round in ["live", "restarted"] {
+        for (id, end) in [(0, Some(one_second)), (1, Some(Timestamp(5))), (2, None), (3, None)] {
+            let info = task(&mut world, job, id);
+            assert_eq!(info.state, TaskState::Canceled, "{round}");
+            let ran = end.map(|end| ((hq_model::WorkerId(1), Timestamp(5)), end));
+            assert_eq!(info.worker.zip(info.started).zip(info.ended), ran, "{round}: {id}");
+        }
+        world.restart();
+    }
+}
