@@ -71,8 +71,9 @@ pub struct Worker {
     pub(super) next_heartbeat: Timestamp,
     pub(super) idle_since: Option<Timestamp>,
     pub(super) leaving: Option<WorkerEnd>,
+    pub(super) leaving_since: Timestamp,
     pub(super) has_left: bool,
-    // It is to be gone soon: it does not wait to tell results.
+    // It is to be gone soon: it does not wait until its results are known.
     pub(super) is_hurried: bool,
     // When a task ended last.
     pub(super) last_end: Timestamp,
@@ -205,6 +206,7 @@ impl Worker {
             next_heartbeat: started,
             idle_since: None,
             leaving: None,
+            leaving_since: started,
             has_left: false,
             is_hurried: false,
             last_end: started,

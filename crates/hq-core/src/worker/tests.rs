@@ -2,6 +2,7 @@
 
 mod arming;
 mod followers;
+mod leaving;
 mod time;
 
 use std::collections::BTreeMap;
@@ -128,6 +129,11 @@ impl World {
                 note(word, *job, ids);
             }
         }
+    }
+
+    // The server has all reports on disk.
+    fn saves(&mut self) {
+        self.step(Input::Server(ToWorker::Saved { report: u64::MAX }));
     }
 
     fn wait(&mut self, duration: Duration) {
@@ -410,7 +416,9 @@ fn draining_finishes_what_runs_and_gives_back_the_rest() {
     world.step(Input::Server(ToWorker::Stop { drain: true }));
     world.end(1, 0, Outcome::Finished);
     world.end(1, 1, Outcome::Finished);
-    assert_eq!(world.did(), "returned 1:2-3, finished 1:0, finished 1:1, exit Stopped");
+    assert_eq!(world.did(), "returned 1:2-3, finished 1:0, finished 1:1");
+    world.saves();
+    assert_eq!(world.did(), "exit Stopped");
 }
 
 #[test]
@@ -451,6 +459,7 @@ fn an_idle_worker_leaves_after_its_timeout() {
     world.run(1, "0", 0, |_| {});
     world.wait(Duration::from_secs(100));
     world.end(1, 0, Outcome::Finished);
+    world.saves();
     world.did();
     world.wait(Duration::from_secs(59));
     assert_eq!(world.did(), "");

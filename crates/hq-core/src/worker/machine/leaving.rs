@@ -27,6 +27,7 @@ impl Worker {
 
     pub(super) fn check_idle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let is_idle = self.link == Link::Up
+            && self.leaving.is_none()
             && self.running.is_empty()
             && self.queue.is_empty()
             && self.armed.is_empty();
@@ -41,12 +42,16 @@ impl Worker {
     // Takes nothing new and gives back what has not started. A second call that does not drain ends
     // what runs.
     pub(super) fn leave(&mut self, now: Timestamp, end: WorkerEnd, drain: bool, effects: &mut Vec<Effect>) {
+        if self.leaving.is_none() {
+            self.leaving_since = now;
+        }
         match self.leaving.get_or_insert(end) {
             WorkerEnd::Interrupted if !drain => self.outside.interrupted(&mut self.reporting),
             _ => self.outside.release(None, &mut self.reporting),
         }
         self.give_back(effects);
-        self.is_hurried |= !drain;
+        // Who stops it has time enough for its results.
+        self.is_hurried |= !drain && end != WorkerEnd::Stopped;
         if !drain {
             self.call_all_back(Why::Ended(Ending::Stopped), effects);
             let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();

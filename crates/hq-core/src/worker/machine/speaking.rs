@@ -31,9 +31,14 @@ impl Worker {
         self.leaving.is_some() && (is_over || self.launcher_is_lost)
     }
 
-    // Until when a worker that is done looks for a lost server, to tell it results that it has not heard of.
+    // Until when a worker that is done stays for results that are not safe: it looks for a lost server to tell them, or
+    // waits until the server has them on disk, which may be full.
     pub(super) fn tells_until(&self) -> Option<Timestamp> {
-        let Link::Down(since) = self.link else { return None };
+        let since = match self.link {
+            Link::Down(since) => since,
+            Link::Greeting => return None,
+            Link::Up => self.leaving_since,
+        };
         let has_more = self.id.is_some() && !self.is_hurried && self.reporting.has_results();
         has_more.then(|| since.max(self.last_end).after(self.config.reconnect_timeout))
     }

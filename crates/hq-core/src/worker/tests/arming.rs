@@ -199,6 +199,7 @@ fn a_worker_that_leaves_waits_for_the_word_of_what_is_armed() {
     world.end(1, 3, Outcome::Finished);
     assert_eq!(world.did(), "finished 1:2, returned 1:5, finished 1:3");
     world.end(1, 4, Outcome::Finished);
+    world.saves();
     assert_eq!(world.did(), "finished 1:4, exit Stopped");
 }
 
@@ -262,6 +263,7 @@ fn what_began_after_a_leader_that_was_being_ended_is_ended() {
 #[test]
 fn a_launcher_that_dies_says_nothing_of_what_was_armed() {
     let mut world = World::armed("2-5", |_| {});
+    world.saves();
     world.did();
     world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("5") }));
     world.step(Input::LauncherLost);

@@ -1,0 +1,49 @@
+//! What a worker that leaves waits for.
+
+use super::*;
+
+#[test]
+fn a_worker_that_is_stopped_stays_until_its_results_are_saved() {
+    let wait = Duration::from_secs(60);
+    let stopped = |drain| {
+        let mut world = World::new(|config| config.reconnect_timeout = wait);
+        world.run(1, "0-1", 0, |_| {});
+        world.end(1, 0, Outcome::Finished);
+        world.step(Input::Server(ToWorker::Stop { drain }));
+        world.end(1, 1, failed());
+        let said = world.did();
+        assert!(said.contains("finished 1:0") && !said.contains("exit"), "{said}");
+        world
+    };
+    for drain in [true, false] {
+        let mut world = stopped(drain);
+        world.saves();
+        assert_eq!(world.did(), "exit Stopped");
+        let mut world = stopped(drain);
+        world.step(Input::ServerLost);
+        world.wait(wait / 2);
+        assert_eq!(world.did(), "", "another server takes them");
+        world.step(Input::ServerFound);
+        assert!(world.did().ends_with("exit Stopped"));
+        let mut world = stopped(drain);
+        assert!(world.worker.next_wakeup().is_some_and(|at| at > world.now));
+        world.wait(wait);
+        assert_eq!(world.did(), "exit Stopped", "not for ever");
+        let mut world = stopped(drain);
+        world.step(Input::Interrupt);
+        assert_eq!(world.did(), "exit Stopped", "somebody wants it to be gone");
+    }
+    let mut world = World::new(|config| config.idle_timeout = Some(wait));
+    world.run(1, "0", 0, |_| {});
+    world.end(1, 0, Outcome::Finished);
+    world.wait(wait);
+    assert!(world.worker.next_wakeup().is_some_and(|at| at > world.now), "it is not idle once more");
+    world.did();
+    world.saves();
+    assert_eq!(world.did(), "exit IdleTimeout");
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.step(Input::Server(ToWorker::Stop { drain: false }));
+    world.end(1, 0, failed());
+    assert!(world.did().ends_with("interrupted 1:0, exit Stopped"), "it runs elsewhere: there is no result");
+}
