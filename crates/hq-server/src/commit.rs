@@ -305,14 +305,15 @@ impl<L: Log> Committer<L> {
         Next::Retry(delay)
     }
 
-    // Whoever wants something of the journal is not kept waiting either.
+    // Whoever wants something of the journal is not kept waiting either. But what is to be compacted was forgotten before:
+    // that is a change, which waits as all changes do that were asked for before the trouble was known.
     fn refuse_orders(&mut self, error: &str) {
-        let taken = std::mem::take(&mut self.orders);
-        for (reply, order) in taken.into_iter().chain(self.commits.take_orders()) {
+        let taken =
+            self.orders.extract_if(.., |(_, order)| *order != JournalOrder::Compact).collect::<Vec<_>>();
+        for (reply, order) in taken.into_iter().chain(self.commits.take_refused()) {
             let what = match order {
                 JournalOrder::Flush => "flushed",
-                JournalOrder::Compact => "compacted",
-                JournalOrder::Events { .. } => "read through the server",
+                JournalOrder::Compact | JournalOrder::Events { .. } => "read through the server",
             };
             reply.done(Err(format!("{what}: it cannot be written now: {error}")));
         }
@@ -493,6 +494,27 @@ mod tests {
         assert_eq!(table.turn(vec![order(JournalOrder::Flush)]), Next::Take(None));
         assert_eq!(std::iter::from_fn(|| hears.try_recv()).count(), 1);
         assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn who_wants_the_journal_compacted_waits_until_it_can_be_written() {
+        let mut table = Table::new(Paper { failing_writes: 2, ..Paper::default() });
+        let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
+        let reply = Reply { outbox: Arc::new(asker), request: 1 };
+        let order = || Step::Order(reply.clone(), JournalOrder::Compact);
+        let mut heard = || std::iter::from_fn(|| hears.try_recv()).count();
+        assert!(matches!(table.turn(vec![record(1), order()]), Next::Retry(_)));
+        table.committer.commits.push(&mut vec![record(2), order()], 0);
+        assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
+        assert_eq!(heard(), 0, "what it was to forget is forgotten");
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        assert_eq!(heard(), 1);
+        let mut later = Vec::new();
+        table.committer.commits.take(&mut later, None);
+        assert_eq!(table.turn(later), Next::Take(None));
+        assert_eq!(heard(), 1);
+        let once = ["write", "sync", "compact"];
+        assert_eq!(table.done(), [&["append 1"][..], &once, &["append 2"], &once].concat());
     }
 
     #[test]

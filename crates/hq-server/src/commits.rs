@@ -96,13 +96,13 @@ impl Commits {
         }
     }
 
-    /// Takes the orders out of the queue that have not been carried out.
-    pub(crate) fn take_orders(&self) -> Vec<(Reply, JournalOrder)> {
+    /// Takes the orders out of the queue that do not wait for a journal that cannot be written.
+    pub(crate) fn take_refused(&self) -> Vec<(Reply, JournalOrder)> {
         let mut orders = Vec::new();
         let mut queue = self.lock();
         for step in std::mem::take(&mut queue.steps) {
             match step {
-                Step::Order(reply, order) => orders.push((reply, order)),
+                Step::Order(reply, order) if order != JournalOrder::Compact => orders.push((reply, order)),
                 step => queue.steps.push(step),
             }
         }

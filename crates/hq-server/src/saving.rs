@@ -33,6 +33,8 @@ pub(crate) struct Saving {
     /// Whoever waits for the end of a compaction, and for the end of the next one.
     waiting: Vec<Reply>,
     waiting_for_next: Vec<Reply>,
+    /// One that was asked for has failed.
+    is_wanted: bool,
     /// After a failure.
     not_before: Option<Instant>,
     /// Held once more by everybody who reads the files.
@@ -97,6 +99,7 @@ impl Saving {
             compaction: None,
             waiting: Vec::new(),
             waiting_for_next: Vec::new(),
+            is_wanted: false,
             not_before: None,
             readers: Arc::new(()),
             past: None,
@@ -170,10 +173,21 @@ impl Saving {
         self.not_before = Some(Instant::now() + COMPACT_RETRY);
     }
 
-    // Grown enough to be worth it.
+    // Who asked for a compaction had something forgotten, whatever became of the compaction.
+    fn answer(&mut self, result: &Result<(), String>) {
+        self.is_wanted = result.is_err() && (self.is_wanted || !self.waiting.is_empty());
+        for reply in self.waiting.drain(..) {
+            let told = |error: &String| {
+                format!("compacted: {error}; what had ended is forgotten, and the files are compacted later")
+            };
+            reply.done(result.as_ref().map_err(told).copied());
+        }
+    }
+
+    // Grown enough to be worth it, or asked for in vain.
     fn is_due(&self) -> bool {
         let size = self.journal.size();
-        let grown = size.bytes - size.snapshot_bytes;
+        let grown = if self.is_wanted { u64::MAX } else { size.bytes - size.snapshot_bytes };
         grown >= self.compact_bytes_min.max(size.snapshot_bytes.saturating_mul(COMPACT_RATIO))
             && self.not_before.is_none_or(|time| time <= Instant::now())
     }
@@ -215,9 +229,7 @@ impl Log for Saving {
             if let Err(error) = &result {
                 self.has_failed(error);
             }
-            self.waiting
-                .drain(..)
-                .for_each(|reply| reply.done(result.clone().map_err(|e| format!("compacted: {e}"))));
+            self.answer(&result);
         }
         if self.compaction.is_some() || !is_free {
             return;
@@ -227,7 +239,7 @@ impl Log for Saving {
             && let Err(error) = self.begin(commits)
         {
             self.has_failed(&error);
-            self.waiting.drain(..).for_each(|reply| reply.done(Err(format!("compacted: {error}"))));
+            self.answer(&Err(error));
         }
     }
 
@@ -235,9 +247,9 @@ impl Log for Saving {
         if let Some(compaction) = self.compaction.take() {
             compaction.cancel();
             self.journal.abandon_compaction();
-            let error = "the journal cannot be written meanwhile";
-            self.has_failed(error);
-            self.waiting.drain(..).for_each(|reply| reply.done(Err(format!("compacted: {error}"))));
+            self.has_failed("the journal cannot be written meanwhile");
+            // Who asked for it waits for the next one.
+            self.waiting_for_next.append(&mut self.waiting);
         }
     }
 
@@ -303,10 +315,12 @@ fn new_id() -> Result<JournalId, ServerError> {
 
 #[cfg(test)]
 mod tests {
+    use hq_core::client_messages::ClientResponse;
     use hq_core::server::ServerOptions;
     use hq_model::JobId;
 
     use super::*;
+    use crate::outbox::{Message, Outbox};
 
     #[test]
     fn a_compaction_is_given_up_when_there_is_no_room_and_leaves_nothing() {
@@ -326,6 +340,26 @@ mod tests {
         assert_eq!(unfinished(), 0);
         saving.tend(&commits);
         assert!(saving.compaction.is_none(), "it is tried again, and not at once");
+        // But for somebody who waits.
+        let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
+        saving.compact(Reply { outbox: Arc::new(asker), request: 1 }, &commits);
+        saving.tend(&commits);
+        assert!(saving.compaction.is_some());
+        saving.make_room();
+        assert!(
+            hears.try_recv().is_none(),
+            "what was to be forgotten is forgotten: it waits for the next one"
+        );
+        saving.tend(&commits);
+        let answer = loop {
+            if let Some(answer) = hears.try_recv() {
+                break answer;
+            }
+            commits.take(&mut Vec::new(), None);
+            saving.tend(&commits);
+        };
+        assert!(matches!(answer, Message::Answer(1, ClientResponse::Done)), "{answer:?}");
+        assert_eq!(unfinished(), 0);
         saving.close();
     }
 }
