@@ -81,6 +81,12 @@ pub trait Disk {
     /// What the file system says.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Cuts a file to so many bytes, if it has more, in a way that outlives a crash.
+    ///
+    /// # Errors
+    /// What the file system says; the file may be cut or not then.
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()>;
+
     /// Makes all earlier creations, renames and removals outlive a crash.
     ///
     /// # Errors

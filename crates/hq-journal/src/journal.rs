@@ -159,6 +159,10 @@ impl<D: Disk> Journal<D> {
         // The file before the new one is already among the older ones.
         journal.roll()?;
         journal.remove(&layout.leftovers);
+        if let Some(tail) = tail.filter(|_| replay.torn.is_some()) {
+            // The new segment says that it does not count: if it stays, it only takes room.
+            let _ = journal.disk.cut(&FileName::segment(tail.number).to_string(), tail.end);
+        }
         Ok((journal, replay))
     }
 

@@ -29,7 +29,8 @@
 //! A file gets its name when its content is on disk. A segment is written by one process, until it has
 //! [`Options::segment_bytes`] or a write or sync fails; then, and at each opening, a new one begins with everything
 //! that is not known to be on disk. Its header says how many bytes of the segment before it count, so what a failed
-//! write left there does no harm, and nothing is ever changed in the middle of a file.
+//! write left there does no harm, and nothing is ever changed in the middle of a file. What an opening finds unfinished
+//! at the end of the last one is cut once the new one is there.
 //!
 //! # Header
 //! 64 bytes, numbers little-endian.

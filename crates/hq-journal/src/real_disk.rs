@@ -129,6 +129,15 @@ impl Disk for RealDisk {
         fs::remove_file(self.directory.join(name))
     }
 
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = open_plain(OpenOptions::new().write(true), &self.directory.join(name))?;
+        if file.metadata()?.len() > bytes {
+            file.set_len(bytes)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
     fn sync_dir(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }

@@ -379,6 +379,16 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let state = &mut *self.state();
+        state.change(state.boot)?;
+        let &file = state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
+        let data = &mut state.files[file];
+        data.bytes.truncate(bytes as usize);
+        data.synced = data.synced.min(data.bytes.len());
+        Ok(())
+    }
+
     fn sync_dir(&self) -> io::Result<()> {
         let state = &mut *self.state();
         state.change(state.boot)?;

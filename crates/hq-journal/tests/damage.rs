@@ -62,6 +62,9 @@ fn a_cut_last_segment_gives_a_beginning() {
         assert_eq!(states[state.count as usize], state);
         assert_eq!((report.next_seq, report.torn.clone()), (state.count, replay.torn.clone()));
         let torn = replay.torn.map_or(0, |torn| torn.bytes);
+        let kept = cut.bytes(&last).unwrap();
+        assert_eq!(kept, bytes[..length - torn as usize], "nothing of it is left in the file");
+        assert!(check(&cut, Some(ID)).unwrap().files.iter().all(|file| file.bytes_ignored == 0));
         assert_eq!(open(&cut, 150).unwrap().2, state, "what was read once stays");
         counts.push((state.count, torn));
     }

@@ -89,7 +89,7 @@ impl Saving {
         let (journal, replay) = opened.map_err(|error| refusal(path, &release, error))?;
         if let Some(tail) = &replay.torn {
             let (file, offset, bytes) = (&tail.file, tail.offset, tail.bytes);
-            info!(file, offset, bytes, "the server before died in a write, which does not count");
+            info!(file, offset, bytes, "the server before died in a write, which does not count and is cut");
         }
         let saving = Saving {
             journal,

@@ -148,9 +148,12 @@ fn a_torn_end_is_cut_and_mentioned() {
     server.signal(9);
     server.end();
     let last = segments(&cluster).pop().expect("a segment");
+    let bytes = || fs::metadata(&last).expect("a file").len();
+    let whole = bytes();
     OpenOptions::new().append(true).open(&last).and_then(|mut f| f.write_all(&[7; 33])).expect("a file");
     assert!(cluster.ok("journal check").contains("33 bytes"), "the torn end is no damage");
     cluster.start_server("");
+    assert_eq!(bytes(), whole);
     let log = fs::read_to_string(cluster.server_dir().join("../server.log")).expect("a log");
     assert!(log.contains("the server before died in a write") && log.contains("bytes=33"), "{log}");
     assert_eq!(cluster.json("job list --all").as_array().map(Vec::len), Some(2));
