@@ -35,6 +35,7 @@ impl Worker {
         if let (Some(since), Some(timeout)) = (self.idle_since, self.idle_timeout)
             && since.after(timeout) <= now
         {
+            self.idle_since = None;
             self.leave(now, WorkerEnd::IdleTimeout, true, effects);
         }
     }
