@@ -1,8 +1,8 @@
 //! The simulator: the real server and worker machines under virtual time, in one thread, with a network, a
 //! journal and a batch of users that misbehave as a seed says.
 //!
-//! A run is a function of its seed and options: same seed, same story. After every step the
-//! observers look at everything that happened and say which promise was broken.
+//! A run is a function of its seed and options: same seed, same story. Observers see everything that happens and say
+//! which promise was broken; what takes long is looked at in some of the steps.
 
 pub mod batch;
 pub mod campaign;

@@ -1,4 +1,4 @@
-//! The client library: sessions with a server, and the one definition of every user option.
+//! The client library: sessions with a server, and the one definition of every option of a submit.
 
 mod blocks;
 mod connection;

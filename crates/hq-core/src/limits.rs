@@ -1,4 +1,5 @@
-//! Every limit of the core, with its name and what happens when it is reached. Shown by `hq server info`.
+//! Every limit of the core, with its name and what happens when it is reached. Those that users meet are shown by
+//! `hq server info`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The deciding thread: feeds the server machine with what has come in, and sends its effects where
-//! they belong. It touches no socket and no file.
+//! they belong. It touches no socket, and of files only the log and, at the end, the access file.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Every limit of the server process, with its name and what happens when it is reached. Shown by `hq server info`.
+//! Every limit of the server process, with its name and what happens when it is reached. Those that users meet are shown
+//! by `hq server info`.
 
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ pub(crate) fn trim<T>(emptied: &mut Vec<T>) {
     }
 }
 
-/// Name and value of each limit, of this crate and of the core, for people.
+/// Names and values of the limits that users meet, of this crate, the core and connections, for people.
 pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
     use hq_core::limits as core;
     use hq_net::limits as net;

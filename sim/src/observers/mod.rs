@@ -1,5 +1,5 @@
-//! What must hold, one observer a promise. They see every event and recount by themselves; a broken
-//! promise is a text that names the rule and the place.
+//! What must hold, as far as somebody beside the machines can tell it. Each observer sees the events that concern it and
+//! recounts by itself; a broken promise is a text that names the rule and the place.
 
 mod acknowledged;
 mod allocations;

@@ -2,7 +2,7 @@
 //!
 //! [`state::AllocState`] is the durable part, a fold of [`record::AllocRecord`]s. [`demand`] says how many workers of
 //! which queue would take what waits now, [`policy`] how many may be asked for. The server machine puts them together
-//! in `server/allocations.rs`; the shell carries out [`BatchOrder`]s and tells [`BatchReport`]s.
+//! in `server/allocation.rs`; the shell carries out [`BatchOrder`]s and tells [`BatchReport`]s.
 
 pub mod decisions;
 pub mod demand;

@@ -1,4 +1,4 @@
-//! The state as its server has it: anybody may read it, and records alone change it.
+//! The state as its server has it: anybody may read it, and records alone change it for good.
 
 use std::ops::Deref;
 
