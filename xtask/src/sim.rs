@@ -13,13 +13,13 @@ const EXPLORE: Duration = Duration::from_secs(180);
 /// How much longer it may take until it has ended.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// Builds the simulator with optimisation and runs it.
+/// Builds the simulator, with optimisation and every check, and runs it.
 ///
 /// # Errors
 /// When it does not build, or finds something.
 pub(crate) fn run(place: &Place, arguments: &[String]) -> Result<(), String> {
     let mut command = place.cargo("run");
-    command.args(["--quiet", "--locked", "--release", "--package", "hq-sim", "--"]).args(arguments);
+    command.args(["--quiet", "--locked", "--profile", "sim", "--package", "hq-sim", "--"]).args(arguments);
     exec::watched(&mut command)
 }
 
