@@ -92,6 +92,20 @@ impl ServerDir {
         self.path.join(IDENTITY)
     }
 
+    /// Makes it the directory of no server with a journal.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub fn remove_identity(&self) -> Result<(), ServerError> {
+        let path = self.identity();
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ServerError::Directory { what: "the file", path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the lock. On a file system without locks it is always free.
     ///
     /// # Errors

@@ -66,6 +66,12 @@ pub enum ServerError {
         /// Name of the server.
         uid: String,
     },
+    /// The directory had a server with a journal, and is to have one without.
+    #[error("the server of {} has a journal; without it, jobs would begin with 1 again", directory.display())]
+    JournalNotUsed {
+        /// The server directory.
+        directory: PathBuf,
+    },
     /// The journal cannot be opened or read.
     #[error("{reason}")]
     Journal {
@@ -116,6 +122,9 @@ impl ServerError {
             ServerError::Running { .. } => {
                 "use it (`hq server info`), stop it with `hq server stop`, or start another one with --server-dir of its own"
             }
+            ServerError::Directory { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                "name a directory, or one that is to be made, with --server-dir"
+            }
             ServerError::Directory { .. } => {
                 "check its permissions, or use another directory with --server-dir"
             }
@@ -131,6 +140,10 @@ impl ServerError {
             }
             ServerError::NoJournal { .. } => {
                 "name it with --journal, or mount its file system; --fresh begins with job 1 and forgets what was"
+            }
+            ServerError::JournalNotUsed { .. } => {
+                "start it with its journal (where `--journal PATH` put it, if it did), or use another directory with \
+                 --server-dir; --fresh puts `journal` aside there and begins with job 1"
             }
             ServerError::Journal { hint, .. } => hint,
             ServerError::Unsaved { .. } => "free space where the journal is",

@@ -190,8 +190,8 @@ fn serve(
             })?),
             JournalPlace::None => None,
         };
-    if let Some(path) = journal.as_ref().filter(|_| options.fresh)
-        && let Some(aside) = ServerDir::put_aside(path)?
+    if options.fresh
+        && let Some(aside) = ServerDir::put_aside(journal.as_ref().unwrap_or(&dir.journal()))?
     {
         info!(path = %aside.display(), "the old journal was put aside");
     }
@@ -201,6 +201,9 @@ fn serve(
         Err(error @ (AccessError::Exposed { .. } | AccessError::Foreign { .. })) => return Err(error.into()),
         Err(_) => None,
     };
+    if journal.is_none() && !options.fresh && (saved.is_some() || has_entries(&dir.journal())) {
+        return Err(ServerError::JournalNotUsed { directory: dir.path().to_owned() });
+    }
     if let (Some(path), Some(saved)) = (&journal, &saved)
         && !options.fresh
         && options.access_file.is_none()
@@ -243,9 +246,10 @@ fn serve(
         let _entered = runtime.enter();
         open_doors(identity, around.address, &inbox, &places, &clients_bytes)?
     };
-    // Kept for the next start, which continues the journal under the same name.
-    if journal.is_some() {
-        access.save(&dir.identity())?;
+    // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
+    match journal {
+        Some(_) => access.save(&dir.identity())?,
+        None => dir.remove_identity()?,
     }
     let wall = Clock::of_machine();
     let clock_gap = ClockGap::between(wall, told.latest);

@@ -182,27 +182,55 @@ fn fresh_puts_the_journal_aside_and_begins_at_job_1_under_a_new_name() {
 }
 
 #[test]
-fn without_a_journal_nothing_is_kept_and_an_old_journal_is_left_alone() {
+fn a_server_without_a_journal_does_not_replace_one_with_a_journal() {
+    for place in [JournalPlace::Default, JournalPlace::Path("elsewhere".into())] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let journal = match place {
+            JournalPlace::Path(name) => JournalPlace::Path(dir.path().join(name)),
+            place => place,
+        };
+        let with = |journal: &JournalPlace, fresh| {
+            try_start(ServerOptions { journal: journal.clone(), fresh, ..ServerOptions::new(dir.path()) })
+        };
+        let first = with(&journal, false).expect("a server");
+        let before = access(dir.path());
+        assert_eq!(submit(&before, 1), 1);
+        stop(first);
+        let error = with(&JournalPlace::None, false).err().expect("a refusal");
+        assert!(matches!(error, ServerError::JournalNotUsed { .. }), "{error}");
+        assert!(error.hint().contains("--fresh"), "{}", error.hint());
+        let continued = with(&journal, false).expect("a server");
+        assert_eq!(access(dir.path()).server_uid, before.server_uid);
+        assert_eq!(submit(&access(dir.path()), 2), 2);
+        stop(continued);
+
+        for fresh in [true, false] {
+            let without = with(&JournalPlace::None, fresh).expect("a server");
+            assert_eq!(info(&access(dir.path())).journal, None);
+            assert_eq!(submit(&access(dir.path()), 7), 1);
+            stop(without);
+        }
+        let aside = match journal {
+            JournalPlace::Default => JournalPlace::Path(dir.path().join("journal.001")),
+            elsewhere => elsewhere,
+        };
+        let again = with(&aside, false).expect("a server");
+        assert_eq!(access(dir.path()).server_uid, before.server_uid);
+        assert_eq!(submit(&access(dir.path()), 8), 3);
+        stop(again);
+    }
+}
+
+#[test]
+fn a_journal_of_an_unknown_server_is_not_passed_over_and_an_empty_one_is() {
     let dir = tempfile::tempdir().expect("a directory");
-    let first = start(dir.path());
-    let before = access(dir.path());
-    assert_eq!(submit(&before, 1), 1);
-    stop(first);
-
-    let mut options = ServerOptions::new(dir.path());
-    options.journal = JournalPlace::None;
-    let second = try_start(options).expect("a server");
-    let between = access(dir.path());
-    assert_eq!(info(&between).journal, None);
-    assert_eq!(submit(&between, 7), 1);
-    stop(second);
-
-    let third = start(dir.path());
-    let after = access(dir.path());
-    assert_eq!(after.server_uid, before.server_uid);
-    assert_eq!(after.endpoint(Role::Worker).expect("a part"), before.endpoint(Role::Worker).expect("a part"));
-    assert_eq!(submit(&after, 8), 2);
-    stop(third);
+    let without =
+        || try_start(ServerOptions { journal: JournalPlace::None, ..ServerOptions::new(dir.path()) });
+    fs::create_dir(dir.path().join("journal")).expect("writable");
+    stop(without().expect("a server"));
+    fs::write(dir.path().join("journal/segment-0000000001"), "").expect("writable");
+    let error = without().err().expect("a refusal");
+    assert!(matches!(error, ServerError::JournalNotUsed { .. }), "{error}");
 }
 
 #[test]

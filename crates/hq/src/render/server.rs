@@ -27,6 +27,7 @@ impl Report for Server {
         let limits: Vec<String> =
             info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let clock = match info.clock_gap {
+            None if info.journal.is_none() => text::NONE.to_owned(),
             None => "agrees with the journal".to_owned(),
             Some(ClockGap::Behind(gap)) => format!(
                 "the machine's was {} behind the journal at the start: the server's times are ahead of it by that",

@@ -45,8 +45,16 @@ fn fresh_begins_again_and_none_keeps_nothing() {
     cluster.server.take().map(crate::cluster::Process::end);
     cluster.start_server("--fresh");
     assert_eq!(cluster.json("submit true")["id"], 1);
-    let mut cluster = Cluster::server_with("--journal none");
+    cluster.ok("server stop");
+    cluster.server.take().map(crate::cluster::Process::end);
+    let error = cluster.fails(1, "server start --journal none");
+    for text in ["has a journal; without it, jobs would begin with 1 again", "--fresh", "--server-dir"] {
+        assert!(error.contains(text), "{text}: {error}");
+    }
+    cluster.start_server("--journal none --fresh");
     assert_eq!(cluster.json("server info")["journal_path"], serde_json::Value::Null);
+    let table = cluster.ok("server info");
+    assert!(!table.contains("agrees with the journal"), "{table}");
     cluster.ok("submit true");
     cluster.ok("server stop");
     cluster.server.take().map(crate::cluster::Process::end);
