@@ -421,6 +421,13 @@ mod tests {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let path = temporary.path().join("file");
         fs::write(&path, "").expect("writable");
-        assert!(matches!(ServerDir::open(&path), Err(ServerError::Directory { .. })));
+        for path in [path.clone(), path.join("below")] {
+            let error = ServerDir::open(&path).expect_err("no directory");
+            assert_eq!(
+                error.hint(),
+                "name a directory, or one that is to be made, with --server-dir",
+                "{error}"
+            );
+        }
     }
 }

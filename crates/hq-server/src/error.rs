@@ -122,7 +122,10 @@ impl ServerError {
             ServerError::Running { .. } => {
                 "use it (`hq server info`), stop it with `hq server stop`, or start another one with --server-dir of its own"
             }
-            ServerError::Directory { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            // It is a file, or would be in one.
+            ServerError::Directory { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) =>
+            {
                 "name a directory, or one that is to be made, with --server-dir"
             }
             ServerError::Directory { .. } => {

@@ -51,7 +51,7 @@ fn it_runs_jobs_over_loopback_encrypted_with_few_threads() {
 fn a_client_may_end_it_too_and_dropping_it_is_enough() {
     let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().expect("a directory");
-    for has_journal in [true, true, false] {
+    for has_journal in [false, true, true] {
         let server = Embedded::start(options(&dir, has_journal)).expect("a server");
         runtime().block_on(async {
             let mut client = Client::connect(server.access()).await;
