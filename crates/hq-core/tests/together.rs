@@ -24,6 +24,7 @@ struct Cluster {
     to_workers: VecDeque<(usize, ToWorker)>,
     plans: VecDeque<(u64, Box<hq_sched::Plan>)>,
     running: BTreeSet<(Timestamp, usize, TaskRef)>,
+    started: Vec<u32>,
     // By job, how long its tasks take, and when the last one that has ended did.
     takes: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, Timestamp>,
@@ -51,6 +52,7 @@ impl Cluster {
             to_workers: VecDeque::new(),
             plans: VecDeque::new(),
             running: BTreeSet::new(),
+            started: Vec::new(),
             takes: BTreeMap::new(),
             ended: BTreeMap::new(),
             jobs: 0,
@@ -66,6 +68,10 @@ impl Cluster {
 
     // Tasks that each take so many seconds: `cpus=1 foo=2`. Returns the number of their job.
     fn submit(&mut self, count: u32, request: &str, priority: i32, weight: u32, seconds: u64) -> u32 {
+        self.submit_of(count, request, priority, weight, Duration::from_secs(seconds))
+    }
+
+    fn submit_of(&mut self, count: u32, request: &str, priority: i32, weight: u32, takes: Duration) -> u32 {
         let resource = |part: &str| {
             let (name, amount) = part.split_once('=').expect("NAME=AMOUNT");
             ResourceRequest { name: name.into(), amount: parse_amount(name, amount).expect("an amount") }
@@ -79,7 +85,7 @@ impl Cluster {
         };
         let job = JobSpec { name: "work".into(), ..JobSpec::default() };
         self.jobs += 1;
-        self.takes.insert(self.jobs, Duration::from_secs(seconds));
+        self.takes.insert(self.jobs, takes);
         let body = ClientRequest::Submit {
             key: u128::from(self.jobs),
             submit: Box::new(Submit::new(Target::New(job), TaskIds::Next(count), spec)),
@@ -119,6 +125,7 @@ impl Cluster {
                 Effect::Start(start) => {
                     let end = self.now.after(self.takes[&start.task.job.0]);
                     self.running.insert((end, at, start.task));
+                    self.started.push(start.task.job.0);
                 }
                 Effect::Send(message) => self.to_server.push_back((at, message)),
                 _ => {}
@@ -153,7 +160,8 @@ impl Cluster {
             while let Some((end, at, task)) = self.running.first().copied().filter(|run| run.0 <= self.now) {
                 self.running.remove(&(end, at, task));
                 self.ended.insert(task.job.0, self.now);
-                let (outcome, usage) = (Outcome::Finished, Usage::default());
+                let wall_us = self.takes[&task.job.0].as_micros() as u64;
+                let (outcome, usage) = (Outcome::Finished, Usage { wall_us, ..Usage::default() });
                 self.worker_hears(at, Input::Ended { task, outcome, usage });
             }
             for at in 0..self.workers.len() {
@@ -220,4 +228,23 @@ fn an_idle_picky_worker_runs_a_set_that_uses_all_of_it() {
     cluster.submit(3, "cpus=3", 0, 2, 10);
     cluster.submit(3, "cpus=6", 0, 1, 10);
     assert_eq!(cluster.running(), "1:2 2:1");
+}
+
+#[test]
+fn what_waits_on_a_worker_lets_tasks_of_higher_priority_go_first() {
+    for (request, longer) in [("cpus=0.5", 2), ("cpus=0.5", 20), ("cpus=1", 2), ("cpus=2", 1), ("cpus=1", 20)]
+    {
+        let mut cluster = Cluster::new(&["cpus=4"], 0);
+        let takes = Duration::from_millis(5);
+        let lower = cluster.submit_of(3000, "cpus=1", 0, 1, takes);
+        cluster.pass(Duration::from_millis(200));
+        let before = cluster.started.len();
+        cluster.submit_of(300, request, 5, 1, takes * longer);
+        cluster.pass(Duration::from_secs(30));
+        let started = &cluster.started[before..];
+        let last = started.iter().rposition(|job| *job != lower).expect("they started");
+        let overtaken = started[..last].iter().filter(|job| **job == lower).count();
+        // What waited on the worker before they came.
+        assert!(overtaken <= 170, "{request}: {overtaken} tasks of lower priority went first");
+    }
 }

@@ -130,8 +130,8 @@ impl Server {
                 for (needs, ids) in &held.placed {
                     recount.promise(needs, ids.len());
                 }
-                if let Some(counts) = held.counted() {
-                    recount.queue_as(counts, held.waiting.len());
+                if let Some((counts, priority)) = held.counted() {
+                    recount.queue_as(counts, priority, held.waiting.len());
                 }
                 if !held.waiting.is_empty() {
                     queued.insert(*template);

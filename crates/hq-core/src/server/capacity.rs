@@ -28,8 +28,8 @@ pub struct Capacity {
 struct Pool {
     total: Amount,
     promised: u64,
-    // What the backlog waits for.
-    queued: u64,
+    // What the backlog waits for, by priority.
+    queued: BTreeMap<i32, u64>,
 }
 
 /// A request resolved against a worker's pools.
@@ -103,7 +103,8 @@ fn pool_bit(pool: usize) -> u64 {
 impl Capacity {
     /// A worker with nothing promised.
     pub fn new(resources: &WorkerResources) -> Capacity {
-        let pool = |p: &hq_model::ResourcePool| Pool { total: p.kind.total(), promised: 0, queued: 0 };
+        let pool =
+            |p: &hq_model::ResourcePool| Pool { total: p.kind.total(), promised: 0, queued: BTreeMap::new() };
         let cpus = resources.pools.iter().position(|pool| pool.name == CPUS);
         Capacity { pools: resources.pools.iter().map(pool).collect(), cpus, counted: BTreeMap::new() }
     }
@@ -120,9 +121,11 @@ impl Capacity {
         self.room_beside(needs, |pool| pool.promised)
     }
 
-    /// How many such tasks would fit if the backlog had what it waits for; negative when it is larger.
-    pub fn room_behind_backlog(&self, needs: &Needs) -> i64 {
-        self.room_beside(needs, |pool| pool.promised.saturating_add(pool.queued))
+    /// How many such tasks would fit if that part of the backlog which does not let tasks of this priority go first had
+    /// what it waits for; negative when it is larger.
+    pub fn room_behind_backlog(&self, needs: &Needs, priority: i32) -> i64 {
+        let before = |pool: &Pool| pool.queued.range(priority..).map(|queued| queued.1).sum::<u64>();
+        self.room_beside(needs, |pool| pool.promised.saturating_add(before(pool)))
     }
 
     fn room_beside(&self, needs: &Needs, taken: impl Fn(&Pool) -> u64) -> i64 {
@@ -202,23 +205,30 @@ impl Capacity {
         }
     }
 
-    /// Tasks wait for room. Returns what of it is counted for each of them.
-    pub fn queue(&mut self, needs: &Needs, count: u64) -> Option<(usize, u64)> {
-        let (pool, units) = needs.binding(&self.pools)?;
-        self.pools[pool].queued += units * count;
-        Some((pool, units))
+    /// Tasks of a priority wait for room. Returns what of it is counted for each of them.
+    pub fn queue(&mut self, needs: &Needs, priority: i32, count: u64) -> Option<(usize, u64)> {
+        let counts = needs.binding(&self.pools)?;
+        self.queue_as(counts, priority, count);
+        Some(counts)
     }
 
     /// So many more wait as those of before, of which each counts for so much.
-    pub fn queue_as(&mut self, (pool, units): (usize, u64), count: u64) {
-        self.pools[pool].queued += units * count;
+    pub fn queue_as(&mut self, (pool, units): (usize, u64), priority: i32, count: u64) {
+        if count > 0 {
+            *self.pools[pool].queued.entry(priority).or_default() += units * count;
+        }
     }
 
     /// So many do not wait any more.
-    pub fn unqueue(&mut self, (pool, units): (usize, u64), count: u64) {
-        let pool = &mut self.pools[pool];
-        assert!(pool.queued >= units * count, "nothing leaves the backlog that was not in it");
-        pool.queued -= units * count;
+    pub fn unqueue(&mut self, (pool, units): (usize, u64), priority: i32, count: u64) {
+        let queued = self.pools[pool].queued.get_mut(&priority).filter(|queued| **queued >= units * count);
+        assert!(queued.is_some() || count == 0, "nothing leaves the backlog that was not in it");
+        if let Some(queued) = queued {
+            *queued -= units * count;
+            if *queued == 0 {
+                self.pools[pool].queued.remove(&priority);
+            }
+        }
     }
 
     /// The part of the CPUs that is promised, in 1/10000; all when there are none.
@@ -307,12 +317,17 @@ mod tests {
         let large = Needs::new(&resources(), &request(&[("cpus", 10_000), ("mem", 6_000_000)]));
         let large = large.expect("fits");
         capacity.promise(&large, 1);
-        let waits = capacity.queue(&large, 3).expect("it takes something");
+        let waits = capacity.queue(&large, 1, 3).expect("it takes something");
         assert_eq!((capacity.room(&small), capacity.room(&large)), (3, 0));
-        assert_eq!((capacity.room_behind_backlog(&small), capacity.room_behind_backlog(&large)), (3, -3));
+        let behind = |priority| [&small, &large].map(|needs| capacity.room_behind_backlog(needs, priority));
+        assert_eq!(
+            (behind(0), behind(1), behind(2)),
+            ([3, -3], [3, -3], [3, 0]),
+            "larger priority goes first"
+        );
         let kept = capacity.kept_for(&large).expect("of the memory");
         assert_eq!((kept.units_of(0), kept.units_of(1)), (0, 4_000_000), "it lacks no CPU");
-        capacity.unqueue(waits, 3);
+        capacity.unqueue(waits, 1, 3);
         capacity.release(&large, 1);
         assert_eq!(capacity, Capacity::new(&resources()));
     }

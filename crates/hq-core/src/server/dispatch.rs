@@ -20,7 +20,7 @@ use super::planning::Judged;
 use super::queue::ClassId;
 use super::readiness::Services;
 use super::{Effect, Gate};
-use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX};
+use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
 use crate::record::Record;
 use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 
@@ -170,16 +170,51 @@ impl Server {
         let classes: Vec<ClassId> = self.queue.in_order().take(BACKLOG_CLASSES_MAX).collect();
         // What waits on workers would take the room of jobs with shares.
         let shared = self.shared_classes().first().map(|class| self.queue.key(*class).priority);
+        let mut left: Vec<ClassId> = Vec::new();
         for class in classes {
             if !self.is_due(class) || shared.is_some_and(|shared| self.queue.key(class).priority <= shared) {
                 break;
             }
-            if self.shared_by(class).is_some() || self.is_left_to_whoever_has_room(class) {
+            if self.shared_by(class).is_some() {
+                continue;
+            }
+            if self.is_left_to_whoever_has_room(class) {
+                left.push(class);
                 continue;
             }
             let workers = if changed_classes.contains(&class) { all } else { changed_workers };
-            self.fill(now, workers, class, Round::Backlog, batches);
+            let priority = self.queue.key(class).priority;
+            let higher = left.partition_point(|other| self.queue.key(*other).priority > priority);
+            let higher = &left[..higher.min(SCAN_BLOCKED_MAX)];
+            if higher.is_empty() {
+                self.fill(now, workers, class, Round::Backlog, batches);
+            } else {
+                let mut open = workers.clone();
+                open.retain(|worker| !self.would_go_before(now, *worker, class, higher));
+                self.fill(now, &open, class, Round::Backlog, batches);
+            }
         }
+    }
+
+    // Tasks of a class that wait on a worker would take what others wait for here, whose priority is larger and who get no
+    // backlog: those would never see it free.
+    fn would_go_before(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        class: ClassId,
+        others: &[ClassId],
+    ) -> bool {
+        let Some(live) = self.live.get_mut(&worker) else { return false };
+        let own = live.choices(class, &self.queue.key(class).requests);
+        let pools = own.iter().fold(0, |pools, choice| pools | choice.needs.pools());
+        others.iter().any(|other| {
+            let all = live.choices(*other, &self.queue.key(*other).requests).to_vec();
+            all.iter().filter(|choice| live.has_time(now, choice.time_request)).any(|choice| {
+                let scarce = live.capacity.scarce(&choice.needs);
+                scarce != 0 && scarce & !pools == 0
+            })
+        })
     }
 
     // Not one of those that wait for a plan.
@@ -321,7 +356,7 @@ impl Server {
             }
             let room = match round {
                 Round::Backlog if reserve.keeps_from_backlog(*worker, &needs) => continue,
-                Round::Backlog => live.capacity.room_behind_backlog(&needs),
+                Round::Backlog => live.capacity.room_behind_backlog(&needs, key.priority),
                 Round::Room { .. } if live.kept_from(now, key.priority, &needs).is_some() => 0,
                 Round::Room { .. } => live.capacity.room(&needs),
             };
@@ -406,7 +441,9 @@ impl Server {
                 Round::Room { .. } => 0,
             };
             let room = match round {
-                Round::Backlog => live.capacity.room_behind_backlog(&needs).saturating_add_unsigned(backlog),
+                Round::Backlog => {
+                    live.capacity.room_behind_backlog(&needs, priority).saturating_add_unsigned(backlog)
+                }
                 Round::Room { .. } => live.capacity.room(&needs),
             };
             let wanted = u64::try_from(room).unwrap_or(0).min(share);

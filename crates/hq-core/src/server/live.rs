@@ -156,9 +156,10 @@ impl Held {
         self.placed.iter().find(|(_, ids)| ids.contains(task)).map(|(needs, _)| needs)
     }
 
-    /// What is counted of the backlog for each of those that wait.
-    pub(super) fn counted(&self) -> Option<(usize, u64)> {
-        self.queued?.counts
+    /// What is counted of the backlog for each of those that wait, and their priority.
+    pub(super) fn counted(&self) -> Option<((usize, u64), i32)> {
+        let queued = self.queued?;
+        Some((queued.counts?, queued.place.0.0))
     }
 
     // They are promised nothing any more, as far as they were.
@@ -331,13 +332,13 @@ impl LiveWorker {
         held.waiting.union_with(ids);
         if let Some(queued) = held.queued {
             if let Some(counts) = queued.counts {
-                self.capacity.queue_as(counts, ids.len());
+                self.capacity.queue_as(counts, queued.place.0.0, ids.len());
             }
             return;
         }
         self.arrivals += 1;
         let place = (Reverse(priority), self.arrivals);
-        let counts = self.capacity.queue(needs, ids.len());
+        let counts = self.capacity.queue(needs, priority, ids.len());
         held.queued = Some(Queued { place, since: now, counts });
         self.backlog.insert(place, template);
     }
@@ -349,7 +350,7 @@ impl LiveWorker {
         let gone = held.waiting.intersection(ids);
         held.waiting.subtract(&gone);
         if let Some(counts) = queued.counts {
-            self.capacity.unqueue(counts, gone.len());
+            self.capacity.unqueue(counts, queued.place.0.0, gone.len());
         }
         if held.waiting.is_empty() {
             held.queued = None;

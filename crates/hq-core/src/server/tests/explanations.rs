@@ -186,7 +186,8 @@ fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
     let last = explained(&mut world, small, 199);
     assert_eq!(last[0], "197 ready tasks go before it: 197 like it, older");
     assert_eq!(last[1].replace(" 59s", ""), format!("1: {busy}"));
-    let first = world.submit(1, |spec| spec.priority = 3);
+    // Two of them are handed to the worker.
+    let first = world.submit(3, |spec| spec.priority = 3);
     let last = explained(&mut world, small, 199);
     assert_eq!(
         last[0],
@@ -261,8 +262,8 @@ fn tasks_of_several_jobs_that_go_before_one_are_told_of_their_jobs() {
         world.submit(10, two);
     }
     let last = world.submit(10, one);
-    world.submit(5, |spec| spec.priority = 2);
-    // One task is the worker's backlog.
+    // One task of each priority is in the worker's backlog.
+    world.submit(6, |spec| spec.priority = 2);
     let ahead = |world: &mut World, job| explained(world, job, 9).remove(0);
     assert_eq!(
         ahead(&mut world, own),
