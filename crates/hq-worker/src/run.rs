@@ -178,6 +178,14 @@ impl Turns {
                         info!("interrupted again, ending at once");
                         return Ok(WorkerEnd::Interrupted);
                     }
+                    let tasks = self.machine.running_count();
+                    if by == Interrupter::Person && first.is_none() && tasks > 0 {
+                        info!(
+                            tasks,
+                            "interrupted: the running tasks are being ended and have their --kill-grace; \
+                             press Ctrl-C again to end at once"
+                        );
+                    }
                 }
                 self.take_in(event)?;
             }

@@ -1,6 +1,9 @@
 //! Workers as users start, see and stop them.
 
-use crate::cluster::Cluster;
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::cluster::{Cluster, Process, is_alive};
 
 #[test]
 fn workers_are_listed_with_what_they_offer() {
@@ -248,4 +251,24 @@ fn what_must_never_run_twice_fails_when_its_worker_is_stopped_or_asked_to_end() 
             assert!(error.starts_with(begin) && error.ends_with(&end), "{error}");
         }
     }
+}
+
+#[test]
+fn an_interrupted_worker_says_what_it_waits_for() {
+    let cluster = Cluster::server();
+    let (running, told) = (cluster.pipe("running"), cluster.pipe("told"));
+    let mut command = cluster.command(["worker", "start", "--cpus", "1"]);
+    command.stdout(Stdio::null()).stderr(File::create(cluster.path("said")).expect("a file"));
+    let worker = Process::start(command);
+    let script = "trap 'echo told > told' TERM; echo $$ > running; while :; do sleep 1000 & wait; done";
+    cluster.write("task.sh", script);
+    cluster.ok("submit --kill-grace 1000s bash task.sh");
+    let task = cluster.line_from(&running);
+    worker.signal(2);
+    assert_eq!(cluster.line_from(&told), "told");
+    let said = cluster.read("said");
+    assert!(said.contains("press Ctrl-C again to end at once tasks=1"), "{said}");
+    worker.signal(2);
+    assert_eq!(worker.end(), 0);
+    assert!(!is_alive(&task), "the task {task} lives");
 }
