@@ -445,12 +445,20 @@ pub(super) fn usage(usage: &Usage, is_sum: bool) -> Vec<(&'static str, Cell)> {
     ]
 }
 
+// So many jobs of which nothing was canceled have a line each.
+const ENDED_JOBS_NAMED: usize = 3;
+
 impl Report for Canceled {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.jobs.is_empty() {
             writeln!(out, "No job to cancel")?;
         }
+        let had_ended = self.jobs.iter().filter(|(_, ids, _)| ids.is_empty()).count();
+        let are_counted = had_ended > ENDED_JOBS_NAMED;
         for (job, ids, ended) in &self.jobs {
+            if ids.is_empty() && are_counted {
+                continue;
+            }
             let canceled = text::count(ids.len(), "task");
             match self.of_tasks {
                 _ if ids.is_empty() && *ended == 0 => {
@@ -467,6 +475,10 @@ impl Report for Canceled {
                 true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
                 false => writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?,
             }
+        }
+        if are_counted {
+            let which = if self.of_tasks { "these" } else { "their" };
+            writeln!(out, "{had_ended} jobs: nothing was to be canceled, {which} tasks had ended already")?;
         }
         let open = &self.open;
         match open.len() {

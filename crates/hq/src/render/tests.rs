@@ -366,6 +366,7 @@ snapshots! {
     job_cancel: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::single(TaskId(2)), over: IdSet::new() };
     job_cancel_tasks: Canceled { jobs: vec![(JobId(1), IdSet::range(1, 3), 2)], of_tasks: true, open: IdSet::new(), over: IdSet::new() };
     job_cancel_open: Canceled { jobs: vec![(JobId(1), IdSet::new(), 2), (JobId(2), IdSet::new(), 5)], of_tasks: false, open: IdSet::range(1, 2), over: IdSet::new() };
+    job_cancel_many: Canceled { jobs: (1..=5).map(|job| (JobId(job), if job == 2 { IdSet::range(1, 2) } else { IdSet::new() }, 4)).collect(), of_tasks: false, open: IdSet::single(TaskId(2)), over: IdSet::new() };
     job_cancel_over: Canceled { jobs: vec![(JobId(1), IdSet::new(), 1), (JobId(2), IdSet::new(), 0)], of_tasks: false, open: IdSet::new(), over: IdSet::single(TaskId(1)) };
     job_close: JobsDone { jobs: vec![JobId(1), JobId(2)], done: "closed" };
     job_close_nothing: JobsDone { jobs: Vec::new(), done: "closed" };
