@@ -221,13 +221,7 @@ fn records_that_the_next_segment_repeats_are_told_from_those_that_count() {
 
 #[test]
 fn what_is_appended_to_an_older_file_does_not_count_and_is_said() {
-    let disk = SimDisk::new();
-    let (mut journal, ..) = open(&disk, 1 << 20).unwrap();
-    for number in 0..10 {
-        journal.append(&record(number, 20));
-        journal.sync().unwrap();
-    }
-    drop(journal);
+    let disk = ten_groups();
     let (journal, _, state) = open(&disk, 1 << 20).unwrap();
     journal.close().unwrap();
     let name = "segment-0000000001";
