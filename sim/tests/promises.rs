@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 29] = [
+const REGRESSIONS: [(u64, &str); 30] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -75,6 +75,7 @@ const REGRESSIONS: [(u64, &str); 29] = [
         896_558_603_604_193_345,
         "the last worker that could run a task was stopped by a client that had asked long before",
     ),
+    (11_595, "a worker that was stopped while it was away made room for another one, and was there still"),
     (881_001_686, "a second attempt counted as running in room that something else had been quicker to take"),
 ];
 

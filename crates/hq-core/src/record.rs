@@ -204,6 +204,8 @@ pub enum Record {
         worker: WorkerId,
         /// Why.
         end: WorkerEnd,
+        /// It could not be told: its process may still be there.
+        is_away: bool,
     },
     /// A worker that had ended was dropped.
     WorkerForgotten {

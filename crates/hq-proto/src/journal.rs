@@ -126,8 +126,9 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::WorkerJoined { worker, config } => {
             Kind::WorkerJoined(form::WorkerJoined { worker: worker.0, config: Some(config.to_wire()) })
         }
-        Record::WorkerEnded { worker, end } => {
-            Kind::WorkerEnded(form::WorkerEnded { worker: worker.0, end: end.to_wire() })
+        Record::WorkerEnded { worker, end, is_away } => {
+            let (worker, end, is_away) = (worker.0, end.to_wire(), *is_away);
+            Kind::WorkerEnded(form::WorkerEnded { worker, end, is_away })
         }
         Record::WorkerForgotten { worker } => Kind::WorkerForgotten(worker.0),
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
@@ -236,7 +237,8 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             Record::WorkerJoined { worker: WorkerId(joined.worker), config: Box::new(config) }
         }
         Kind::WorkerEnded(ended) => {
-            Record::WorkerEnded { worker: WorkerId(ended.worker), end: WorkerEnd::from_wire(ended.end)? }
+            let (worker, end) = (WorkerId(ended.worker), WorkerEnd::from_wire(ended.end)?);
+            Record::WorkerEnded { worker, end, is_away: ended.is_away }
         }
         Kind::WorkerForgotten(worker) => Record::WorkerForgotten { worker: WorkerId(worker) },
         Kind::IdsGiven(given) => Record::IdsGiven { job: JobId(given.job), worker: WorkerId(given.worker) },

@@ -247,7 +247,7 @@ impl Router {
     }
 
     fn persist(&mut self, at: Timestamp, record: Record) {
-        if let Record::WorkerEnded { worker, end } = &record {
+        if let Record::WorkerEnded { worker, end, .. } = &record {
             info!(%worker, ?end, "worker gone");
         }
         if self.commits.is_some() {

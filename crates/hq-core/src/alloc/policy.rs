@@ -146,8 +146,8 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
         return None;
     }
     let early = || {
-        let lasted = one.last_left.zip(one.started).map(|((left, _), started)| left.since(started));
-        one.lost > 0 && one.lost >= one.joined && lasted.is_some_and(|time| time < EARLY_LOSS)
+        let (Some((left, end)), Some(started)) = (one.last_left, one.started) else { return false };
+        one.lost >= one.joined && end.is_crash() && left.since(started) < EARLY_LOSS
     };
     let words = |text: &str| if text.is_empty() { "without a word".to_owned() } else { text.to_owned() };
     let without_worker = || {
@@ -330,7 +330,7 @@ mod tests {
         plan(&mut state, 1, ends.len() as u32);
         for (worker, end) in (1..).zip(ends) {
             state.worker_joined(at(10), WorkerId(worker), which(1), &WorkerResources::default());
-            state.worker_ended(at(10 + lasted), WorkerId(worker), which(1), *end);
+            state.worker_ended(at(10 + lasted), WorkerId(worker), which(1), *end, false);
         }
         state.allocation(which(1)).cloned().expect("it is there")
     }

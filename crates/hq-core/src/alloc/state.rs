@@ -92,7 +92,7 @@ pub struct Allocation {
     pub ended: Option<(Timestamp, AllocationEnd)>,
     /// Workers of it that have joined since it started.
     pub joined: u32,
-    /// Those of them that were lost.
+    /// Those of them that were lost, or stopped while they were away: they may be there still.
     pub lost: u32,
     /// Those of them that are there.
     pub connected: BTreeSet<WorkerId>,
@@ -293,12 +293,19 @@ impl AllocState {
     }
 
     /// A worker left or was lost.
-    pub fn worker_ended(&mut self, at: Timestamp, worker: WorkerId, origin: AllocationRef, end: WorkerEnd) {
+    pub fn worker_ended(
+        &mut self,
+        at: Timestamp,
+        worker: WorkerId,
+        origin: AllocationRef,
+        end: WorkerEnd,
+        is_away: bool,
+    ) {
         let Some(queue) = self.queues.get_mut(&origin.queue) else { return };
         let Some(one) = queue.allocations.get_mut(&origin.number) else { return };
         if one.connected.remove(&worker) {
             one.last_left = Some((at, end));
-            one.lost += u32::from(end.is_crash());
+            one.lost += u32::from(end.is_crash() || is_away);
         }
     }
 
@@ -494,7 +501,7 @@ mod tests {
         state.worker_joined(at(4), WorkerId(7), which(1), &WorkerResources::default());
         assert_eq!(state.allocation(which(1)).map(Allocation::state), Some(AllocationState::Running));
         assert_eq!((state.queues[&QueueId(1)].waiting(), state.queues[&QueueId(1)].workers()), (0, 2));
-        state.worker_ended(at(5), WorkerId(7), which(1), WorkerEnd::IdleTimeout);
+        state.worker_ended(at(5), WorkerId(7), which(1), WorkerEnd::IdleTimeout, false);
         assert!(state.allocation(which(1)).is_some_and(Allocation::is_deserted));
         state.apply(at(6), &ended(1, AllocationEnd::Finished));
         assert_eq!(state.queues[&QueueId(1)].totals().finished, 1);

@@ -168,11 +168,11 @@ impl State {
                     job.resume(progress);
                 }
             }
-            Record::WorkerEnded { worker, end } => {
+            Record::WorkerEnded { worker, end, is_away } => {
                 if let Some(state) = self.workers.get_mut(worker) {
                     state.ended = Some((at, *end));
                     if let Some(origin) = state.config.origin {
-                        self.alloc.worker_ended(at, *worker, origin, *end);
+                        self.alloc.worker_ended(at, *worker, origin, *end, *is_away);
                     }
                 }
             }

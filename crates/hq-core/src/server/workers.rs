@@ -348,8 +348,9 @@ impl Server {
         end: WorkerEnd,
         effects: &mut Vec<Effect>,
     ) {
-        let mut has_said_so = false;
+        let (mut has_said_so, mut is_away) = (false, false);
         if let Some(live) = self.live.get_mut(&worker) {
+            is_away = live.connection.is_none();
             has_said_so = live.connection.is_some() && !end.is_crash();
             live.end = Some(end);
             // It is told nothing any more.
@@ -357,7 +358,7 @@ impl Server {
                 self.worker_connections.remove(&connection);
             }
         }
-        self.record(now, Record::WorkerEnded { worker, end }, effects);
+        self.record(now, Record::WorkerEnded { worker, end, is_away }, effects);
         self.alloc.look();
         self.lose_tasks_of(now, worker, end, has_said_so, effects);
         self.forget_running_on(worker);

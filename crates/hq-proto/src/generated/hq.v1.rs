@@ -2774,6 +2774,9 @@ pub struct WorkerEnded {
     pub worker: u32,
     #[prost(enumeration = "WorkerEnd", tag = "2")]
     pub end: i32,
+    /// It could not be told: its process may still be there.
+    #[prost(bool, tag = "3")]
+    pub is_away: bool,
 }
 /// The largest ids ever given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

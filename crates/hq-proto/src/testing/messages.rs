@@ -531,7 +531,11 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),
-        (worker(), worker_end()).prop_map(|(worker, end)| WorkerEnded { worker, end }),
+        (worker(), worker_end(), any::<bool>()).prop_map(|(worker, end, is_away)| WorkerEnded {
+            worker,
+            end,
+            is_away
+        }),
         worker().prop_map(|worker| WorkerForgotten { worker }),
         (job(), worker()).prop_map(|(job, worker)| IdsGiven { job, worker }),
         (job(), job_progress()).prop_map(|(job, p)| JobKept { job, progress: Box::new(p) }),

@@ -83,7 +83,7 @@ impl<W: Write> Events<W> {
                 });
                 self.line(at, "worker-connected", json!({ "id": worker.0, "configuration": configuration }))
             }
-            Record::WorkerEnded { worker, end } => {
+            Record::WorkerEnded { worker, end, .. } => {
                 self.line(at, "worker-lost", json!({ "id": worker.0, "reason": reason(*end) }))
             }
             Record::WorkerForgotten { worker } => {
@@ -297,7 +297,7 @@ mod tests {
                     measures: measures.finish(),
                 },
             },
-            Record::WorkerEnded { worker: WorkerId(3), end: WorkerEnd::Stopped },
+            Record::WorkerEnded { worker: WorkerId(3), end: WorkerEnd::Stopped, is_away: false },
             Record::JobForgotten { job: JobId(1) },
         ];
         let mut events = Events::new(Vec::new());

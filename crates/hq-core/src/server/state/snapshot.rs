@@ -26,7 +26,8 @@ impl State {
             let config = Box::new(worker.config.clone());
             take(worker.joined, Record::WorkerJoined { worker: *id, config })?;
             if let Some((at, end)) = worker.ended {
-                take(at, Record::WorkerEnded { worker: *id, end })?;
+                // What that means for its allocation is kept with the allocation.
+                take(at, Record::WorkerEnded { worker: *id, end, is_away: false })?;
             }
         }
         take(self.latest, Record::IdsGiven { job: self.last_job, worker: self.last_worker })?;

@@ -286,7 +286,8 @@ fn an_end_of_a_worker_that_is_on_disk_in_part_is_finished_by_the_next_server() {
         let job = world.submit(1, |spec| spec.crash_limit = limit);
         world.worker(2, 1);
         assert_eq!(world.sent(2), "1:0/0");
-        let end = Record::WorkerEnded { worker: hq_model::WorkerId(1), end: WorkerEnd::Stopped };
+        let end =
+            Record::WorkerEnded { worker: hq_model::WorkerId(1), end: WorkerEnd::Stopped, is_away: false };
         world.fold.apply(world.now, &end);
         world.restart();
         assert_eq!(world.states(job), state);
