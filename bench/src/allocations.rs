@@ -10,7 +10,7 @@ use hq_sim::campaign::{Campaign, Measured, play};
 
 use crate::cluster::Bench;
 use crate::measure::median;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// Workloads of the simulated cluster.
 const WORKLOADS: u32 = 1_000;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When one breaks a promise.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(WORKLOADS);
     let mut sum = Measured { excess: i64::MIN, ..Measured::default() };
     let mut parts = 0.0;
@@ -57,7 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When one breaks a promise.
-pub(crate) fn commands(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn commands(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let (mut started, mut submits, mut questions) = (0, 0, 0);
     let count = bench.tasks(CAMPAIGNS);
     let mut each = 0.0f64;
@@ -87,7 +87,7 @@ pub(crate) fn commands(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-fn played(campaign: Campaign) -> Result<Measured, Trouble> {
+fn played(campaign: Campaign) -> Result<Measured, BoxError> {
     play(campaign).map_err(|failure| {
         format!("seed {} after {} µs: {}", failure.seed, failure.at_us, failure.what).into()
     })
@@ -98,7 +98,7 @@ fn played(campaign: Campaign) -> Result<Measured, Trouble> {
 ///
 /// # Errors
 /// When one does not start.
-pub(crate) fn slurm(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn slurm(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let Some(slurm) = Slurm::start()? else {
         eprintln!("left out: slurm: install slurm-wlm and python3");
         return Ok(Vec::new());
@@ -128,7 +128,7 @@ struct Slurm {
 }
 
 impl Slurm {
-    fn start() -> Result<Option<Slurm>, Trouble> {
+    fn start() -> Result<Option<Slurm>, BoxError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = |program: &&str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
         if !["slurmctld", "slurmd", "sbatch", "python3"].iter().all(is_there) {
@@ -144,7 +144,7 @@ impl Slurm {
         Ok(Some(slurm))
     }
 
-    fn tell(&self, verb: &str, args: &[&str]) -> Result<(), Trouble> {
+    fn tell(&self, verb: &str, args: &[&str]) -> Result<(), BoxError> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/slurm/cluster.py");
         let output = Command::new("python3").arg(script).arg(verb).arg(&self.dir).args(args).output()?;
         if output.status.success() {
@@ -154,7 +154,7 @@ impl Slurm {
     }
 
     // From `sbatch` to the first line of its script.
-    fn plain(&self, turn: u32) -> Result<Duration, Trouble> {
+    fn plain(&self, turn: u32) -> Result<Duration, BoxError> {
         let mark = self.dir.join(format!("mark-{turn}"));
         let script = self.dir.join(format!("script-{turn}"));
         fs::write(&script, format!("#!/bin/sh\ndate +%s.%N >{0}.new\nmv {0}.new {0}\n", mark.display()))?;
@@ -181,7 +181,7 @@ impl Drop for Slurm {
 }
 
 // From then until the time that a script has written.
-fn since(begun: SystemTime, mark: &Path) -> Result<Duration, Trouble> {
+fn since(begun: SystemTime, mark: &Path) -> Result<Duration, BoxError> {
     let waited = Instant::now();
     while !mark.exists() {
         if waited.elapsed() > PATIENCE {

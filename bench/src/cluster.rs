@@ -11,7 +11,7 @@ use hq_core::client_messages::ClientRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::row::Trouble;
+use crate::row::BoxError;
 
 /// No command of a benchmark may take longer.
 const COMMAND_LIMIT: Duration = Duration::from_secs(900);
@@ -34,7 +34,12 @@ impl Bench {
     ///
     /// # Errors
     /// When one does not start.
-    pub(crate) fn cluster(&self, server: &[&str], workers: u32, worker: &[&str]) -> Result<Cluster, Trouble> {
+    pub(crate) fn cluster(
+        &self,
+        server: &[&str],
+        workers: u32,
+        worker: &[&str],
+    ) -> Result<Cluster, BoxError> {
         self.cluster_in(&[], server, workers, worker)
     }
 
@@ -48,7 +53,7 @@ impl Bench {
         server: &[&str],
         workers: u32,
         worker: &[&str],
-    ) -> Result<Cluster, Trouble> {
+    ) -> Result<Cluster, BoxError> {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let (hq, home) = (self.hq.clone(), tempfile::tempdir()?);
         let mut cluster = Cluster { hq, home, variables, processes: Vec::new() };
@@ -101,7 +106,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it fails, or hangs.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Duration, Trouble> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Duration, BoxError> {
         let begun = Instant::now();
         let mut child = self.command(arguments).spawn()?;
         // A watchdog costs a thread, which is nothing against a process.
@@ -132,7 +137,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it fails.
-    pub(crate) fn array(&self, count: u32) -> Result<Duration, Trouble> {
+    pub(crate) fn array(&self, count: u32) -> Result<Duration, BoxError> {
         let ids = format!("1-{count}");
         self.run(&["submit", "--array", &ids, "--stdout=none", "--stderr=none", "--wait", "--", "true"])
     }
@@ -141,7 +146,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not come back.
-    pub(crate) fn kill_and_restart(&mut self) -> Result<Duration, Trouble> {
+    pub(crate) fn kill_and_restart(&mut self) -> Result<Duration, BoxError> {
         self.processes[0].kill()?;
         self.processes[0].wait()?;
         let begun = Instant::now();
@@ -163,7 +168,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not start.
-    pub(crate) fn start(&mut self, what: &str, arguments: &[&str]) -> Result<(), Trouble> {
+    pub(crate) fn start(&mut self, what: &str, arguments: &[&str]) -> Result<(), BoxError> {
         let log = File::create(self.home().join(format!("{what}-{}.log", self.processes.len())))?;
         let mut command = self.command(&[what, "start"]);
         self.processes.push(command.args(arguments).stdout(log.try_clone()?).stderr(log).spawn()?);

@@ -12,7 +12,7 @@ use hq_model::request::{self, ResourceRequest};
 use hq_model::{JobSpec, Request, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 const TASK_S: f64 = 0.2;
 
@@ -20,7 +20,7 @@ const TASK_S: f64 = 0.2;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let mut rows = case(bench, 200, 4, 16, |at| (at * 31 % 211) as i32)?;
     rows.extend(case(bench, 600, 16, 32, |_| 0)?);
     Ok(rows)
@@ -32,7 +32,7 @@ fn case(
     workers: u32,
     cores: u32,
     priority: fn(u32) -> i32,
-) -> Result<Vec<Row>, Trouble> {
+) -> Result<Vec<Row>, BoxError> {
     let tasks = if bench.is_quick { tasks / 4 } else { tasks };
     let declared = cores.to_string();
     // Without a journal: its syncs are measured elsewhere.
@@ -44,7 +44,7 @@ fn case(
     let wanted = |at: u32| 1 + at * 7 % cores;
     let ideal_s = f64::from((0..tasks).map(wanted).sum::<u32>()) * TASK_S / f64::from(workers * cores);
     let is_over = AtomicBool::new(false);
-    let (elapsed, slowest) = thread::scope(|scope| -> Result<(Duration, Duration), Trouble> {
+    let (elapsed, slowest) = thread::scope(|scope| -> Result<(Duration, Duration), BoxError> {
         let other = scope.spawn(|| slowest_submit(&cluster, &is_over).map_err(|error| error.to_string()));
         let begun = Instant::now();
         let mut session = Session::connect(&cluster.server_dir())?;
@@ -75,7 +75,7 @@ fn case(
 }
 
 // Another client submits a task of one core now and then.
-fn slowest_submit(cluster: &Cluster, is_over: &AtomicBool) -> Result<Duration, Trouble> {
+fn slowest_submit(cluster: &Cluster, is_over: &AtomicBool) -> Result<Duration, BoxError> {
     let mut session = Session::connect(&cluster.server_dir())?;
     let mut slowest = Duration::ZERO;
     while !is_over.load(Ordering::Relaxed) {
@@ -94,7 +94,7 @@ fn submit(
     cpus: u32,
     at: u32,
     priority: i32,
-) -> Result<(), Trouble> {
+) -> Result<(), BoxError> {
     let amount = request::parse_amount("cpus", &cpus.to_string())?;
     let resources = vec![ResourceRequest { name: "cpus".to_owned(), amount }];
     let time_request = Duration::from_secs(u64::from(at) + 1);

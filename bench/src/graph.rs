@@ -13,7 +13,7 @@ use hq_model::{Dependencies, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, memory_mb};
 use crate::null::NULL;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::startup::one_cpu;
 
 /// Tasks of a layer.
@@ -25,7 +25,7 @@ const CHAINS: u32 = 5;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn chain(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn chain(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1000);
     let cluster = bench.cluster(&[], 1, &["--cpus", "1"])?;
     let (mut chains, mut spawns) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ pub(crate) fn chain(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn layers(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn layers(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(10_000);
     let cluster = bench.cluster(&[], 1, &NULL)?;
     let mut times = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn layers(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn arrays(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn arrays(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1_000_000);
     let mut cluster = bench.cluster(&[], 0, &[])?;
     let first = submit(&cluster, count, Dependencies::default())?;
@@ -86,7 +86,7 @@ pub(crate) fn arrays(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1_000_000);
     let cluster = bench.cluster(&[], 0, &[])?;
     let list = |task: u32| -> Vec<TaskId> {
@@ -109,7 +109,7 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn half_done(bench: &Bench, count: u32) -> Result<Cluster, Trouble> {
+pub(crate) fn half_done(bench: &Bench, count: u32) -> Result<Cluster, BoxError> {
     let cluster = bench.cluster(&[], 1, &NULL)?;
     let graph = submit(&cluster, count, edges((0..count).map(|task| before(task, WIDTH * 10)))?)?;
     let middle = After { tasks: Some([TaskId(count / 2)].into_iter().collect()), ..After::of(graph) };
@@ -125,19 +125,19 @@ fn before(task: u32, width: u32) -> Vec<TaskId> {
     (0..3).map(|offset| TaskId(layer * width + (task + offset * 7) % width)).collect()
 }
 
-fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, Trouble> {
+fn edges(lists: impl Iterator<Item = Vec<TaskId>>) -> Result<Dependencies, BoxError> {
     let edges = Edges::new(lists).ok_or("too many edges")?;
     Ok(Dependencies { edges, ..Dependencies::default() })
 }
 
-fn submit_and_wait(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<Duration, Trouble> {
+fn submit_and_wait(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<Duration, BoxError> {
     let begun = Instant::now();
     let job = submit(cluster, count, dependencies)?;
     cluster.run(&["job", "wait", &job.to_string()])?;
     Ok(begun.elapsed())
 }
 
-fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<JobId, Trouble> {
+fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<JobId, BoxError> {
     let mut session = Session::connect(&cluster.server_dir())?;
     let args = vec![b"/bin/true".to_vec()];
     let submit = Submit {

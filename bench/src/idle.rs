@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::Bench;
 use crate::measure::{cpu_s, memory_mb};
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// How often a worker says that it lives; the default of the program.
 const HEARTBEAT: Duration = Duration::from_secs(8);
@@ -22,7 +22,7 @@ const WATCHED: Duration = Duration::from_secs(40);
 ///
 /// # Errors
 /// When the workers cannot connect.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let workers = bench.tasks(1000);
     let cluster = bench.cluster(&[], 0, &[])?;
     let access = AccessFile::load(&access_path(&cluster.server_dir()))?;
@@ -49,7 +49,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
         if is_alive < workers as usize {
             return Err(format!("only {is_alive} of {workers} workers are still connected").into());
         }
-        Ok::<_, Trouble>((cpu, memory_mb(pid).1))
+        Ok::<_, BoxError>((cpu, memory_mb(pid).1))
     })?;
     Ok(vec![
         Row::at_most(
@@ -74,7 +74,7 @@ struct Worker {
     receiver: FrameReceiver,
 }
 
-async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, Trouble> {
+async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
     let (mut sender, mut receiver) = hq_net::connect(endpoint, Role::Worker).await?;
     let hello = FromWorker::Hello(Box::new(WorkerHello {
         config: config(number),

@@ -14,7 +14,7 @@ use hq_model::{JobSpec, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, median_of};
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::startup::one_cpu;
 
 const NULL: [&str; 4] = ["--executor", "null", "--cpus", "2"];
@@ -30,7 +30,7 @@ const CLIENTS: u32 = 16;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn restart(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn restart(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1_000_000);
     let mut one = bench.cluster(&[], 1, &NULL)?;
     one.array(count)?;
@@ -46,7 +46,7 @@ pub(crate) fn restart(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-fn restarted(name: &str, cluster: &mut Cluster, target: &str, most_s: f64) -> Result<Row, Trouble> {
+fn restarted(name: &str, cluster: &mut Cluster, target: &str, most_s: f64) -> Result<Row, BoxError> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         times.push(cluster.kill_and_restart()?);
@@ -61,7 +61,7 @@ fn restarted(name: &str, cluster: &mut Cluster, target: &str, most_s: f64) -> Re
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn size(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn size(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(50_000);
     let cluster = bench.cluster(&[], 1, &[])?;
     cluster.run(&["submit", "--wait", "--stdout=none", "--stderr=none", "--", "true"])?;
@@ -78,7 +78,7 @@ pub(crate) fn size(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn cost(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn cost(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(20_000_000);
     let (kept, lost) = (bench.cluster(&[], 1, &NULL)?, bench.cluster(&["--journal", "none"], 1, &NULL)?);
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -99,7 +99,7 @@ pub(crate) fn cost(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn group_commit(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn group_commit(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let each = bench.tasks(3_000);
     let cluster = bench.cluster(&[], 0, &[])?;
     let syncs = sync_rate(&cluster.home().join("probe"))?;
@@ -128,7 +128,7 @@ pub(crate) fn group_commit(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 }
 
 // How often a second a few bytes can be appended and synced.
-fn sync_rate(path: &Path) -> Result<f64, Trouble> {
+fn sync_rate(path: &Path) -> Result<f64, BoxError> {
     let mut file = File::create(path)?;
     let begun = Instant::now();
     let mut syncs = 0;
@@ -141,7 +141,7 @@ fn sync_rate(path: &Path) -> Result<f64, Trouble> {
 }
 
 // Submits jobs of some tasks each, one after the other.
-fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), Trouble> {
+fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), BoxError> {
     let spec = Arc::new(TaskSpec {
         args: vec![b"true".to_vec()],
         requests: vec![one_cpu()?],
@@ -159,7 +159,7 @@ fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), Trouble> 
     Ok(())
 }
 
-fn journal_bytes(dir: &Path) -> Result<u64, Trouble> {
+fn journal_bytes(dir: &Path) -> Result<u64, BoxError> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         bytes += entry?.metadata()?.len();

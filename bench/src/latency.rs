@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::median;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// What a task may take beside one `fsync`.
 const TARGET_S: f64 = 0.005;
@@ -18,7 +18,7 @@ const CLIENTS: u32 = 8;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn one(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn one(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let cluster = bench.cluster(&[], 1, &["--cpus", "1"])?;
     let mut file = File::create(cluster.home().join("sync"))?;
     let (mut waits, mut syncs) = (Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ pub(crate) fn one(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When one fails.
-pub(crate) fn steady(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn steady(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let cluster = bench.cluster(&[], 1, &["--cpus", "2"])?;
     let each = bench.tasks(5000) / CLIENTS;
     let begun = Instant::now();
@@ -69,6 +69,6 @@ pub(crate) fn steady(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     Ok(vec![Row::at_most("steady", value, "never hangs, never wrong", wrong, 0.0)])
 }
 
-fn submit(cluster: &Cluster) -> Result<Duration, Trouble> {
+fn submit(cluster: &Cluster) -> Result<Duration, BoxError> {
     cluster.run(&["submit", "--wait", "--", "/bin/true"])
 }

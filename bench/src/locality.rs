@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cluster::Bench;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::scheduling::Numbers;
 
 const WORKERS: u32 = 8;
@@ -34,7 +34,7 @@ grep -q "$1" "$cache/$2" || test $? = 1
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn files(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn files(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let tasks = bench.tasks(4_347);
     let mut seconds = Vec::new();
     for key in [None, Some("--locality=%{ENTRY_2}")] {
@@ -56,7 +56,7 @@ pub(crate) fn files(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 }
 
 // The blocks, packed, and a line of words for each task: what it looks for, and in which block.
-fn prepare(home: &Path, tasks: u32) -> Result<(), Trouble> {
+fn prepare(home: &Path, tasks: u32) -> Result<(), BoxError> {
     fs::write(home.join("search.sh"), SCRIPT)?;
     let shared = home.join("shared");
     fs::create_dir(&shared)?;

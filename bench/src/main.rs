@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cluster::Bench;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 // What is measured within this process has the allocator of the released program.
 #[global_allocator]
@@ -63,7 +63,7 @@ struct Arguments {
 }
 
 /// A benchmark: its name, what it measures, and how.
-type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, Trouble>);
+type Benchmark = (&'static str, &'static str, fn(&Bench) -> Result<Vec<Row>, BoxError>);
 
 const ALL: &[Benchmark] = &[
     ("null-array", "a million tasks with the null executor; twice as many; 16 workers", null::array),

@@ -11,7 +11,7 @@ use hq_model::{Entries, JobId, JobSpec, Submit, TaskSpec};
 
 use crate::cluster::Bench;
 use crate::measure::median_of;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::startup::one_cpu;
 
 /// Tasks of a block.
@@ -22,10 +22,10 @@ const ROUNDS: u32 = 5;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let cluster = bench.cluster(&[], 0, &[])?;
     let mut session = Session::connect(&cluster.server_dir())?;
-    let case = |session: &mut Session, count: u32, block: u32| -> Result<f64, Trouble> {
+    let case = |session: &mut Session, count: u32, block: u32| -> Result<f64, BoxError> {
         let mut rates = Vec::new();
         for _ in 0..ROUNDS {
             rates.push(rate(session, count, block)?);
@@ -42,7 +42,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 }
 
 // Tasks a second, from the first request to the last answer.
-fn rate(session: &mut Session, count: u32, block: u32) -> Result<f64, Trouble> {
+fn rate(session: &mut Session, count: u32, block: u32) -> Result<f64, BoxError> {
     let key = hq_client::request_key()?;
     let spec = JobSpec { name: "named".to_owned(), ..JobSpec::default() };
     let ClientResponse::Submitted { job, .. } = session.request(ClientRequest::OpenJob { key, spec })? else {
@@ -61,7 +61,7 @@ fn rate(session: &mut Session, count: u32, block: u32) -> Result<f64, Trouble> {
         let end = count.min(first + block * 64);
         let starts = (first..end).step_by(block as usize);
         let requests = starts.map(|start| request(job, start..end.min(start + block), &spec));
-        let requests: Vec<ClientRequest> = requests.collect::<Result<_, Trouble>>()?;
+        let requests: Vec<ClientRequest> = requests.collect::<Result<_, BoxError>>()?;
         for answer in session.request_all(&requests)? {
             if let ClientResponse::Error(error) = answer {
                 return Err(error.into());
@@ -71,7 +71,7 @@ fn rate(session: &mut Session, count: u32, block: u32) -> Result<f64, Trouble> {
     Ok(f64::from(count) / begun.elapsed().as_secs_f64())
 }
 
-fn request(job: JobId, tasks: std::ops::Range<u32>, spec: &Arc<TaskSpec>) -> Result<ClientRequest, Trouble> {
+fn request(job: JobId, tasks: std::ops::Range<u32>, spec: &Arc<TaskSpec>) -> Result<ClientRequest, BoxError> {
     let count = tasks.len() as u32;
     let keys: Vec<Vec<u8>> = tasks.map(|task| format!("ligand-{task}").into_bytes()).collect();
     let submit = Submit {

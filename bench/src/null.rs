@@ -2,7 +2,7 @@
 
 use crate::cluster::Bench;
 use crate::measure::{median_of, memory_mb};
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 pub(crate) const NULL: [&str; 4] = ["--executor", "null", "--cpus", "2"];
 const PLAIN: [&str; 2] =
@@ -14,7 +14,7 @@ const ROUNDS: usize = 3;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn array(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn array(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1_000_000);
     let cluster = bench.cluster(&[], 1, &NULL)?;
     cluster.array(count / 10)?;
@@ -27,7 +27,7 @@ pub(crate) fn array(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let many = bench.cluster(&[], 16, &NULL)?;
     many.array(count / 10)?;
     let sixteen =
-        (0..ROUNDS).map(|_| Ok(many.array(count)?.as_secs_f64())).collect::<Result<Vec<_>, Trouble>>()?;
+        (0..ROUNDS).map(|_| Ok(many.array(count)?.as_secs_f64())).collect::<Result<Vec<_>, BoxError>>()?;
     let (one, two, sixteen) = (median_of(one), median_of(two), median_of(sixteen));
     let rate = f64::from(count) / one;
     Ok(vec![
@@ -54,7 +54,7 @@ pub(crate) fn array(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn encryption(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn encryption(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(2_000_000);
     let (encrypted, plain) = (bench.cluster(&[], 1, &NULL)?, bench.cluster(&PLAIN, 1, &NULL)?);
     let (mut with, mut without) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ pub(crate) fn encryption(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(100_000_000);
     let mut cluster = bench.cluster(&[], 0, &[])?;
     let ids = format!("1-{count}");

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::cluster::Bench;
 use crate::measure::cpus;
 use crate::python;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// Releases of HyperQueue's Python package that bring its program.
 const HYPERQUEUE: [&str; 2] = ["0.25.0", "0.27.0"];
@@ -45,7 +45,7 @@ if __name__ == '__main__':
 ///
 /// # Errors
 /// When this program fails; other tools that fail are left out.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(2000);
     let cluster = bench.cluster(&[], 1, &["--cpus", &cpus().to_string()])?;
     let ids = format!("1-{count}");
@@ -54,7 +54,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     let ours = cluster.run(&submit)?.as_secs_f64();
     drop(cluster);
     let mut rows = vec![row("hq", count, ours, ours)];
-    let mut add = |name: &str, measured: Result<f64, Trouble>| match measured {
+    let mut add = |name: &str, measured: Result<f64, BoxError>| match measured {
         Ok(seconds) => rows.push(row(name, count, seconds, ours)),
         Err(why) => eprintln!("left out: {name}: {why}"),
     };
@@ -73,7 +73,7 @@ fn row(name: &str, count: u32, seconds: f64, ours: f64) -> Row {
     Row::shown(&format!("peers: {name}"), format!("{rate:.0} programs/s"), seconds / ours)
 }
 
-fn shell(line: &str) -> Result<f64, Trouble> {
+fn shell(line: &str) -> Result<f64, BoxError> {
     let program = line.split("| ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
     let is_there =
         Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status()?;
@@ -92,7 +92,7 @@ fn shell(line: &str) -> Result<f64, Trouble> {
 }
 
 // A script prints how many seconds it took.
-fn seconds(bench: &Bench, packages: &[&str], script: &str, count: u32) -> Result<f64, Trouble> {
+fn seconds(bench: &Bench, packages: &[&str], script: &str, count: u32) -> Result<f64, BoxError> {
     let text = python::run(bench, packages, script, &[count.to_string(), cpus().to_string()])?;
     let seconds = text.lines().last().and_then(|line| line.trim().parse().ok());
     seconds.ok_or_else(|| "it printed no time".into())

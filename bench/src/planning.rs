@@ -11,7 +11,7 @@ use hq_sched::{Class, ClassId, Options, PoolFree, Snapshot, Worker, all_free, pl
 
 use crate::cluster::Bench;
 use crate::measure::median;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 const ROUNDS: usize = 9;
 
@@ -20,7 +20,7 @@ const ROUNDS: usize = 9;
 /// # Errors
 /// None.
 #[allow(clippy::unnecessary_wraps)]
-pub(crate) fn run(_: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(_: &Bench) -> Result<Vec<Row>, BoxError> {
     let mixed: Vec<(u64, u64, u64)> =
         (0..1_000).map(|at| (1 + at * 7 % 211, 1 + at % 12, 100 + at * 37 % 4_000)).collect();
     let alike = snapshot(10, 10_000, &mixed);

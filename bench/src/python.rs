@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::cluster::Bench;
-use crate::row::Trouble;
+use crate::row::BoxError;
 
 /// Runs a script; gives what it prints.
 ///
@@ -17,7 +17,7 @@ pub(crate) fn run(
     packages: &[&str],
     script: &str,
     arguments: &[String],
-) -> Result<String, Trouble> {
+) -> Result<String, BoxError> {
     let place = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
     let environment = place.join("bench-python").join(packages.join("-").replace("==", "-"));
     let python = environment.join("bin/python");
@@ -41,7 +41,7 @@ pub(crate) fn run(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn quiet(command: &mut Command) -> Result<(), Trouble> {
+fn quiet(command: &mut Command) -> Result<(), BoxError> {
     let begun = Instant::now();
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {

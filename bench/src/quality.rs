@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::cluster::Bench;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 #[path = "../../crates/hq-sched/tests/common/instance.rs"]
 mod instance;
@@ -13,7 +13,7 @@ mod instance;
 ///
 /// # Errors
 /// When the instances cannot be read.
-pub(crate) fn run(_: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(_: &Bench) -> Result<Vec<Row>, BoxError> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/hq-sched/tests/instances"));
     let mut ratios = Vec::new();
     let begun = Instant::now();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::Bench;
 use crate::measure::median;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// Nodes, and ranks on each.
 const NODES: u32 = 4;
@@ -16,7 +16,7 @@ const STARTS: u32 = 31;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn direct(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn direct(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let cluster = bench.cluster(&[], NODES, &["--cpus", "4"])?;
     let script = format!(
         "for i in $(seq {STARTS}); do a=$(date +%s%N); $HQ task mpirun --launcher direct -- /bin/true || exit 1\n\

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 /// Why something could not be measured.
-pub(crate) type Trouble = Box<dyn std::error::Error>;
+pub(crate) type BoxError = Box<dyn std::error::Error>;
 
 /// One result.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::{Entries, JobId};
 
 use crate::cluster::Bench;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::virtual_cluster::{VirtualCluster, array};
 
 /// Numbers that look drawn and are the same in each run.
@@ -28,7 +28,7 @@ impl Numbers {
 ///
 /// # Errors
 /// When something does not end.
-pub(crate) fn mixed(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn mixed(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let bound = 114.3;
     let mut rows = Vec::new();
     for (name, least, is_hinted, is_shuffled) in [
@@ -75,7 +75,7 @@ pub(crate) fn mixed(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 /// # Errors
 /// When something does not end.
 #[allow(clippy::unnecessary_wraps)]
-pub(crate) fn placement(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn placement(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let mut rows = Vec::new();
     let sizes: &[usize] = if bench.is_quick { &[128] } else { &[512, 2_048] };
     for &workers in sizes {
@@ -111,7 +111,7 @@ fn rate_row(name: &str, tasks: u64, deciding: Duration) -> Row {
 /// # Errors
 /// When something does not end.
 #[allow(clippy::unnecessary_wraps)]
-pub(crate) fn shares(_: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn shares(_: &Bench) -> Result<Vec<Row>, BoxError> {
     let minima = [800, 800, 400, 400];
     let mut rows = Vec::new();
     for slots in [1_200_u64, 3_600] {
@@ -173,7 +173,7 @@ impl Cache {
 ///
 /// # Errors
 /// When something does not end.
-pub(crate) fn locality(_: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn locality(_: &Bench) -> Result<Vec<Row>, BoxError> {
     let (tasks, blocks) = (4_347_u32, 63);
     let mut found = Vec::new();
     for key in [None, Some(b"%{ENTRY_2}".to_vec())] {
@@ -229,7 +229,7 @@ pub(crate) fn locality(_: &Bench) -> Result<Vec<Row>, Trouble> {
 ///
 /// # Errors
 /// When something does not end.
-pub(crate) fn distinct(_: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn distinct(_: &Bench) -> Result<Vec<Row>, BoxError> {
     let mut rows = Vec::new();
     for (tasks, workers, cores, has_priorities) in [(200_u32, 4, 16_u32, true), (600, 16, 32, false)] {
         let mut numbers = Numbers(5);

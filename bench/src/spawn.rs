@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Bench;
 use crate::measure::{cpus, median_of};
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// Rounds, in turns.
 const ROUNDS: usize = 3;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 ///
 /// # Errors
 /// When either fails.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(50_000);
     let spawners = cpus();
     let cluster = bench.cluster(&[], 1, &["--cpus", &spawners.to_string()])?;
@@ -44,7 +44,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 }
 
 // As a C program would do it: `spawners` threads, each with `posix_spawn` and `waitpid` in a loop.
-fn bare(directory: &Path, count: u32, spawners: usize) -> Result<Duration, Trouble> {
+fn bare(directory: &Path, count: u32, spawners: usize) -> Result<Duration, BoxError> {
     let begun = Instant::now();
     thread::scope(|scope| {
         let threads: Vec<_> = (0..spawners)

@@ -11,7 +11,7 @@ use hq_model::{JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
 
 use crate::cluster::Bench;
 use crate::measure::median;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// How often each is started.
 const STARTS: u32 = 200;
@@ -24,7 +24,7 @@ const LIST_S: f64 = 0.05;
 ///
 /// # Errors
 /// When the cluster does not do what it should.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let jobs = bench.tasks(10_000);
     let cluster = bench.cluster(&[], 0, &[])?;
     let mut session = Session::connect(&cluster.server_dir())?;
@@ -58,13 +58,13 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
 }
 
 /// One CPU.
-pub(crate) fn one_cpu() -> Result<Request, Trouble> {
+pub(crate) fn one_cpu() -> Result<Request, BoxError> {
     let amount = request::parse_amount("cpus", "1")?;
     let resources = vec![ResourceRequest { name: "cpus".to_owned(), amount }];
     Ok(Request { resources, weight: request::WEIGHT_NEUTRAL, ..Request::default() })
 }
 
-fn time(command: &mut Command) -> Result<Duration, Trouble> {
+fn time(command: &mut Command) -> Result<Duration, BoxError> {
     let begun = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
     let elapsed = begun.elapsed();

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cluster::{Bench, Cluster};
 use crate::idle::config;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 
 /// Tasks of each worker.
 const TASKS_EACH: u32 = 8;
@@ -40,7 +40,7 @@ struct Seen {
 ///
 /// # Errors
 /// When they do not come back, or a task is started again.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let workers = bench.tasks(1000);
     let tasks = workers * TASKS_EACH;
     let mut cluster = bench.cluster(&[], 0, &[])?;
@@ -74,7 +74,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
     )])
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool, Trouble>) -> Result<(), Trouble> {
+fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool, BoxError>) -> Result<(), BoxError> {
     let begun = std::time::Instant::now();
     while !is_so()? {
         if begun.elapsed() > PATIENCE {
@@ -85,7 +85,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> Result<bool, Trouble>) -> Res
     Ok(())
 }
 
-fn running(cluster: &Cluster) -> Result<u64, Trouble> {
+fn running(cluster: &Cluster) -> Result<u64, BoxError> {
     let mut session = Session::connect(&cluster.server_dir())?;
     match session.request(ClientRequest::JobInfo { jobs: Selector::Last, page: Some(JobPage::default()) })? {
         ClientResponse::JobDetails { jobs, .. } => {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::cluster::Bench;
 use crate::python;
-use crate::row::{Row, Trouble};
+use crate::row::{BoxError, Row};
 use crate::scheduling::Numbers;
 use crate::virtual_cluster::{VirtualCluster, array};
 
@@ -35,7 +35,7 @@ struct Task {
 ///
 /// # Errors
 /// When the package is not to be had, or something does not end.
-pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, Trouble> {
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let count = bench.tasks(1_000);
     let script = include_str!("workflows/make.py");
     let text = python::run(bench, &["wfcommons==1.6"], script, &[count.to_string()])?;
@@ -147,7 +147,7 @@ fn means(tasks: &[Task]) -> Vec<u64> {
 }
 
 // Virtual time until all have ended, from the submit on, where so much is expected of each.
-fn makespan(tasks: &[Task], expected: &[u64]) -> Result<u64, Trouble> {
+fn makespan(tasks: &[Task], expected: &[u64]) -> Result<u64, BoxError> {
     let times: Vec<u64> = tasks.iter().map(|task| task.us).collect();
     let run_time =
         move |_: usize, start: &Start| Duration::from_micros(times[start.task.task.0 as usize].max(1));
@@ -156,7 +156,7 @@ fn makespan(tasks: &[Task], expected: &[u64]) -> Result<u64, Trouble> {
     cluster.request(|key| ClientRequest::OpenJob { key, spec });
     let begun = cluster.elapsed();
     let submits = (0..).zip(tasks.iter().zip(expected)).map(|(id, (task, us))| submit(id, task, *us));
-    let submits = submits.collect::<Result<Vec<Submit>, Trouble>>()?;
+    let submits = submits.collect::<Result<Vec<Submit>, BoxError>>()?;
     cluster.request(|key| ClientRequest::SubmitAll { key, submits });
     if !cluster.run_until_ended(tasks.len() as u64) {
         return Err(format!("{} of {} tasks ended", cluster.ended, tasks.len()).into());
@@ -164,7 +164,7 @@ fn makespan(tasks: &[Task], expected: &[u64]) -> Result<u64, Trouble> {
     Ok((cluster.elapsed() - begun).as_micros() as u64)
 }
 
-fn submit(id: u32, task: &Task, expected_us: u64) -> Result<Submit, Trouble> {
+fn submit(id: u32, task: &Task, expected_us: u64) -> Result<Submit, BoxError> {
     let expected = Some(Duration::from_micros(expected_us));
     let one = array(1, 1, |spec: &mut TaskSpec, _| spec.expected = expected);
     let parents: Vec<TaskId> = task.parents.iter().map(|parent| TaskId(*parent)).collect();

@@ -75,7 +75,7 @@ pub struct Failure {
 
 pub(crate) const START: Timestamp = Timestamp(1_000_000_000_000);
 /// Faults and wishes end here, µs after the start.
-const TROUBLE_US: u64 = 150_000_000;
+const FAULTS_US: u64 = 150_000_000;
 /// Everything has ended by then.
 const END_US: u64 = 40_000_000_000;
 const STEPS_MAX: u64 = 3_000_000;
@@ -222,11 +222,11 @@ impl World {
             (f.full_disks, Fault::DiskFull),
         ] {
             for _ in 0..count {
-                let after = world.rng.between(0, TROUBLE_US);
+                let after = world.rng.between(0, FAULTS_US);
                 world.at(after, Event::Fault(fault));
             }
         }
-        world.at(TROUBLE_US, Event::Heal);
+        world.at(FAULTS_US, Event::Heal);
         world.batch = BatchSystem::draw(options.seed);
         world.begin_batch();
         world

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::net::{LinkTrouble, Net, SERVER_ADDRESS, run};
+use crate::net::{LinkFault, Net, SERVER_ADDRESS, run};
 use crate::patience::until;
 use crate::relay::Relay;
 
@@ -324,9 +324,9 @@ impl Cluster {
     }
 
     /// Something happens to the link of a worker for a while.
-    pub(crate) fn trouble_link(&self, index: usize, what: LinkTrouble, time: Duration) {
+    pub(crate) fn break_link(&self, index: usize, what: LinkFault, time: Duration) {
         let net = self.net.as_ref().expect("a network");
-        net.trouble(index, what, time).unwrap_or_else(|error| panic!("{what:?}: {error}"));
+        net.inject(index, what, time).unwrap_or_else(|error| panic!("{what:?}: {error}"));
     }
 
     /// Leaves no room on the journal's disk for a while.

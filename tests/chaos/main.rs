@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Submit, Where};
-use net::LinkTrouble;
+use net::LinkFault;
 
 /// Rounds when nobody says how many.
 const ROUNDS: u64 = 12;
@@ -135,7 +135,7 @@ fn play(victim: Victim, rounds: u64) {
         Ok(cluster) => cluster,
         Err(refused) => return eprintln!("left out, for this system does not permit it: {refused}"),
     };
-    let troubles = if victim == Victim::Link { LinkTrouble::all() } else { Vec::new() };
+    let faults = if victim == Victim::Link { LinkFault::all() } else { Vec::new() };
     let mut left: Vec<Round> = Vec::new();
     for round in 0..rounds {
         let submit = cluster.submit(round, TASKS);
@@ -155,9 +155,9 @@ fn play(victim: Victim, rounds: u64) {
             Victim::Worker => cluster.kill_worker(chance.below(2) as usize),
             Victim::Frozen => cluster.freeze_worker(chance.below(2) as usize),
             Victim::Link => {
-                let what = troubles[chance.below(troubles.len() as u64) as usize];
+                let what = faults[chance.below(faults.len() as u64) as usize];
                 let time = Duration::from_millis(300 + chance.below(3000));
-                cluster.trouble_link(chance.below(2) as usize, what, time);
+                cluster.break_link(chance.below(2) as usize, what, time);
             }
             Victim::Disk => cluster.fill_disk(Duration::from_millis(100 + chance.below(1500))),
             Victim::Relay => {

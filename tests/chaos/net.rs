@@ -14,7 +14,7 @@ pub(crate) struct Net {
 
 /// What can happen to a link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LinkTrouble {
+pub(crate) enum LinkFault {
     /// Nothing passes.
     Cut,
     /// A quarter of the packets to the worker is lost.
@@ -23,12 +23,12 @@ pub(crate) enum LinkTrouble {
     Slow,
 }
 
-impl LinkTrouble {
+impl LinkFault {
     /// What there are programs for.
-    pub(crate) fn all() -> Vec<LinkTrouble> {
-        let mut all = vec![LinkTrouble::Cut, LinkTrouble::Slow];
+    pub(crate) fn all() -> Vec<LinkFault> {
+        let mut all = vec![LinkFault::Cut, LinkFault::Slow];
         match run("iptables --version") {
-            Ok(()) => all.push(LinkTrouble::Loss),
+            Ok(()) => all.push(LinkFault::Loss),
             Err(error) => eprintln!("links that lose packets are left out: {error}"),
         }
         all
@@ -74,21 +74,21 @@ impl Net {
     ///
     /// # Errors
     /// What the system refuses.
-    pub(crate) fn trouble(&self, worker: usize, what: LinkTrouble, time: Duration) -> Result<(), String> {
+    pub(crate) fn inject(&self, worker: usize, what: LinkFault, time: Duration) -> Result<(), String> {
         let [server, workers @ ..] = &self.hosts;
         let (link, worker) = (format!("link{worker}"), &workers[worker]);
         let (begin, end) = match what {
-            LinkTrouble::Cut => {
+            LinkFault::Cut => {
                 (format!("ip -n {server} link set {link} down"), format!("ip -n {server} link set {link} up"))
             }
-            LinkTrouble::Loss => {
+            LinkFault::Loss => {
                 let rule = "INPUT -m statistic --mode random --probability 0.25 -j DROP";
                 (
                     format!("ip netns exec {worker} iptables -A {rule}"),
                     format!("ip netns exec {worker} iptables -D {rule}"),
                 )
             }
-            LinkTrouble::Slow => (
+            LinkFault::Slow => (
                 format!("tc -n {server} qdisc add dev {link} root tbf rate 64kbit burst 4k latency 400ms"),
                 format!("tc -n {server} qdisc del dev {link} root"),
             ),

@@ -133,9 +133,9 @@ pub const OUTSIDE_END_TIME: Duration = Duration::from_millis(300);
 /// A task that has not ended so long after SIGKILL holds up the end of its worker no longer: its launcher is killed.
 pub const UNKILLABLE_TIME: Duration = Duration::from_secs(10);
 /// How long a worker that could not start a task asks for none; doubled while that goes on.
-pub const TROUBLE_PAUSE_MIN: Duration = Duration::from_secs(1);
+pub const NODE_FAULT_PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest such time.
-pub const TROUBLE_PAUSE_MAX: Duration = Duration::from_secs(60);
+pub const NODE_FAULT_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Most reports a worker keeps until the server has them on disk; over it, it starts nothing more.
 pub const UNSAVED_REPORTS_MAX: usize = 4096;
 /// Heartbeats that may be missing before a worker counts as lost.
@@ -224,7 +224,7 @@ pub const DEMAND_CLASSES_MAX: usize = 256;
 pub const DECISIONS_KEPT: usize = 50;
 /// Queues of allocations.
 pub const QUEUES_MAX: usize = 1000;
-/// A dependency is kept as single edges up to so many, else as one gate for all.
+/// A dependency is kept as single edges up to so many, else as one barrier for all.
 pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
 /// Submits in one request; more are refused, and clients send several requests.
 pub const SUBMITS_MAX: usize = 1000;

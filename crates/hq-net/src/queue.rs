@@ -21,7 +21,7 @@ pub struct Full {
 /// The end that never waits.
 #[derive(Debug)]
 pub struct QueueSender<T> {
-    items: mpsc::UnboundedSender<(T, Weight)>,
+    items: mpsc::UnboundedSender<(T, WaitingBytes)>,
     counts: Arc<Counts>,
     limit: usize,
 }
@@ -29,12 +29,12 @@ pub struct QueueSender<T> {
 /// The end that is waited at.
 #[derive(Debug)]
 pub struct QueueReceiver<T> {
-    items: mpsc::UnboundedReceiver<(T, Weight)>,
+    items: mpsc::UnboundedReceiver<(T, WaitingBytes)>,
 }
 
 /// The bytes of an item: they count as waiting until this is dropped.
 #[derive(Debug)]
-pub struct Weight {
+pub struct WaitingBytes {
     bytes: usize,
     counts: Arc<Counts>,
 }
@@ -46,7 +46,7 @@ struct Counts {
     total: Arc<AtomicUsize>,
 }
 
-impl Drop for Weight {
+impl Drop for WaitingBytes {
     fn drop(&mut self) {
         self.counts.own.fetch_sub(self.bytes, Ordering::Relaxed);
         self.counts.total.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl<T> QueueSender<T> {
         let bytes = bytes.max(size_of::<T>());
         self.counts.own.fetch_add(bytes, Ordering::Relaxed);
         self.counts.total.fetch_add(bytes, Ordering::Relaxed);
-        let _ = self.items.send((item, Weight { bytes, counts: self.counts.clone() }));
+        let _ = self.items.send((item, WaitingBytes { bytes, counts: self.counts.clone() }));
         Ok(())
     }
 
@@ -109,21 +109,21 @@ impl<T> Clone for QueueSender<T> {
 impl<T> QueueReceiver<T> {
     /// The next item; `None` when all senders are gone and nothing is left. Dropping the future loses nothing.
     pub async fn recv(&mut self) -> Option<T> {
-        Some(self.recv_weighed().await?.0)
+        Some(self.recv_counted().await?.0)
     }
 
     /// The next item, if there is one now.
     pub fn try_recv(&mut self) -> Option<T> {
-        Some(self.try_recv_weighed()?.0)
+        Some(self.try_recv_counted()?.0)
     }
 
     /// As [`QueueReceiver::recv`], for who wants an item to count until it is done with it.
-    pub async fn recv_weighed(&mut self) -> Option<(T, Weight)> {
+    pub async fn recv_counted(&mut self) -> Option<(T, WaitingBytes)> {
         self.items.recv().await
     }
 
     /// As [`QueueReceiver::try_recv`], likewise.
-    pub fn try_recv_weighed(&mut self) -> Option<(T, Weight)> {
+    pub fn try_recv_counted(&mut self) -> Option<(T, WaitingBytes)> {
         self.items.try_recv().ok()
     }
 }
@@ -169,9 +169,9 @@ mod tests {
             assert_eq!(sender.try_push(1, 10), Ok(()));
         }
         assert_eq!(total.load(Ordering::Relaxed), 30);
-        let (_, weight) = receiver.try_recv_weighed().expect("an item");
+        let (_, waiting) = receiver.try_recv_counted().expect("an item");
         assert_eq!((one.bytes(), total.load(Ordering::Relaxed)), (20, 30));
-        drop(weight);
+        drop(waiting);
         drop(gone);
         assert_eq!(other.try_push(1, 10), Ok(()));
         assert_eq!((other.bytes(), total.load(Ordering::Relaxed)), (0, 10));

@@ -17,6 +17,7 @@ mod idset;
 mod job;
 mod journal;
 pub mod limits;
+mod memory_needed;
 mod node;
 mod request;
 mod resources;
@@ -24,7 +25,6 @@ mod shown;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod weight;
 mod wire;
 mod worker;
 
@@ -39,7 +39,7 @@ pub use worker::{decode_from_worker, decode_to_worker, encode_from_worker, encod
 /// The generated types. `cargo xtask gen` writes them.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 mod generated {
-    use crate::weight::{Content, Field, Shape};
+    use crate::memory_needed::{Content, Field, Shape};
 
     include!("generated/hq.v1.rs");
     include!("generated/shapes.rs");

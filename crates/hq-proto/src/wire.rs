@@ -37,7 +37,7 @@ pub(crate) fn required<T: Wire>(field: &'static str, form: Option<T::Form>) -> R
 
 /// Decodes the generated type, unless it would need far more memory than it has bytes.
 pub(crate) fn decode<M: Message + Default>(message: &'static str, bytes: &[u8]) -> Result<M, ProtoError> {
-    crate::weight::check(message, std::any::type_name::<M>(), bytes)?;
+    crate::memory_needed::check(message, std::any::type_name::<M>(), bytes)?;
     M::decode(bytes).map_err(|e| ProtoError::Damaged { message, reason: e.to_string() })
 }
 

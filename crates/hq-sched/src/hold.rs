@@ -12,7 +12,7 @@ use crate::snapshot::{PoolFree, Snapshot, Worker};
 
 /// A worker that is held.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldWorker {
     pub(crate) worker: u32,
     /// Place in the snapshot.
     pub(crate) class: usize,
@@ -53,7 +53,7 @@ pub(crate) fn hold(
     empty: &[Vec<PoolFree>],
     item: &Item,
     class: usize,
-) -> Option<Held> {
+) -> Option<HeldWorker> {
     let mut order: Vec<usize> = (0..bins.len())
         .filter(|&b| item.needs[bins[b].shape].is_some() && bins[b].life > item.time)
         .collect();
@@ -85,12 +85,12 @@ pub(crate) fn hold(
         }
     }
     let free = bins[bin].free.clone();
-    Some(Held { worker, class, until_us, shape, life, free, beside })
+    Some(HeldWorker { worker, class, until_us, shape, life, free, beside })
 }
 
 /// Starts on a held worker what does not delay the task it is held for: item and count.
 pub(crate) fn backfill(
-    held: &mut Held,
+    held: &mut HeldWorker,
     empty: &[Vec<PoolFree>],
     items: &[Item],
     expected_us: &dyn Fn(usize) -> Option<u64>,

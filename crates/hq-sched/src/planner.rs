@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bins::{self, Bin};
 use crate::fill;
-use crate::hold::{self, Held};
+use crate::hold::{self, HeldWorker};
 use crate::limits::{CLASSES_MAX, HOLDS_MAX};
 use crate::need::Need;
 use crate::pack::{self, Item, Supply};
@@ -29,7 +29,7 @@ struct Round<'a> {
     // By shape, the most units any worker has free of each pool.
     most_free: Vec<Vec<u64>>,
     bins: Vec<Bin>,
-    held: Vec<Held>,
+    held: Vec<HeldWorker>,
     steps: u64,
     // By share group, tasks that may start: by its share, and by its maximum.
     room: Vec<u64>,
@@ -358,7 +358,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn keep(&mut self, held: Held) {
+    fn keep(&mut self, held: HeldWorker) {
         self.plan.holds.push(Hold {
             worker: self.snapshot.workers[held.worker as usize].id,
             class: self.snapshot.classes[held.class].id,
@@ -394,7 +394,7 @@ impl<'a> Round<'a> {
             let Bin { shape, life, .. } = *bin;
             let (free, beside) = (bin.free.clone(), vec![0; bin.free.len()]);
             let until_us = (when != u64::MAX).then_some(when);
-            self.keep(Held { worker, class, until_us, shape, life, free, beside });
+            self.keep(HeldWorker { worker, class, until_us, shape, life, free, beside });
         }
     }
 
@@ -460,7 +460,7 @@ impl<'a> Round<'a> {
         if (0..class.variants.len()).all(|variant| self.time_rank(resolved.class, variant) >= longest) {
             return waiting::busy(self.snapshot, class, &resolved.needs, false);
         }
-        let fitting = |held: &&Held| {
+        let fitting = |held: &&HeldWorker| {
             items.iter().filter(|item| item.class == at).any(|item| {
                 item.needs[held.shape]
                     .as_ref()

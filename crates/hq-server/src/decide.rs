@@ -16,15 +16,15 @@ use tracing::{error, info};
 
 use crate::batch::Batch;
 use crate::clock::Clock;
-use crate::commits::{Commits, Step};
 use crate::events::Reply;
 use crate::files::Files;
 use crate::inbox::{Entry, Event, Inbox, Room};
+use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::{self, ANSWERS_AT_ONCE, CLIENTS_BYTES_MAX, STALL_MIN};
 use crate::memory;
+use crate::memory_size;
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
-use crate::weight;
 
 /// Shortest sleep, so that a time that has just come is not waited for in circles.
 const NAP: Duration = Duration::from_millis(1);
@@ -43,7 +43,7 @@ pub(crate) struct Decider {
 pub(crate) struct Router {
     connections: HashMap<ConnectionId, Arc<Outbox>>,
     /// `None` without a journal: then every gate is open.
-    commits: Option<Arc<Commits>>,
+    journal_queue: Option<Arc<JournalQueue>>,
     /// Records handed to the journal so far.
     records: u64,
     batch: Arc<Batch>,
@@ -82,7 +82,7 @@ impl Decider {
         self.machine.settle(start, &mut effects);
         self.router.route(&mut effects);
         let mut is_over = false;
-        let mut held = memory::Held::default();
+        let mut held = memory::HighWater::default();
         while !is_over {
             let deadline =
                 (self.machine.next_wakeup()).map(|time| self.clock.when(time).max(Instant::now() + NAP));
@@ -161,7 +161,7 @@ impl Decider {
 
 fn answer_bytes(effect: &Effect) -> usize {
     match effect {
-        Effect::Answer { body, .. } => weight::of_response(body),
+        Effect::Answer { body, .. } => memory_size::of_response(body),
         _ => 0,
     }
 }
@@ -169,14 +169,14 @@ fn answer_bytes(effect: &Effect) -> usize {
 impl Router {
     /// A router without connections. `clients_bytes` counts what waits to be sent to clients.
     pub(crate) fn new(
-        commits: Option<Arc<Commits>>,
+        journal_queue: Option<Arc<JournalQueue>>,
         batch: Arc<Batch>,
         (planner, files): (Planner, Files),
         clients_bytes: Arc<AtomicUsize>,
     ) -> Router {
         Router {
             connections: HashMap::new(),
-            commits,
+            journal_queue,
             records: 0,
             batch,
             steps: Vec::new(),
@@ -225,8 +225,8 @@ impl Router {
                 Effect::Exit => {}
             }
         }
-        if let Some(commits) = self.commits.as_ref().filter(|_| !self.steps.is_empty()) {
-            commits.push(&mut self.steps, self.steps_bytes);
+        if let Some(journal_queue) = self.journal_queue.as_ref().filter(|_| !self.steps.is_empty()) {
+            journal_queue.push(&mut self.steps, self.steps_bytes);
             self.steps_bytes = 0;
             limits::trim(&mut self.steps);
         }
@@ -234,15 +234,15 @@ impl Router {
 
     /// Nothing comes any more: the journal saves what it has, within bounds, and ends.
     pub(crate) fn end(&mut self) {
-        if let Some(commits) = &self.commits {
-            commits.end();
+        if let Some(journal_queue) = &self.journal_queue {
+            journal_queue.end();
         }
     }
 
     // What was just forgotten may still be on its way to the journal.
     fn give_back(&mut self) {
-        if let Some(commits) = &self.commits {
-            commits.push(&mut vec![Step::GiveBack], 0);
+        if let Some(journal_queue) = &self.journal_queue {
+            journal_queue.push(&mut vec![Step::GiveBack], 0);
         }
     }
 
@@ -250,9 +250,9 @@ impl Router {
         if let Record::WorkerEnded { worker, end, .. } = &record {
             info!(%worker, ?end, "worker gone");
         }
-        if self.commits.is_some() {
+        if self.journal_queue.is_some() {
             self.records += 1;
-            self.steps_bytes += weight::of_record(&record);
+            self.steps_bytes += memory_size::of_record(&record);
             self.steps.push(Step::Record(at, Box::new(record)));
         }
     }
@@ -260,7 +260,7 @@ impl Router {
     fn order(&mut self, connection: ConnectionId, request: u64, order: JournalOrder) {
         let Some(outbox) = self.connections.get(&connection) else { return };
         let reply = Reply { outbox: outbox.clone(), request };
-        match (&self.commits, order) {
+        match (&self.journal_queue, order) {
             (Some(_), order) => self.steps.push(Step::Order(reply, order)),
             (None, _) => {
                 let body = ClientResponse::Error(RequestError::NoJournal);
@@ -270,8 +270,8 @@ impl Router {
     }
 
     fn batch(&mut self, order: BatchOrder, gate: Gate) {
-        match &self.commits {
-            Some(commits) if !commits.is_passed(gate, self.records) => {
+        match &self.journal_queue {
+            Some(journal_queue) if !journal_queue.is_passed(gate, self.records) => {
                 self.steps.push(Step::Batch(self.batch.clone(), Box::new(order)));
             }
             _ => self.batch.send(order),
@@ -299,12 +299,15 @@ impl Router {
     fn send(&mut self, connection: ConnectionId, message: Message, gate: Gate) {
         // A peer that is gone needs no words.
         let Some(outbox) = self.connections.get(&connection) else { return };
-        let passed = self.commits.as_ref().is_none_or(|commits| commits.is_passed(gate, self.records));
+        let passed = self
+            .journal_queue
+            .as_ref()
+            .is_none_or(|journal_queue| journal_queue.is_passed(gate, self.records));
         if passed && (outbox.is_clear() || message.may_be_passed()) {
             outbox.send(message);
         } else {
             outbox.hold(&message);
-            self.steps_bytes += message.weight();
+            self.steps_bytes += message.memory_bytes();
             self.steps.push(Step::Send(outbox.clone(), message, gate));
         }
     }

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::limits::DESCRIPTORS_RESERVED;
 
 /// Ports of a server: for clients and for workers.
-const DOORS: usize = 2;
+const LISTENERS: usize = 2;
 
 /// Raises the limit on open files as far as the process may, and gives the number of connections
 /// that it then can have.
@@ -17,7 +17,7 @@ pub(crate) fn raise_limit() -> usize {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
-    connections(limit, DOORS * (silent_max() + half_open_max()))
+    connections(limit, LISTENERS * (silent_max() + half_open_max()))
 }
 
 // `strangers` may be on their way in beside those that have proved their keys.

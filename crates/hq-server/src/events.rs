@@ -20,10 +20,10 @@ use hq_model::Timestamp;
 use hq_proto::{ProtoError, decode_record};
 use tracing::warn;
 
-use crate::commits::{Commits, Step};
+use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::{EVENTS_AT_ONCE, EVENTS_UNREAD_MAX, FOLLOWER_BYTES_MAX, FOLLOWER_TIME_MAX, LINGER_TIME};
+use crate::memory_size;
 use crate::outbox::{Message, Outbox};
-use crate::weight;
 
 /// How often it is looked whether a client has read some. Only while one is slow.
 pub(crate) const ROOM_INTERVAL: Duration = Duration::from_millis(5);
@@ -77,7 +77,7 @@ impl Follower {
     /// Something happened that is not on disk yet.
     pub(crate) fn note(&mut self, seq: u64, at: Timestamp, record: &Record) {
         self.next = seq + 1;
-        self.bytes += weight::of_record(record);
+        self.bytes += memory_size::of_record(record);
         self.pending.push_back((at, record.clone()));
     }
 
@@ -103,7 +103,7 @@ impl Follower {
         while self.is_behind() && self.reply.outbox.bytes() < EVENTS_UNREAD_MAX {
             let count = self.pending.len().min(EVENTS_AT_ONCE);
             let records: Vec<_> = self.pending.drain(..count).collect();
-            self.bytes -= records.iter().map(|(_, record)| weight::of_record(record)).sum::<usize>();
+            self.bytes -= records.iter().map(|(_, record)| memory_size::of_record(record)).sum::<usize>();
             let next = self.next - self.pending.len() as u64;
             self.reply.send(ClientResponse::Events { records, next });
         }
@@ -150,10 +150,10 @@ struct Progress {
 
 impl Past {
     /// Starts the thread, for the journal in a directory.
-    pub(crate) fn start(path: &Path, commits: Arc<Commits>) -> Result<Past, String> {
+    pub(crate) fn start(path: &Path, journal_queue: Arc<JournalQueue>) -> Result<Past, String> {
         let (readings, receiver) = channel();
         let path = path.to_owned();
-        let work = move || serve(&path, &receiver, &commits);
+        let work = move || serve(&path, &receiver, &journal_queue);
         match thread::Builder::new().name("hq-events".to_owned()).spawn(work) {
             Ok(_) => Ok(Past { readings }),
             Err(error) => Err(format!("read: no more threads: {error}")),
@@ -169,7 +169,7 @@ impl Past {
 }
 
 // Serves clients in turn until the server ends.
-fn serve(path: &Path, receiver: &Receiver<Reading>, commits: &Arc<Commits>) {
+fn serve(path: &Path, receiver: &Receiver<Reading>, journal_queue: &Arc<JournalQueue>) {
     let mut clients: VecDeque<Progress> = VecDeque::new();
     loop {
         let ready = clients.iter().position(Progress::is_ready);
@@ -195,7 +195,7 @@ fn serve(path: &Path, receiver: &Receiver<Reading>, commits: &Arc<Commits>) {
         } else {
             drop(client);
             // The files may be wanted by a compaction, and what has happened since by the client.
-            commits.push(&mut vec![Step::Tend], 0);
+            journal_queue.push(&mut vec![Step::Tend], 0);
         }
     }
 }
@@ -258,7 +258,7 @@ impl Progress {
             }
             match decode_record(record) {
                 Ok(record) => {
-                    bytes += weight::of_record(&record.1);
+                    bytes += memory_size::of_record(&record.1);
                     records.push(record);
                 }
                 Err(ProtoError::UnknownRecord { critical: false, .. }) => {}

@@ -16,11 +16,11 @@ thread_local! {
 
 /// Watches how much is held, and says when so much was freed that giving it back is worth it.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HighWater {
     most: usize,
 }
 
-impl Held {
+impl HighWater {
     /// So many bytes are held now. True when far less than before.
     pub(crate) fn is_far_less(&mut self, bytes: usize) -> bool {
         self.most = self.most.max(bytes);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn little_that_was_freed_is_kept_for_later() {
-        let mut held = Held::default();
+        let mut held = HighWater::default();
         let mut seen = |bytes: usize| held.is_far_less(bytes);
         assert!(!seen(GIVE_BACK_BYTES * 3));
         assert!(!seen(GIVE_BACK_BYTES * 2 + 1));

@@ -10,7 +10,7 @@ use hq_net::queue::{QueueReceiver, QueueSender, counted_bytes};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{ANSWERS_BYTES_MAX, REQUESTS_AT_ONCE};
-use crate::weight;
+use crate::memory_size;
 
 /// What is sent to a peer.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub(crate) enum Message {
 
 impl Message {
     /// Bytes it takes while it waits, roughly.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         match self {
-            Message::Answer(_, response) => weight::of_response(response),
-            Message::Worker(message) => weight::of_worker_message(message),
+            Message::Answer(_, response) => memory_size::of_response(response),
+            Message::Worker(message) => memory_size::of_worker_message(message),
             Message::Close => 0,
         }
     }
@@ -55,7 +55,7 @@ pub(crate) struct Outbox {
     closing: Notify,
     /// Something was sent.
     sent: Notify,
-    /// Requests that may be decided together, and what the last answer weighed.
+    /// Requests that may be decided together, and the bytes of the last answer.
     turns: Arc<Semaphore>,
     last_answer: AtomicUsize,
 }
@@ -97,14 +97,14 @@ impl Outbox {
         if self.is_cut.load(Ordering::Relaxed) {
             return;
         }
-        let weight = message.weight();
+        let bytes = message.memory_bytes();
         if matches!(message, Message::Close) {
             self.closing.notify_one();
         }
         if let Message::Answer(..) = message {
-            self.last_answer.store(weight, Ordering::Relaxed);
+            self.last_answer.store(bytes, Ordering::Relaxed);
         }
-        if self.queue.try_push(message, weight).is_err() {
+        if self.queue.try_push(message, bytes).is_err() {
             self.cut();
         }
     }
@@ -136,7 +136,7 @@ impl Outbox {
         turn
     }
 
-    /// Something was sent, and what it weighed is free again.
+    /// Something was sent, and its bytes are free again.
     pub(crate) fn has_sent(&self) {
         self.sent.notify_one();
     }

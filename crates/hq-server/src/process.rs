@@ -1,4 +1,4 @@
-//! A server from start to end: its directory, its doors and its threads.
+//! A server from start to end: its directory, its ports and its threads.
 
 use std::any::Any;
 use std::fs;
@@ -22,21 +22,21 @@ use tracing::{info, warn};
 use crate::batch::{Batch, Place};
 use crate::claim::claim;
 use crate::clock::Clock;
-use crate::commit::{Committer, Unsaved};
-use crate::commits::Commits;
 use crate::decide::{Decider, Router};
 use crate::descriptors;
 use crate::directory::{Instance, Lock, ServerDir};
-use crate::door::Door;
 use crate::error::ServerError;
 use crate::files::Files;
 use crate::identity::{self, Identity};
 use crate::inbox::{Event, Inbox, Room};
+use crate::journal_thread::disk_log::{DiskLog, Restored};
+use crate::journal_thread::queue::JournalQueue;
+use crate::journal_thread::{JournalThread, Unsaved};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
+use crate::listener::PeerListener;
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
-use crate::saving::{Saving, Told};
 use crate::signals::Signals;
 
 /// What differs between a server of its own and one inside another process.
@@ -55,13 +55,13 @@ pub struct Running {
     info: ServerInfo,
     access: AccessFile,
     inbox: Arc<Inbox>,
-    commits: Option<Arc<Commits>>,
+    journal_queue: Option<Arc<JournalQueue>>,
     runtime: Runtime,
-    doors: Vec<AbortHandle>,
+    listeners: Vec<AbortHandle>,
     places: Arc<Semaphore>,
     places_total: usize,
     deciding: JoinHandle<Vec<Arc<Outbox>>>,
-    saving: Option<JoinHandle<Result<Saving, Unsaved>>>,
+    journal_thread: Option<JoinHandle<Result<DiskLog, Unsaved>>>,
     instance: Instance,
     _lock: Lock,
 }
@@ -86,7 +86,7 @@ impl Running {
             let _entered = self.runtime.enter();
             let signals = Signals::catch()?;
             let access = self.instance.access();
-            self.runtime.spawn(signals.handle(self.inbox.clone(), self.commits.clone(), access));
+            self.runtime.spawn(signals.handle(self.inbox.clone(), self.journal_queue.clone(), access));
         }
         self.access.save(&self.instance.access())?;
         dir.set_current(&self.instance)?;
@@ -111,8 +111,8 @@ impl Running {
 
     /// Asks it to end cleanly, as a signal does.
     pub fn stop(&self) {
-        if let Some(commits) = &self.commits {
-            commits.stop();
+        if let Some(journal_queue) = &self.journal_queue {
+            journal_queue.stop();
         }
         self.inbox.push(Event::Input(Input::Stop), Room::none());
     }
@@ -123,14 +123,14 @@ impl Running {
     /// When it did not end well: changes that could not be saved, or a broken rule of our own.
     pub fn wait(self) -> Result<(), ServerError> {
         let decided = self.deciding.join();
-        for door in &self.doors {
-            door.abort();
+        for listener in &self.listeners {
+            listener.abort();
         }
         remove_access(&self.instance.access());
-        if let Some(commits) = self.commits.as_ref().filter(|_| decided.is_err()) {
-            commits.end();
+        if let Some(journal_queue) = self.journal_queue.as_ref().filter(|_| decided.is_err()) {
+            journal_queue.end();
         }
-        let saved = self.saving.map(JoinHandle::join);
+        let saved = self.journal_thread.map(JoinHandle::join);
         let outboxes = decided.as_ref().map_or(&[][..], Vec::as_slice);
         for outbox in outboxes {
             outbox.send(Message::Close);
@@ -145,7 +145,7 @@ impl Running {
         decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         match saved {
             None => {}
-            Some(Ok(Ok(saving))) => saving.close(),
+            Some(Ok(Ok(log))) => log.close(),
             Some(Ok(Err(Unsaved { records }))) => return Err(ServerError::Unsaved { records }),
             Some(Err(panic)) => return Err(ServerError::Broken(text_of(&panic))),
         }
@@ -219,13 +219,13 @@ fn serve(
         ..MachineOptions::default()
     };
     let mut machine = Server::new(machine_options);
-    let (saving, told) = match &journal {
+    let (log, restored) = match &journal {
         Some(path) => {
-            let (saving, told) =
-                Saving::open(path, options.durability, options.compact_bytes_min, &mut machine)?;
-            (Some(saving), told)
+            let (log, restored) =
+                DiskLog::open(path, options.durability, options.compact_bytes_min, &mut machine)?;
+            (Some(log), restored)
         }
-        None => (None, Told::default()),
+        None => (None, Restored::default()),
     };
     let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
     if let (Some(path), Some(theirs), Some(saved)) = (&journal, journal_uid, &saved)
@@ -242,9 +242,9 @@ fn serve(
     let inbox = Arc::new(Inbox::new());
     let places = Arc::new(Semaphore::new(places_total));
     let clients_bytes = Arc::new(AtomicUsize::new(0));
-    let (doors, access) = {
+    let (listeners, access) = {
         let _entered = runtime.enter();
-        open_doors(identity, around.address, &inbox, &places, &clients_bytes)?
+        open_listeners(identity, around.address, &inbox, &places, &clients_bytes)?
     };
     // Kept for the next start, which continues the journal under the same name. Without one there is nothing to continue.
     match journal {
@@ -252,34 +252,36 @@ fn serve(
         None => dir.remove_identity()?,
     }
     let wall = Clock::of_machine();
-    let clock_gap = ClockGap::between(wall, told.latest);
+    let clock_gap = ClockGap::between(wall, restored.latest);
     let info = ServerInfo { clock_gap, ..server_info(&access, &instance, journal.as_deref(), options) };
     machine.set_info(info.clone());
 
-    let commits = saving.as_ref().map(|_| Arc::new(Commits::default()));
-    let saving = match (saving, &commits) {
-        (Some(saving), Some(commits)) => Some(spawn_saving(saving, commits.clone(), inbox.clone())?),
+    let journal_queue = log.as_ref().map(|_| Arc::new(JournalQueue::default()));
+    let journal_thread = match (log, &journal_queue) {
+        (Some(log), Some(journal_queue)) => {
+            Some(spawn_journal_thread(log, journal_queue.clone(), inbox.clone())?)
+        }
         _ => None,
     };
     let uid = access.server_uid.clone();
     info!(
-        uid, clients = info.client_port, workers = info.worker_port, records = told.records,
+        uid, clients = info.client_port, workers = info.worker_port, records = restored.records,
         dir = %instance.path().display(), "server starts"
     );
     match clock_gap {
         Some(ClockGap::Behind(gap)) => warn!(
-            clock = %wall, journal = %told.latest, ?gap,
+            clock = %wall, journal = %restored.latest, ?gap,
             "this machine's clock is behind the journal: times go on from the journal's, ahead of the clock"
         ),
         Some(ClockGap::Ahead(gap)) => warn!(
-            clock = %wall, journal = %told.latest, ?gap,
+            clock = %wall, journal = %restored.latest, ?gap,
             "the journal's last record is old: the server was away for long, or a clock is or was wrong"
         ),
         None => {}
     }
     let access_path = instance.access();
     let before_end = Box::new(move || remove_access(&access_path));
-    let clock = Clock::new(wall, told.latest);
+    let clock = Clock::new(wall, restored.latest);
     let place = Place {
         hq: std::env::current_exe().map_err(ServerError::system("the path of this program is not known"))?,
         server_dir: dir.path().to_owned(),
@@ -290,22 +292,25 @@ fn serve(
     spawn("hq-planner", planning)?;
     let (files, looking) = Files::new(inbox.clone());
     spawn("hq-files", looking)?;
-    let router = Router::new(commits.clone(), batch, (planner, files), clients_bytes);
+    let router = Router::new(journal_queue.clone(), batch, (planner, files), clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
-    let doors = doors.into_iter().map(|door| runtime.spawn(Arc::new(door).accept()).abort_handle()).collect();
+    let listeners = listeners
+        .into_iter()
+        .map(|listener| runtime.spawn(Arc::new(listener).accept()).abort_handle())
+        .collect();
     let access = access.without_server_keys(None);
     let running = Running {
         info,
         access,
         inbox,
-        commits,
+        journal_queue,
         runtime,
-        doors,
+        listeners,
         places,
         places_total,
         deciding,
-        saving,
+        journal_thread,
         instance,
         _lock: lock,
     };
@@ -341,16 +346,16 @@ fn runtime() -> Result<Runtime, ServerError> {
 }
 
 // Listens in both roles. Gives the access file with the ports that were found.
-fn open_doors(
+fn open_listeners(
     identity: Identity,
     address: IpAddr,
     inbox: &Arc<Inbox>,
     places: &Arc<Semaphore>,
     clients_bytes: &Arc<AtomicUsize>,
-) -> Result<(Vec<Door>, AccessFile), ServerError> {
+) -> Result<(Vec<PeerListener>, AccessFile), ServerError> {
     let Identity { mut access, client_port_is_fixed, worker_port_is_fixed } = identity;
     let last_id = Arc::new(AtomicU64::new(0));
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     let parts = [
         (&mut access.client, Role::Client, client_port_is_fixed),
         (&mut access.worker, Role::Worker, worker_port_is_fixed),
@@ -359,7 +364,7 @@ fn open_doors(
         let Some(endpoint) = endpoint else { continue };
         let listener = listen(address, endpoint, role, port_is_fixed)?;
         endpoint.port = listener.port();
-        doors.push(Door {
+        listeners.push(PeerListener {
             listener,
             role,
             inbox: inbox.clone(),
@@ -373,7 +378,7 @@ fn open_doors(
             cuts: Mutex::default(),
         });
     }
-    Ok((doors, access))
+    Ok((listeners, access))
 }
 
 fn listen(
@@ -418,36 +423,36 @@ fn server_info(
     }
 }
 
-fn spawn_saving(
-    saving: Saving,
-    commits: Arc<Commits>,
+fn spawn_journal_thread(
+    log: DiskLog,
+    journal_queue: Arc<JournalQueue>,
     inbox: Arc<Inbox>,
-) -> Result<JoinHandle<Result<Saving, Unsaved>>, ServerError> {
-    let told = inbox.clone();
-    let alarm = Box::new(move |trouble: Option<String>| {
-        let input = match trouble {
+) -> Result<JoinHandle<Result<DiskLog, Unsaved>>, ServerError> {
+    let hears = inbox.clone();
+    let alarm = Box::new(move |fault: Option<String>| {
+        let input = match fault {
             Some(error) => Input::JournalFails { error },
             None => Input::JournalWorks,
         };
-        told.push(Event::Input(input), Room::none());
+        hears.push(Event::Input(input), Room::none());
     });
-    let committer = Committer::new(saving, commits.clone(), alarm);
+    let work = JournalThread::new(log, journal_queue.clone(), alarm);
     spawn("hq-journal", move || {
-        let _guard = EndGuard { commits, inbox };
-        committer.run()
+        let _guard = EndGuard { journal_queue, inbox };
+        work.run()
     })
 }
 
 // Without the journal thread nothing is ever acknowledged again, so the process ends.
 struct EndGuard {
-    commits: Arc<Commits>,
+    journal_queue: Arc<JournalQueue>,
     inbox: Arc<Inbox>,
 }
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.commits.stop();
+            self.journal_queue.stop();
             self.inbox.push(Event::Broken, Room::none());
         }
     }

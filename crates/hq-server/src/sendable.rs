@@ -6,7 +6,7 @@ use hq_core::worker_messages::RunBatch;
 use hq_model::{Entries, Submit};
 
 use crate::limits::{ENTRY_BYTES_MAX, RUN_BYTES, TASK_BYTES_MAX};
-use crate::weight;
+use crate::memory_size;
 
 /// Why the tasks of a request could never be sent to a worker.
 pub(crate) fn refusal(request: &ClientRequest) -> Option<RequestError> {
@@ -18,7 +18,7 @@ pub(crate) fn refusal(request: &ClientRequest) -> Option<RequestError> {
 }
 
 fn refusal_of(submit: &Submit) -> Option<RequestError> {
-    let task = weight::of_task(&submit.spec);
+    let task = memory_size::of_task(&submit.spec);
     if task > TASK_BYTES_MAX {
         return Some(RequestError::Invalid(format!(
             "Arguments, environment and standard input of a task have {task} bytes together, the limit is \
@@ -39,12 +39,12 @@ pub(crate) fn messages(batches: Vec<RunBatch>) -> Vec<Vec<RunBatch>> {
     let mut message = Vec::new();
     let mut bytes = 0;
     for part in batches.into_iter().flat_map(parts) {
-        let weight = weight::of_batch(&part);
-        if bytes + weight > RUN_BYTES && !message.is_empty() {
+        let more = memory_size::of_batch(&part);
+        if bytes + more > RUN_BYTES && !message.is_empty() {
             messages.push(std::mem::take(&mut message));
             bytes = 0;
         }
-        bytes += weight;
+        bytes += more;
         message.push(part);
     }
     messages.push(message);

@@ -8,9 +8,9 @@ use hq_core::server::Input;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::commits::Commits;
 use crate::error::ServerError;
 use crate::inbox::{Event, Inbox, Room};
+use crate::journal_thread::queue::JournalQueue;
 
 /// The signals of this process.
 #[derive(Debug)]
@@ -34,11 +34,16 @@ impl Signals {
     }
 
     /// Handles signals for ever. `access` is removed before an end at once.
-    pub(crate) async fn handle(mut self, inbox: Arc<Inbox>, commits: Option<Arc<Commits>>, access: PathBuf) {
+    pub(crate) async fn handle(
+        mut self,
+        inbox: Arc<Inbox>,
+        journal_queue: Option<Arc<JournalQueue>>,
+        access: PathBuf,
+    ) {
         let signal = self.next().await;
         info!(signal, "asked to end; once more ends at once");
-        if let Some(commits) = commits {
-            commits.stop();
+        if let Some(journal_queue) = journal_queue {
+            journal_queue.stop();
         }
         inbox.push(Event::Input(Input::Stop), Room::none());
         let signal = self.next().await;

@@ -81,11 +81,11 @@ pub(crate) struct Limits {
 pub(crate) struct Enforcer {
     enforce: Enforce,
     groups: Groups,
-    running: HashMap<TaskRef, Held>,
+    running: HashMap<TaskRef, Enforced>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Enforced {
     memory: Option<Amount>,
     directories: Vec<PathBuf>,
 }
@@ -142,7 +142,7 @@ impl Enforcer {
             limits.groups.extend_from_slice(directory.join("cgroup.procs").as_os_str().as_encoded_bytes());
             limits.groups.push(0);
         }
-        self.running.insert(start.task, Held { memory, directories: made });
+        self.running.insert(start.task, Enforced { memory, directories: made });
         Ok(limits)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hq_core::worker::{AllocatedResource, Allocation, Start};
+use hq_core::worker::{Grant, GrantedResource, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, GPUS};
 use hq_model::task::Pin;
@@ -128,15 +128,15 @@ impl Node {
     /// # Errors
     /// The text for people when they have names that are no CPU numbers.
     pub(crate) fn cpus_of(&self, start: &Start, out: &mut Vec<u32>) -> Result<(), String> {
-        self.cpus_in(&start.allocation, out)
+        self.cpus_in(&start.grant, out)
     }
 
-    /// Appends the CPUs of an allocation.
+    /// Appends the CPUs of a grant.
     ///
     /// # Errors
     /// The text for people when they have names that are no CPU numbers.
-    pub(crate) fn cpus_in(&self, allocation: &Allocation, out: &mut Vec<u32>) -> Result<(), String> {
-        for resource in &allocation.resources {
+    pub(crate) fn cpus_in(&self, grant: &Grant, out: &mut Vec<u32>) -> Result<(), String> {
+        for resource in &grant.resources {
             let Some(pool) = self.pools.get(resource.pool as usize).filter(|pool| pool.name == CPUS) else {
                 continue;
             };
@@ -159,10 +159,10 @@ impl Node {
     /// How much of a resource a task got, where it asked for some.
     pub(crate) fn amount_of(&self, start: &Start, name: &str) -> Option<hq_model::Amount> {
         let of_pool = |pool: u32| self.pools.get(pool as usize).is_some_and(|pool| pool.name == name);
-        start.allocation.resources.iter().find(|resource| of_pool(resource.pool)).map(|r| r.amount)
+        start.grant.resources.iter().find(|resource| of_pool(resource.pool)).map(|r| r.amount)
     }
 
-    fn append_labels(&self, resource: &AllocatedResource, out: &mut ByteString) {
+    fn append_labels(&self, resource: &GrantedResource, out: &mut ByteString) {
         let Some(pool) = self.pools.get(resource.pool as usize) else { return };
         for (i, (index, _)) in resource.indices.iter().enumerate() {
             if i > 0 {
@@ -356,7 +356,7 @@ impl VariantEnvironment {
                 }
             }
         }
-        for (resource, variables) in start.allocation.resources.iter().zip(&self.resources) {
+        for (resource, variables) in start.grant.resources.iter().zip(&self.resources) {
             self.append_resource(resource, variables, node, out);
         }
     }
@@ -391,9 +391,9 @@ impl VariantEnvironment {
             // Writing to a vector cannot fail.
             let _ = write!(out, "{name}={value}\0");
         }
-        let Some(allocation) = start.ranks.get(rank.local as usize) else { return out };
+        let Some(grant) = start.ranks.get(rank.local as usize) else { return out };
         let says_threads = asked.start.env.iter().any(|variable| variable.starts_with(b"OMP_NUM_THREADS="));
-        for (resource, variables) in allocation.resources.iter().zip(&self.resources) {
+        for (resource, variables) in grant.resources.iter().zip(&self.resources) {
             let before = out.len();
             self.append_resource(resource, variables, node, &mut out);
             if says_threads && variables.is_cpus {
@@ -408,7 +408,7 @@ impl VariantEnvironment {
 
     fn append_resource(
         &self,
-        resource: &AllocatedResource,
+        resource: &GrantedResource,
         variables: &ResourceVariables,
         node: &Node,
         out: &mut ByteString,
@@ -470,7 +470,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use hq_core::worker::Allocation;
+    use hq_core::worker::Grant;
     use hq_core::worker_messages::TemplateId;
     use hq_model::{
         Amount, AmountRequest, Instance, JobId, Policy, Request, ResourcePool, ResourceRequest, TaskId,
@@ -520,8 +520,8 @@ mod tests {
             services: Default::default(),
             entry: None,
             variant: 0,
-            allocation: Allocation {
-                resources: vec![AllocatedResource {
+            grant: Grant {
+                resources: vec![GrantedResource {
                     pool,
                     amount: Amount::whole(1),
                     indices: vec![(0, 10_000)],

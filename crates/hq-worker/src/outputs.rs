@@ -42,13 +42,13 @@ pub(crate) struct Aftermath {
 
 /// The thread. It ends when it is dropped and everything is done.
 #[derive(Debug)]
-pub(crate) struct Janitor {
+pub(crate) struct Cleanup {
     queue: Option<mpsc::Sender<Aftermath>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Janitor {
-    pub(crate) fn start(cleaned: UnboundedSender<Input>) -> io::Result<Janitor> {
+impl Cleanup {
+    pub(crate) fn start(cleaned: UnboundedSender<Input>) -> io::Result<Cleanup> {
         let (queue, work) = mpsc::channel::<Aftermath>();
         let body = move || {
             for aftermath in work {
@@ -56,8 +56,8 @@ impl Janitor {
                 let _ = cleaned.send(clean(aftermath));
             }
         };
-        let thread = std::thread::Builder::new().name("janitor".into()).spawn(body)?;
-        Ok(Janitor { queue: Some(queue), thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("cleanup".into()).spawn(body)?;
+        Ok(Cleanup { queue: Some(queue), thread: Some(thread) })
     }
 
     pub(crate) fn clean(&self, aftermath: Aftermath) {
@@ -68,7 +68,7 @@ impl Janitor {
     }
 }
 
-impl Drop for Janitor {
+impl Drop for Cleanup {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {

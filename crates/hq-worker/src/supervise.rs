@@ -19,7 +19,7 @@ use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
 use crate::nodes;
-use crate::outputs::{Aftermath, Janitor};
+use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
@@ -45,7 +45,7 @@ pub(crate) struct Supervisor {
     pub(crate) buffers: Buffers,
     reports: Vec<Ended>,
     pub(crate) ended: Vec<Input>,
-    janitor: Janitor,
+    cleanup: Cleanup,
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Supervisor {
             buffers: Buffers::default(),
             reports: Vec::new(),
             ended: Vec::new(),
-            janitor: Janitor::start(cleaned)?,
+            cleanup: Cleanup::start(cleaned)?,
         })
     }
 
@@ -352,7 +352,7 @@ impl Supervisor {
         let instance = start.instance;
         // Another attempt may have written what is there.
         let keeps = prepared.template.spec.speculate.is_some();
-        self.janitor.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
+        self.cleanup.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
     }
 
     // The task could start elsewhere.

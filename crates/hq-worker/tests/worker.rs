@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "asks the kernel about processes")]
 
 mod harness;
-#[path = "worker/troubled_nodes.rs"]
-mod troubled_nodes;
+#[path = "worker/node_faults.rs"]
+mod node_faults;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ use hq_proto::{decode_from_worker, encode_to_worker};
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions, notify};
 
-use troubled_nodes::{
+use node_faults::{
     a_directory_that_was_removed_comes_back, a_node_that_cannot_start_tasks_gives_them_back,
     a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
 };

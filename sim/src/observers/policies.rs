@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_core::worker::{AllocatedResource, Allocation, Start, Worker};
+use hq_core::worker::{Grant, GrantedResource, Start, Worker};
 use hq_model::amount::UNITS;
 use hq_model::{Amount, AmountRequest, Policy, Request, ResourcePool, TaskRef, WorkerResources};
 
 /// What a worker starts in one go, and what the others have there.
 #[derive(Debug, Default)]
 pub struct Policies {
-    taken: Vec<Allocation>,
+    taken: Vec<Grant>,
     /// Amounts that came from several groups, so far.
     pub spread: u64,
     /// Tasks that had to have what is close to each other, so far.
@@ -32,8 +32,8 @@ impl Policies {
         let starts: BTreeSet<TaskRef> = starts.map(|start| start.task).collect();
         self.taken.clear();
         if !starts.is_empty() {
-            let taken = worker.allocations().filter(|(task, _)| !starts.contains(task));
-            self.taken.extend(taken.map(|(_, allocation)| allocation.clone()));
+            let taken = worker.grants().filter(|(task, _)| !starts.contains(task));
+            self.taken.extend(taken.map(|(_, grant)| grant.clone()));
         }
     }
 
@@ -43,7 +43,7 @@ impl Policies {
     /// When it got something from other groups than its policies say.
     pub fn starts(&mut self, resources: &WorkerResources, start: &Start) -> Result<(), String> {
         let Some(request) = start.template.spec.requests.get(start.variant as usize) else { return Ok(()) };
-        let alone = [start.allocation.clone()];
+        let alone = [start.grant.clone()];
         let each = if start.ranks.is_empty() { &alone[..] } else { &start.ranks };
         for given in each {
             for (resource, given) in request.resources.iter().zip(&given.resources) {
@@ -67,7 +67,7 @@ impl Policies {
         &mut self,
         resources: &WorkerResources,
         request: &Request,
-        given: &Allocation,
+        given: &Grant,
     ) -> Result<(), String> {
         let is_strict = |request: &AmountRequest| {
             matches!(request, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))
@@ -75,14 +75,14 @@ impl Policies {
         let with_pools: Vec<_> = request.resources.iter().zip(&given.resources).collect();
         for (at, (one, given_one)) in with_pools.iter().enumerate() {
             for (other, given_other) in &with_pools[at + 1..] {
-                let names = |given: &AllocatedResource| resources.pools[given.pool as usize].name.clone();
+                let names = |given: &GrantedResource| resources.pools[given.pool as usize].name.clone();
                 let pairs: Vec<(u32, u32)> = resources
                     .coupling
                     .iter()
                     .filter(|pair| pair.left.0 == names(given_one) && pair.right.0 == names(given_other))
                     .map(|pair| (pair.left.1, pair.right.1))
                     .collect();
-                let is_small = |given: &AllocatedResource| {
+                let is_small = |given: &GrantedResource| {
                     let sizes = resources.pools[given.pool as usize].kind.labels();
                     sizes.iter().all(|group| given.amount <= Amount::whole(group.len() as u64))
                 };
@@ -96,7 +96,7 @@ impl Policies {
                     continue;
                 }
                 self.coupled += 1;
-                let groups = |given: &AllocatedResource| {
+                let groups = |given: &GrantedResource| {
                     let found = groups(&resources.pools[given.pool as usize], given, &[]);
                     found.iter().position(Group::is_used).unwrap_or_default() as u32
                 };
@@ -121,7 +121,7 @@ impl Group {
 }
 
 // The groups of a pool, before something was given, beside what others have.
-fn groups(pool: &ResourcePool, given: &AllocatedResource, others: &[Allocation]) -> Vec<Group> {
+fn groups(pool: &ResourcePool, given: &GrantedResource, others: &[Grant]) -> Vec<Group> {
     let mut used: BTreeMap<u32, u64> = BTreeMap::new();
     let taken = others.iter().flat_map(|other| &other.resources).filter(|other| other.pool == given.pool);
     for (index, units) in taken.flat_map(|taken| &taken.indices) {

@@ -3,9 +3,9 @@
 //! All of it is told from the durable state: heard record by record, and made anew by a restart.
 
 mod artifact;
+mod barrier;
 mod cycles;
 mod deferral;
-mod gate;
 mod missing;
 mod named;
 mod services;

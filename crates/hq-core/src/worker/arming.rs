@@ -19,7 +19,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::machine::{Batch, Ending, Known, Link, Running, Worker};
 use super::starting::{Entered, has_time, start_of};
-use super::{Allocation, Effect};
+use super::{Effect, Grant};
 use crate::limits::ARMED_TIME;
 
 /// A task that the launcher starts by itself.
@@ -32,7 +32,7 @@ pub(super) struct Armed {
     leader: TaskRef,
     since: Timestamp,
     // Once the leader has ended: how, and what it had.
-    pub(super) after: Option<(bool, Allocation)>,
+    pub(super) after: Option<(bool, Grant)>,
     called_back: Option<Why>,
 }
 
@@ -64,7 +64,7 @@ impl Worker {
     pub(super) fn arm(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
         let mut begun = std::mem::take(&mut self.begun);
         let before = effects.len();
-        let may = self.leaving.is_none() && !self.reporting.is_stuck() && self.trouble.reason().is_none();
+        let may = self.leaving.is_none() && !self.reporting.is_stuck() && self.node_fault.reason().is_none();
         if may {
             for leader in &begun {
                 self.arm_after(now, *leader, effects);
@@ -104,7 +104,7 @@ impl Worker {
         }
         batch.left.remove(id);
         let batch = Batch { left: IdSet::single(id), ..batch.clone() };
-        let start = start_of(known, &batch, id, 0, &run.allocation, &[]);
+        let start = start_of(known, &batch, id, 0, &run.grant, &[]);
         match place {
             Some(place) => self.drop_if_empty(place),
             None => drop(self.followers.remove(&leader)),
@@ -181,7 +181,7 @@ impl Worker {
     /// A leader has ended. What it had is of its follower until it is known how that goes on. False when nothing is armed.
     pub(super) fn leader_is_over(&mut self, run: &mut Running, is_success: bool) -> bool {
         let Some(armed) = run.follower.and_then(|task| self.armed.get_mut(&task)) else { return false };
-        armed.after = Some((is_success, std::mem::take(&mut run.allocation)));
+        armed.after = Some((is_success, std::mem::take(&mut run.grant)));
         true
     }
 
@@ -189,11 +189,11 @@ impl Worker {
     pub(super) fn task_begun(&mut self, now: Timestamp, task: TaskRef, effects: &mut Vec<Effect>) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, after, called_back, .. } = armed;
-        let Some((is_success, allocation)) = after else {
+        let Some((is_success, grant)) = after else {
             return crate::never!("{task} has begun, and the one before it has not ended");
         };
         let ends_at = self.ends_at();
-        self.enter(now, ends_at, task, Entered::of(&batch, 0, allocation, Vec::new()));
+        self.enter(now, ends_at, task, Entered::of(&batch, 0, grant, Vec::new()));
         if let Some(Why::Ended(ending)) = called_back {
             self.end(now, task, ending, effects);
         } else if place.is_none() && !is_success {
@@ -206,15 +206,15 @@ impl Worker {
     pub(super) fn task_recalled(&mut self, task: TaskRef) {
         let Some(armed) = self.armed.remove(&task) else { return };
         let Armed { batch, place, leader, after, called_back, .. } = armed;
-        let is_over = after.map(|(is_success, allocation)| {
-            self.pools.free(&allocation);
+        let is_over = after.map(|(is_success, grant)| {
+            self.pools.free(&grant);
             is_success
         });
         if let Some(run) = self.running.get_mut(&leader) {
             run.follower = None;
         }
         let single = IdSet::single(task.task);
-        let waits = self.leaving.is_none() && self.trouble.reason().is_none();
+        let waits = self.leaving.is_none() && self.node_fault.reason().is_none();
         match called_back {
             None | Some(Why::Better) if waits => return self.put_back(batch, place, leader, is_over),
             None | Some(Why::Better | Why::Returned | Why::Ended(Ending::Stopped)) => {
@@ -249,7 +249,7 @@ impl Worker {
     /// Nothing is heard of what was armed: whether it has begun or not, it does not run.
     pub(super) fn lose_armed(&mut self) {
         for (task, armed) in std::mem::take(&mut self.armed) {
-            armed.after.iter().for_each(|(_, allocation)| self.pools.free(allocation));
+            armed.after.iter().for_each(|(_, grant)| self.pools.free(grant));
             if armed.called_back == Some(Why::Ended(Ending::Canceled)) {
                 self.reporting.canceled(task.job, &IdSet::single(task.task));
             }

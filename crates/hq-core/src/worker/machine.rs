@@ -16,11 +16,11 @@ use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskRef, Timestamp, 
 use rustc_hash::FxHashMap;
 
 use super::arming::{Armed, Why};
+use super::faults::NodeFault;
 use super::outside::Outside;
-use super::pools::{Needs, Pools};
+use super::pools::{Pools, ResolvedRequest};
 use super::reporting::Reporting;
-use super::trouble::Trouble;
-use super::{Allocation, Effect, Input, Outcome};
+use super::{Effect, Grant, Input, Outcome};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
@@ -62,7 +62,7 @@ pub struct Worker {
     pub(super) reporting: Reporting,
     // Failures that the end of the worker may explain.
     pub(super) outside: Outside,
-    pub(super) trouble: Trouble,
+    pub(super) node_fault: NodeFault,
     pub(super) next_report: Timestamp,
     // The latest end of what tasks that were started here have asked for.
     pub(super) promised_until: Timestamp,
@@ -80,7 +80,7 @@ pub struct Worker {
     // What still runs will not end.
     pub(super) launcher_is_lost: bool,
     // Reused by the null executor.
-    pub(super) scratch: Allocation,
+    pub(super) scratch: Grant,
     // Null tasks that would fit wait for the next round.
     pub(super) has_more: bool,
 }
@@ -109,7 +109,7 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) variant: u32,
-    pub(super) needs: Needs,
+    pub(super) needs: ResolvedRequest,
     // Pools that it needs.
     pub(super) pools: u64,
 }
@@ -140,9 +140,9 @@ pub(super) struct Running {
     pub(super) template: TemplateId,
     // Where there are several.
     pub(super) variant: Option<u32>,
-    pub(super) allocation: Allocation,
+    pub(super) grant: Grant,
     // What each of its ranks has.
-    pub(super) ranks: Vec<Allocation>,
+    pub(super) ranks: Vec<Grant>,
     // Held for a program that runs on another worker.
     pub(super) is_part: bool,
     // Nothing starts beside it.
@@ -199,7 +199,7 @@ impl Worker {
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
             outside: Outside::default(),
-            trouble: Trouble::default(),
+            node_fault: NodeFault::default(),
             next_report: started,
             promised_until: started,
             starts_due: started,
@@ -211,7 +211,7 @@ impl Worker {
             is_hurried: false,
             last_end: started,
             launcher_is_lost: false,
-            scratch: Allocation::default(),
+            scratch: Grant::default(),
             has_more: false,
         }
     }
@@ -278,7 +278,7 @@ impl Worker {
         self.check_deadlines(now, effects);
         self.outside.release(Some(now), &mut self.reporting);
         self.check_life(now, effects);
-        self.trouble.pass(now);
+        self.node_fault.pass(now);
         if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
         }
@@ -313,7 +313,7 @@ impl Worker {
         let null = self.has_more && !self.queue.is_empty() && self.leaving.is_none();
         let more = (null && !self.reporting.is_stuck()).then_some(Timestamp(0));
         let told = if self.is_done() { self.tells_until() } else { None };
-        let again = self.trouble.next().filter(|_| self.leaving.is_none());
+        let again = self.node_fault.next().filter(|_| self.leaving.is_none());
         let recall = self.next_call_back();
         [deadline, report, heartbeat, idle, life, lost, more, told, again, recall, self.outside.next()]
             .into_iter()
@@ -393,7 +393,7 @@ impl Worker {
             self.reporting.returned(job, &batch.ids);
             return;
         };
-        if self.leaving.is_some() || self.trouble.reason().is_some() || known.ways.is_empty() {
+        if self.leaving.is_some() || self.node_fault.reason().is_some() || known.ways.is_empty() {
             self.reporting.returned(job, &batch.ids);
             return;
         }
@@ -542,7 +542,7 @@ impl Worker {
         self.last_end = now;
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
         if !self.leader_is_over(&mut run, is_success) {
-            self.pools.free(&run.allocation);
+            self.pools.free(&run.grant);
         }
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
@@ -558,10 +558,10 @@ impl Worker {
         let single = IdSet::single(task.task);
         match &outcome {
             Outcome::NotStarted(reason) => {
-                self.trouble.begin(now, reason.clone());
+                self.node_fault.begin(now, reason.clone());
                 self.give_back(effects);
             }
-            Outcome::Finished | Outcome::Failed(..) => self.trouble.ran(run.since),
+            Outcome::Finished | Outcome::Failed(..) => self.node_fault.ran(run.since),
         }
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
@@ -650,7 +650,7 @@ impl Worker {
     pub fn check(&self) -> Result<(), String> {
         let mut indices = BTreeMap::new();
         for (task, run) in &self.running {
-            for given in run.ranks.iter().chain([&run.allocation]).flat_map(|given| &given.resources) {
+            for given in run.ranks.iter().chain([&run.grant]).flat_map(|given| &given.resources) {
                 for (index, units) in &given.indices {
                     let taken = indices.entry((given.pool, *index)).or_insert(0u64);
                     *taken += u64::from(*units);

@@ -1,12 +1,12 @@
 //! The worker's state machine: what the server and the processes say goes in, starts, signals and reports come out.
 
 mod arming;
+mod faults;
 mod machine;
 mod outside;
 pub mod pools;
 mod reporting;
 mod starting;
-mod trouble;
 mod watched;
 
 #[cfg(test)]
@@ -128,9 +128,9 @@ pub struct Start {
     /// Which variant of its requests was chosen.
     pub variant: u32,
     /// What it may use; nothing when its ranks have it.
-    pub allocation: Allocation,
+    pub grant: Grant,
     /// What each of its ranks on this worker may use.
-    pub ranks: Vec<Allocation>,
+    pub ranks: Vec<Grant>,
     /// Of a task on several nodes: all of them on the first one, that first one alone on the others.
     pub nodes: Vec<TaskNode>,
     /// Nothing is started: it is a part of a task whose program runs on another worker, which may start processes here
@@ -140,14 +140,14 @@ pub struct Start {
 
 /// The resources given to a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allocation {
+pub struct Grant {
     /// One entry a requested resource, in the order of the request.
-    pub resources: Vec<AllocatedResource>,
+    pub resources: Vec<GrantedResource>,
 }
 
 /// One resource given to a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllocatedResource {
+pub struct GrantedResource {
     /// Index of the pool in the worker's resources.
     pub pool: u32,
     /// How much.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hq_model::amount::UNITS;
 use hq_model::{Amount, AmountRequest, Policy, PoolKind, Request, WorkerResources};
 
-use super::{AllocatedResource, Allocation};
+use super::{Grant, GrantedResource};
 use crate::limits::TRIED_AT_ONCE_MAX;
 use coupling::Coupling;
 use plan::Plan;
@@ -49,21 +49,21 @@ struct Group {
 
 /// A request resolved against the pools; `None` for what this worker could never give.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Needs {
-    each: Vec<Need>,
+pub struct ResolvedRequest {
+    each: Vec<ResolvedPart>,
     // How much of what strict policies concern must be close to each other: as much as on an idle worker.
     close: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Need {
+struct ResolvedPart {
     pool: u32,
     amount: AmountRequest,
     // Most groups that a strict policy accepts.
     groups_max: usize,
 }
 
-impl Need {
+impl ResolvedPart {
     fn is_strict(&self) -> bool {
         matches!(self.amount, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))
     }
@@ -89,7 +89,7 @@ impl Pools {
     }
 
     /// What a request takes here, or each of its ranks; `None` when this worker could never give it.
-    pub fn needs(&self, request: &Request) -> Option<Needs> {
+    pub fn needs(&self, request: &Request) -> Option<ResolvedRequest> {
         if never_starts(&self.resources, request) {
             return None;
         }
@@ -97,10 +97,10 @@ impl Pools {
     }
 
     // As `needs`, where the ranks of a request do not get in the way of each other.
-    fn needs_by_amount(&self, request: &Request) -> Option<Needs> {
+    fn needs_by_amount(&self, request: &Request) -> Option<ResolvedRequest> {
         if request.nodes > 0 && request.ranks == 0 {
-            let all = |pool| Need { pool, amount: AmountRequest::All, groups_max: usize::MAX };
-            return Some(Needs { each: (0..self.pools.len() as u32).map(all).collect(), close: 0 });
+            let all = |pool| ResolvedPart { pool, amount: AmountRequest::All, groups_max: usize::MAX };
+            return Some(ResolvedRequest { each: (0..self.pools.len() as u32).map(all).collect(), close: 0 });
         }
         let ranks = u64::from(request.ranks.max(1));
         let mut needs = Vec::with_capacity(request.resources.len());
@@ -118,25 +118,25 @@ impl Pools {
             {
                 return None;
             }
-            needs.push(Need { pool: pool as u32, amount: resource.amount, groups_max });
+            needs.push(ResolvedPart { pool: pool as u32, amount: resource.amount, groups_max });
         }
-        let mut needs = Needs { each: needs, close: 0 };
+        let mut needs = ResolvedRequest { each: needs, close: 0 };
         if self.is_coupled(&needs) {
             needs.close = Pools::new(&self.resources).closest(&needs);
         }
         Some(needs)
     }
 
-    /// Takes what is needed, into `allocation`; false, and nothing is taken, when it is not free.
-    pub fn take(&mut self, needs: &Needs, allocation: &mut Allocation) -> bool {
+    /// Takes what is needed, into `grant`; false, and nothing is taken, when it is not free.
+    pub fn take(&mut self, needs: &ResolvedRequest, grant: &mut Grant) -> bool {
         let Some(mut near) = self.near(needs) else { return false };
-        allocation.resources.truncate(needs.each.len());
+        grant.resources.truncate(needs.each.len());
         for (at, need) in needs.each.iter().enumerate() {
-            if allocation.resources.len() <= at {
-                let nothing = AllocatedResource { pool: 0, amount: Amount::ZERO, indices: Vec::new() };
-                allocation.resources.push(nothing);
+            if grant.resources.len() <= at {
+                let nothing = GrantedResource { pool: 0, amount: Amount::ZERO, indices: Vec::new() };
+                grant.resources.push(nothing);
             }
-            let given = &mut allocation.resources[at];
+            let given = &mut grant.resources[at];
             given.pool = need.pool;
             given.indices.clear();
             let taken = match &mut self.pools[need.pool as usize] {
@@ -158,7 +158,7 @@ impl Pools {
                 }
             };
             if !taken {
-                for given in &allocation.resources[..at] {
+                for given in &grant.resources[..at] {
                     self.give_back(given);
                 }
                 return false;
@@ -168,8 +168,8 @@ impl Pools {
     }
 
     /// Gives back what was taken.
-    pub fn free(&mut self, allocation: &Allocation) {
-        for given in &allocation.resources {
+    pub fn free(&mut self, grant: &Grant) {
+        for given in &grant.resources {
             self.give_back(given);
         }
     }
@@ -183,12 +183,12 @@ impl Pools {
     }
 
     /// Pools that a request uses, as a set; those beyond the 64th are in none.
-    pub fn mask(&self, needs: &Needs) -> u64 {
+    pub fn mask(&self, needs: &ResolvedRequest) -> u64 {
         needs.each.iter().fold(0, |mask, need| mask | pool_bit(need.pool))
     }
 
     /// True when enough is free of a pool that is needed, but not in such pieces: halves of two CPUs are no CPU.
-    pub fn is_in_pieces(&self, needs: &Needs) -> bool {
+    pub fn is_in_pieces(&self, needs: &ResolvedRequest) -> bool {
         let enough = needs.each.iter().filter(|need| {
             let (total, free) = match &self.pools[need.pool as usize] {
                 Pool::Sum { total, free } => (*total, *free),
@@ -204,8 +204,8 @@ impl Pools {
 
     /// True when it makes a difference which indices are given: there are groups, and it may take from several of them, or
     /// what it takes should be close to each other.
-    pub fn place_matters(&self, needs: &Needs) -> bool {
-        let may_spread = |need: &Need| match (&self.pools[need.pool as usize], need.amount) {
+    pub fn place_matters(&self, needs: &ResolvedRequest) -> bool {
+        let may_spread = |need: &ResolvedPart| match (&self.pools[need.pool as usize], need.amount) {
             (Pool::Indexed(indexed), AmountRequest::Some(amount, _)) => {
                 indexed.groups.len() > 1 && amount > Amount::whole(1)
             }
@@ -235,8 +235,8 @@ impl Pools {
     }
 
     /// The pools that cannot give what is needed of them now, as a set.
-    pub fn scarce(&self, needs: &Needs) -> u64 {
-        let gives = |need: &&Need| match (&self.pools[need.pool as usize], need.amount) {
+    pub fn scarce(&self, needs: &ResolvedRequest) -> u64 {
+        let gives = |need: &&ResolvedPart| match (&self.pools[need.pool as usize], need.amount) {
             (Pool::Sum { total, free }, AmountRequest::All) => free == total,
             (Pool::Sum { free, .. }, AmountRequest::Some(amount, _)) => amount.0 <= *free,
             (Pool::Indexed(indexed), AmountRequest::All) => indexed.free == indexed.total,
@@ -250,7 +250,7 @@ impl Pools {
         if scarce == 0 && needs.close > 0 && self.near(needs).is_none() { self.mask(needs) } else { scarce }
     }
 
-    fn give_back(&mut self, given: &AllocatedResource) {
+    fn give_back(&mut self, given: &GrantedResource) {
         match &mut self.pools[given.pool as usize] {
             Pool::Sum { total, free } => {
                 *free += given.amount.0;
@@ -273,7 +273,7 @@ pub fn never_starts(resources: &WorkerResources, request: &Request) -> bool {
     }
     let mut idle = Pools::new(resources);
     let Some(needs) = idle.needs_by_amount(request) else { return true };
-    (0..request.ranks.max(1)).any(|_| !idle.take(&needs, &mut Allocation::default()))
+    (0..request.ranks.max(1)).any(|_| !idle.take(&needs, &mut Grant::default()))
 }
 
 /// How many tasks with a request run at once on an idle worker, when that may be less than `most`, as many as its amounts
@@ -285,7 +285,7 @@ pub fn at_once(resources: &WorkerResources, request: &Request, most: u64) -> Opt
     let mut idle = Pools::new(resources);
     let needs = idle.needs_by_amount(request)?;
     let ranks = u64::from(request.ranks.max(1));
-    let taken = (0..most * ranks).take_while(|_| idle.take(&needs, &mut Allocation::default()));
+    let taken = (0..most * ranks).take_while(|_| idle.take(&needs, &mut Grant::default()));
     let count = taken.count() as u64 / ranks;
     (count < most).then_some(count)
 }
@@ -337,7 +337,7 @@ impl Indexed {
     }
 
     // `plan` says where from, when that is decided.
-    fn take(&mut self, need: &Need, plan: Option<Plan>, given: &mut AllocatedResource) -> bool {
+    fn take(&mut self, need: &ResolvedPart, plan: Option<Plan>, given: &mut GrantedResource) -> bool {
         let (amount, policy) = match need.amount {
             AmountRequest::All => {
                 if self.free < self.total {
@@ -376,7 +376,7 @@ impl Indexed {
         true
     }
 
-    fn give_back(&mut self, given: &AllocatedResource) {
+    fn give_back(&mut self, given: &GrantedResource) {
         for &(index, units) in given.indices.iter().rev() {
             let group = &mut self.groups[self.group_of[index as usize] as usize];
             if u64::from(units) == UNITS {
@@ -447,25 +447,25 @@ mod tests {
             let amount = parse_amount("cpus", text).expect("an amount");
             let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
             let request = Request { resources, ..Request::default() };
-            let mut allocation = Allocation::default();
+            let mut grant = Grant::default();
             let given = match pools.needs(&request) {
                 None => "never".into(),
-                Some(needs) if !pools.take(&needs, &mut allocation) => "no".into(),
+                Some(needs) if !pools.take(&needs, &mut grant) => "no".into(),
                 Some(_) => {
-                    let words = allocation.resources[0].indices.iter().map(|(index, units)| match units {
+                    let words = grant.resources[0].indices.iter().map(|(index, units)| match units {
                         10_000 => index.to_string(),
                         units => format!("{index}/{units}"),
                     });
                     let words = words.collect::<Vec<_>>().join(" ");
-                    taken.push(allocation);
+                    taken.push(grant);
                     words
                 }
             };
             found.push(given);
         }
         assert_eq!(found, expected, "{pool:?}", pool = resources.pools[0].kind.to_string());
-        for allocation in &taken {
-            pools.free(allocation);
+        for grant in &taken {
+            pools.free(grant);
         }
         assert!(pools.is_free());
     }
@@ -484,13 +484,13 @@ mod tests {
         let take = |pools: &mut Pools, text| {
             let amount = parse_amount("cpus", text).expect("an amount");
             let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
-            let mut allocation = Allocation::default();
+            let mut grant = Grant::default();
             let needs = pools.needs(&Request { resources, ..Request::default() }).expect("it could run");
-            assert!(pools.take(&needs, &mut allocation));
-            allocation
+            assert!(pools.take(&needs, &mut grant));
+            grant
         };
         let given = ["1", "0.5", "2"].map(|text| take(&mut pools, text));
-        given.iter().for_each(|allocation| pools.free(allocation));
+        given.iter().for_each(|grant| pools.free(grant));
         let indices = take(&mut pools, "4").resources.remove(0).indices;
         assert!(indices.iter().map(|(index, _)| *index).eq(0..4));
         assert_eq!(pools, {

@@ -6,8 +6,8 @@ use hq_model::worker::{Executor, Life};
 use hq_model::{Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
 use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
-use super::pools::{Needs, Pools};
-use super::{Allocation, Effect, Start};
+use super::pools::{Pools, ResolvedRequest};
+use super::{Effect, Grant, Start};
 use crate::keeping::keeps_room;
 use crate::limits::{NULL_TASKS_AT_ONCE, SCAN_BLOCKED_MAX, SCAN_QUEUED_MAX, STARTS_INTERVAL};
 use crate::worker_messages::TemplateId;
@@ -145,7 +145,7 @@ impl Worker {
                     break;
                 }
                 let is_empty = runs.is_empty();
-                let mut allocation = Allocation::default();
+                let mut grant = Grant::default();
                 let mut ranks = Vec::new();
                 let pools = &mut self.pools;
                 let chosen = ways(known, placed, kept)
@@ -153,7 +153,7 @@ impl Worker {
                     .filter(|(_, request)| is_empty || !request.takes_whole_nodes())
                     .filter(|(_, request)| batch.is_part || has_time(life, now, request))
                     .find(|(way, request)| match request.ranks {
-                        0 => pools.take(&way.needs, &mut allocation),
+                        0 => pools.take(&way.needs, &mut grant),
                         count => {
                             ranks = take_ranks(pools, &way.needs, count);
                             !ranks.is_empty()
@@ -162,8 +162,8 @@ impl Worker {
                 let Some((way, _)) = chosen else { break };
                 let variant = way.variant;
                 batch.left.remove(id);
-                effects.push(Effect::Start(start_of(known, batch, id, variant, &allocation, &ranks)));
-                let entered = Entered::of(batch, variant, allocation, ranks);
+                effects.push(Effect::Start(start_of(known, batch, id, variant, &grant, &ranks)));
+                let entered = Entered::of(batch, variant, grant, ranks);
                 self.enter(now, ends_at, task, entered);
             }
         }
@@ -178,7 +178,7 @@ impl Worker {
         task: TaskRef,
         entered: Entered,
     ) {
-        let Entered { template, instance, is_part, variant, allocation, ranks } = entered;
+        let Entered { template, instance, is_part, variant, grant, ranks } = entered;
         let spec = &self.templates[&template].template.spec;
         let request = &spec.requests[variant as usize];
         // The one that runs the program has an eye on the time.
@@ -196,7 +196,7 @@ impl Worker {
             instance,
             template,
             variant: (spec.requests.len() > 1).then_some(variant),
-            allocation,
+            grant,
             ranks,
             is_part,
             has_node: request.takes_whole_nodes(),
@@ -227,15 +227,15 @@ pub(super) struct Entered {
     instance: Instance,
     is_part: bool,
     variant: u32,
-    allocation: Allocation,
-    ranks: Vec<Allocation>,
+    grant: Grant,
+    ranks: Vec<Grant>,
 }
 
 impl Entered {
     /// One of a batch.
-    pub(super) fn of(batch: &Batch, variant: u32, allocation: Allocation, ranks: Vec<Allocation>) -> Entered {
+    pub(super) fn of(batch: &Batch, variant: u32, grant: Grant, ranks: Vec<Grant>) -> Entered {
         let Batch { template, instance, is_part, .. } = *batch;
-        Entered { template, instance, is_part, variant, allocation, ranks }
+        Entered { template, instance, is_part, variant, grant, ranks }
     }
 }
 
@@ -245,8 +245,8 @@ pub(super) fn start_of(
     batch: &Batch,
     id: TaskId,
     variant: u32,
-    allocation: &Allocation,
-    ranks: &[Allocation],
+    grant: &Grant,
+    ranks: &[Grant],
 ) -> Start {
     let rank = if batch.entries.is_empty() { None } else { batch.all.rank(id) };
     Start {
@@ -256,7 +256,7 @@ pub(super) fn start_of(
         entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec),
         services: batch.services.clone(),
         variant,
-        allocation: allocation.clone(),
+        grant: grant.clone(),
         ranks: ranks.to_vec(),
         nodes: batch.nodes.clone(),
         is_part: batch.is_part,
@@ -288,10 +288,10 @@ pub(super) fn ways(known: &Known, variant: Option<u32>, kept: u64) -> impl Itera
 }
 
 // What each of so many ranks has; nothing when not all of them fit.
-fn take_ranks(pools: &mut Pools, needs: &Needs, count: u32) -> Vec<Allocation> {
+fn take_ranks(pools: &mut Pools, needs: &ResolvedRequest, count: u32) -> Vec<Grant> {
     let mut ranks = Vec::with_capacity(count as usize);
     for _ in 0..count {
-        let mut rank = Allocation::default();
+        let mut rank = Grant::default();
         if !pools.take(needs, &mut rank) {
             ranks.iter().for_each(|rank| pools.free(rank));
             return Vec::new();

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use super::{Effect, Input, Outcome, Worker};
 use crate::limits::{
-    KEPT_MAX, OUTSIDE_END_TIME, OVERTAKEN_MAX, REPORT_INTERVAL, TROUBLE_PAUSE_MIN, UNKILLABLE_TIME,
+    KEPT_MAX, NODE_FAULT_PAUSE_MIN, OUTSIDE_END_TIME, OVERTAKEN_MAX, REPORT_INTERVAL, UNKILLABLE_TIME,
 };
 use crate::record::FailureKind;
 use crate::worker_messages::{
@@ -487,15 +487,15 @@ fn a_node_that_cannot_start_tasks_gives_them_back_and_tries_again_later() {
     world.welcome(None);
     assert!(world.did().ends_with("returned 2:0, trouble no process could be made"), "it is said again");
     let again = world.worker.next_wakeup().expect("it tries again");
-    assert!(again <= world.now.after(TROUBLE_PAUSE_MIN));
-    world.wait(TROUBLE_PAUSE_MIN);
+    assert!(again <= world.now.after(NODE_FAULT_PAUSE_MIN));
+    world.wait(NODE_FAULT_PAUSE_MIN);
     world.run(3, "0", 0, |_| {});
     assert_eq!(world.did(), "no trouble, start 3@0/0");
     world.end(3, 0, not_started());
     world.did();
-    world.wait(TROUBLE_PAUSE_MIN);
+    world.wait(NODE_FAULT_PAUSE_MIN);
     assert_eq!(world.did(), "", "twice as long as before");
-    world.wait(TROUBLE_PAUSE_MIN);
+    world.wait(NODE_FAULT_PAUSE_MIN);
     assert_eq!(world.did(), "no trouble");
 }
 

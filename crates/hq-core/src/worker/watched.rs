@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use hq_model::{TaskRef, Timestamp};
 
-use super::Allocation;
+use super::Grant;
 use super::arming::Armed;
 use super::machine::{Link, Worker};
 use super::starting::{has_time, in_time, ways};
@@ -18,7 +18,7 @@ impl Worker {
     /// # Errors
     /// Names a task.
     pub fn wastes_nothing(&self, now: Timestamp) -> Result<(), String> {
-        let is_held_up = self.reporting.is_stuck() || self.trouble.reason().is_some() || self.has_more;
+        let is_held_up = self.reporting.is_stuck() || self.node_fault.reason().is_some() || self.has_more;
         if self.leaving.is_some() || is_held_up || self.running.values().any(|run| run.has_node) {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Worker {
                 let may = request.nodes == 0 && !is_kept && has_time(life, now, request);
                 // There may be enough of each, and not together.
                 let fits = may && self.pools.scarce(&way.needs) == 0;
-                if fits && self.pools.clone().take(&way.needs, &mut Allocation::default()) {
+                if fits && self.pools.clone().take(&way.needs, &mut Grant::default()) {
                     let story = self.story();
                     return Err(format!("tasks {job}@{} wait and fit as {request}: {story}", batch.left));
                 }
@@ -59,10 +59,11 @@ impl Worker {
     }
 
     /// What tasks have of this worker, those included that take over what the one before them had.
-    pub fn allocations(&self) -> impl Iterator<Item = (TaskRef, &Allocation)> {
-        let running = self.running.iter().flat_map(|(task, run)| {
-            run.ranks.iter().chain([&run.allocation]).map(|allocation| (*task, allocation))
-        });
+    pub fn grants(&self) -> impl Iterator<Item = (TaskRef, &Grant)> {
+        let running = self
+            .running
+            .iter()
+            .flat_map(|(task, run)| run.ranks.iter().chain([&run.grant]).map(|grant| (*task, grant)));
         let taken_over =
             self.armed.iter().filter_map(|(task, armed)| Some((*task, &armed.after.as_ref()?.1)));
         running.chain(taken_over)
@@ -81,7 +82,7 @@ impl Worker {
             let requests: Vec<String> = requests.iter().map(ToString::to_string).collect();
             format!("{job}@{left} ({}, placed as {:?}) waits", requests.join(" or "), batch.variant)
         });
-        let runs = self.running.iter().map(|(task, run)| format!("{task} has {:?}", run.allocation));
+        let runs = self.running.iter().map(|(task, run)| format!("{task} has {:?}", run.grant));
         let runs: std::collections::BTreeSet<String> = runs.collect();
         waits.chain(runs).collect::<Vec<_>>().join(", ")
     }

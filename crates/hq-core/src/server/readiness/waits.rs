@@ -1,7 +1,7 @@
 //! Which tasks wait for others, and what the end of tasks makes ready or hopeless.
 //!
 //! Everything here can be told from the durable state and is made anew by a restart. A dependency of few on few is a
-//! list of edges, looked at when the one they lead from ends; one of many on many is a gate, which takes in the
+//! list of edges, looked at when the one they lead from ends; one of many on many is a barrier, which takes in the
 //! ends of tasks as intervals.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,7 +10,7 @@ use hq_model::dependency::{After, Condition, Mapping};
 use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, TaskState};
 
 use super::artifact::{Artifact, Status};
-use super::gate::Gate;
+use super::barrier::Barrier;
 use crate::limits::EDGES_OF_DEPENDENCY_MAX;
 use crate::never;
 use crate::server::state::State;
@@ -22,7 +22,7 @@ pub(super) struct Waits {
     // By the job that is waited for.
     on: BTreeMap<JobId, Watched>,
     // Those of each submit that are not open for all of it.
-    gates: BTreeMap<TemplateId, Vec<Gate>>,
+    barriers: BTreeMap<TemplateId, Vec<Barrier>>,
     // Files that the tasks of a submit wait for.
     files: BTreeMap<TemplateId, BTreeSet<ByteString>>,
     // Other files may have to be looked for now.
@@ -57,7 +57,7 @@ struct Watched {
     // The first edge from each task; the others follow in `edges`.
     heads: BTreeMap<TaskId, u32>,
     edges: Vec<Edge>,
-    gates: BTreeSet<TemplateId>,
+    barriers: BTreeSet<TemplateId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,10 +165,10 @@ impl Waits {
                 }
             }
             _ => {
-                if let Some(gate) = Gate::new(state, after, all, hopeless) {
-                    blocked.union_with(&waiting.difference(&gate.released));
-                    self.on.entry(after.job).or_default().gates.insert(id);
-                    self.gates.entry(id).or_default().push(gate);
+                if let Some(barrier) = Barrier::new(state, after, all, hopeless) {
+                    blocked.union_with(&waiting.difference(&barrier.released));
+                    self.on.entry(after.job).or_default().barriers.insert(id);
+                    self.barriers.entry(id).or_default().push(barrier);
                 }
             }
         }
@@ -212,9 +212,9 @@ impl Waits {
 
     /// True when tasks wait for the end of all tasks of a job, those to come included.
     pub(super) fn is_waited_for_as_a_whole(&self, job: JobId) -> bool {
-        let gates = self.on.get(&job).into_iter().flat_map(|watched| &watched.gates);
-        let mut gates = gates.filter_map(|submit| self.gates.get(submit)).flatten();
-        gates.any(|gate| gate.after.job == job && gate.after.tasks.is_none())
+        let barriers = self.on.get(&job).into_iter().flat_map(|watched| &watched.barriers);
+        let mut barriers = barriers.filter_map(|submit| self.barriers.get(submit)).flatten();
+        barriers.any(|barrier| barrier.after.job == job && barrier.after.tasks.is_none())
     }
 
     /// True when single tasks wait for single tasks of a job.
@@ -245,10 +245,10 @@ impl Waits {
         let Edge { waiting, condition, next } =
             *watched.edges.get(*watched.heads.get(&leader.task)? as usize)?;
         let is_only = next == NO_EDGE && self.missing.get(&waiting) == Some(&1);
-        // Of a job with gates or files a task may wait for those, too.
+        // Of a job with barriers or files a task may wait for those, too.
         let of_job = TemplateId::of_job(leader.job);
         let waits_for_more =
-            self.gates.range(of_job.clone()).next().is_some() || self.files.range(of_job).next().is_some();
+            self.barriers.range(of_job.clone()).next().is_some() || self.files.range(of_job).next().is_some();
         let follows = is_only && condition == Condition::Success && waiting.job == leader.job;
         (follows && !waits_for_more).then_some(waiting)
     }
@@ -313,11 +313,11 @@ impl Waits {
         let of_job = TemplateId::of_job(job);
         self.files_changed |= !self.files.is_empty();
         self.files.retain(|id, _| id.job != job);
-        let gates: Vec<TemplateId> = self.gates.range(of_job).map(|gate| *gate.0).collect();
-        for id in gates {
-            for gate in self.gates.remove(&id).unwrap_or_default() {
-                if let Some(watched) = self.on.get_mut(&gate.after.job) {
-                    watched.gates.remove(&id);
+        let barriers: Vec<TemplateId> = self.barriers.range(of_job).map(|barrier| *barrier.0).collect();
+        for id in barriers {
+            for barrier in self.barriers.remove(&id).unwrap_or_default() {
+                if let Some(watched) = self.on.get_mut(&barrier.after.job) {
+                    watched.barriers.remove(&id);
                 }
             }
         }
@@ -354,12 +354,12 @@ impl Waits {
             watched.edges = Vec::new();
         }
         let mut passed = Vec::new();
-        for id in &watched.gates {
-            let gates = self.gates.get_mut(id).into_iter().flatten();
+        for id in &watched.barriers {
+            let barriers = self.barriers.get_mut(id).into_iter().flatten();
             let mut is_watching = false;
-            for gate in gates.filter(|gate| gate.after.job == job) {
-                let (released, doomed) = gate.take(state, ids, ended);
-                is_watching |= gate.released.len() < gate.waiting.len();
+            for barrier in barriers.filter(|barrier| barrier.after.job == job) {
+                let (released, doomed) = barrier.take(state, ids, ended);
+                is_watching |= barrier.released.len() < barrier.waiting.len();
                 if !released.is_empty() {
                     loosened.entry(id.job).or_default().union_with(&released);
                 }
@@ -372,12 +372,12 @@ impl Waits {
             }
         }
         for id in passed {
-            watched.gates.remove(&id);
-            if self.gates.get(&id).is_some_and(|gates| gates.iter().all(Gate::is_open)) {
-                self.gates.remove(&id);
+            watched.barriers.remove(&id);
+            if self.barriers.get(&id).is_some_and(|barriers| barriers.iter().all(Barrier::is_open)) {
+                self.barriers.remove(&id);
             }
         }
-        if watched.heads.is_empty() && watched.gates.is_empty() {
+        if watched.heads.is_empty() && watched.barriers.is_empty() {
             self.on.remove(&job);
         }
         (loosened, hopeless)
@@ -389,10 +389,10 @@ impl Waits {
             return IdSet::new();
         };
         let mut free = ids.intersection(blocked);
-        if self.gates.range(TemplateId::of_job(id)).next().is_some() {
+        if self.barriers.range(TemplateId::of_job(id)).next().is_some() {
             for (submit, part) in job.by_submit(&free) {
-                for gate in self.gates.get(&TemplateId { job: id, submit }).into_iter().flatten() {
-                    free.subtract(&part.intersection(&gate.waiting).difference(&gate.released));
+                for barrier in self.barriers.get(&TemplateId { job: id, submit }).into_iter().flatten() {
+                    free.subtract(&part.intersection(&barrier.waiting).difference(&barrier.released));
                 }
             }
         }
@@ -455,7 +455,7 @@ impl Waits {
     }
 
     /// True when the same tasks wait for the same files and for as many others. What few tasks wait for is counted after a
-    /// restart for each of them, and was kept as a gate for all while they were many.
+    /// restart for each of them, and was kept as a barrier for all while they were many.
     pub(super) fn is_alike(&self, other: &Waits) -> bool {
         let unlike = |one: &Waits, two: &Waits| -> Vec<TaskRef> {
             let differs = |(task, count): &(&TaskRef, &u32)| two.missing.get(task) != Some(*count);
@@ -467,8 +467,9 @@ impl Waits {
     }
 
     fn is_gated(&self, task: TaskRef) -> bool {
-        let holds = |gate: &Gate| gate.waiting.contains(task.task) && !gate.released.contains(task.task);
-        self.gates.range(TemplateId::of_job(task.job)).any(|(_, gates)| gates.iter().any(holds))
+        let holds =
+            |barrier: &Barrier| barrier.waiting.contains(task.task) && !barrier.released.contains(task.task);
+        self.barriers.range(TemplateId::of_job(task.job)).any(|(_, barriers)| barriers.iter().any(holds))
     }
 
     fn missing_among(&self, job: JobId, ids: &IdSet) -> IdSet {

@@ -14,7 +14,7 @@ impl Worker {
         // What happened so far becomes a report: those follow the hello, and say nothing of what it holds.
         self.reporting.starts_are_known();
         // A server that was started again does not know.
-        self.trouble.is_news |= self.trouble.reason().is_some();
+        self.node_fault.is_news |= self.node_fault.reason().is_some();
         if self.has_news() {
             self.make_report();
         }

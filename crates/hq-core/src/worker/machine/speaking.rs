@@ -14,7 +14,7 @@ impl Worker {
     // never by themselves as running.
     pub(super) fn report_due(&self) -> Timestamp {
         match self.reporting.has_ends() {
-            _ if self.trouble.is_news => Timestamp(0),
+            _ if self.node_fault.is_news => Timestamp(0),
             true if !self.has_more_here() => Timestamp(0),
             true => self.next_report,
             false => self.next_report.max(self.starts_due),
@@ -49,12 +49,12 @@ impl Worker {
     }
 
     pub(in crate::worker) fn has_news(&self) -> bool {
-        self.reporting.has_news() || self.trouble.is_news
+        self.reporting.has_news() || self.node_fault.is_news
     }
 
     pub(super) fn make_report(&mut self) -> FromWorker {
-        self.trouble.is_news = false;
-        let trouble = self.trouble.reason().map(str::to_owned);
+        self.node_fault.is_news = false;
+        let trouble = self.node_fault.reason().map(str::to_owned);
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
         let has_usage = self.config.executor != Executor::Null;

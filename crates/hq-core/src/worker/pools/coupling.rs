@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use hq_model::{Amount, AmountRequest, Policy, WorkerResources};
 
-use super::{Indexed, Need, Needs, Plan, Pool, Pools};
+use super::{Indexed, Plan, Pool, Pools, ResolvedPart, ResolvedRequest};
 
 /// Couplings by the places of their pools.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +51,7 @@ impl Coupling {
     }
 
     // How much of what was chosen is close to each other: weighted, and of strict policies alone.
-    fn score(&self, needs: &Needs, chosen: &[(usize, &Plan, u64)]) -> (u64, u64) {
+    fn score(&self, needs: &ResolvedRequest, chosen: &[(usize, &Plan, u64)]) -> (u64, u64) {
         let is_strict =
             |pool: usize| needs.each.iter().any(|need| need.pool as usize == pool && need.is_strict());
         let mut score = (0, 0);
@@ -90,18 +90,18 @@ fn part(chosen: &[(usize, &Plan, u64)], (pool, group): (usize, usize)) -> u64 {
 
 impl Pools {
     /// True when coupling is a condition for a strict policy.
-    pub(super) fn is_coupled(&self, needs: &Needs) -> bool {
+    pub(super) fn is_coupled(&self, needs: &ResolvedRequest) -> bool {
         needs.each.iter().any(|need| need.is_strict() && self.coupling.has(need.pool as usize))
     }
 
     /// How close to each other strict policies can have what they concern.
-    pub(super) fn closest(&self, needs: &Needs) -> u64 {
+    pub(super) fn closest(&self, needs: &ResolvedRequest) -> u64 {
         self.choose(needs).map_or(0, |choice| choice.close)
     }
 
     /// Where to take from, for each of the needs that coupling concerns; empty where it makes no difference. `None` when
     /// what is free is not as close to each other as strict policies want it.
-    pub(super) fn near(&self, needs: &Needs) -> Option<Vec<Option<Plan>>> {
+    pub(super) fn near(&self, needs: &ResolvedRequest) -> Option<Vec<Option<Plan>>> {
         if self.coupling.0.is_empty() {
             return Some(Vec::new());
         }
@@ -114,8 +114,8 @@ impl Pools {
 
     // The best choice that is close enough. Each group that may be taken from is tried as the first; the others follow
     // it. Cost: groups times needs.
-    fn choose(&self, needs: &Needs) -> Option<Choice> {
-        let coupled = |need: &Need| -> Option<(&Indexed, Amount, Policy)> {
+    fn choose(&self, needs: &ResolvedRequest) -> Option<Choice> {
+        let coupled = |need: &ResolvedPart| -> Option<(&Indexed, Amount, Policy)> {
             match (&self.pools[need.pool as usize], need.amount) {
                 (_, AmountRequest::Some(_, Policy::Scatter) | AmountRequest::All) => None,
                 (Pool::Indexed(indexed), AmountRequest::Some(amount, policy)) => {
@@ -178,7 +178,7 @@ impl Pools {
     }
 }
 
-fn chosen<'a>(needs: &Needs, plans: &'a [Option<Plan>]) -> Vec<(usize, &'a Plan, u64)> {
+fn chosen<'a>(needs: &ResolvedRequest, plans: &'a [Option<Plan>]) -> Vec<(usize, &'a Plan, u64)> {
     let with_need = needs.each.iter().zip(plans);
     with_need
         .filter_map(|(need, plan)| {
@@ -194,7 +194,7 @@ mod tests {
     use hq_model::resources::{parse_coupling, parse_pool};
     use hq_model::{Request, ResourceRequest};
 
-    use super::super::super::Allocation;
+    use super::super::super::Grant;
     use super::*;
 
     // Takes the requests one after the other: `cpus=2 gpus=1`; says `cpus 0,1 gpus 0` of each.
@@ -213,23 +213,23 @@ mod tests {
             };
             let request = Request { resources: text.split(' ').map(part).collect(), ..Request::default() };
             let needs = pools.needs(&request).expect("it could fit");
-            let mut allocation = Allocation::default();
-            if !pools.take(&needs, &mut allocation) {
+            let mut grant = Grant::default();
+            if !pools.take(&needs, &mut grant) {
                 found.push("no".to_owned());
                 continue;
             }
-            let word = |given: &super::super::AllocatedResource| {
+            let word = |given: &super::super::GrantedResource| {
                 let pool = &resources.pools[given.pool as usize];
                 let labels: Vec<String> = pool.kind.labels().concat();
                 let indices: Vec<&str> =
                     given.indices.iter().map(|i| labels[i.0 as usize].as_str()).collect();
                 format!("{} {}", pool.name, indices.join(","))
             };
-            found.push(allocation.resources.iter().map(word).collect::<Vec<_>>().join(" "));
-            taken.push(allocation);
+            found.push(grant.resources.iter().map(word).collect::<Vec<_>>().join(" "));
+            taken.push(grant);
         }
         assert_eq!(found, expected);
-        taken.iter().for_each(|allocation| pools.free(allocation));
+        taken.iter().for_each(|grant| pools.free(grant));
         assert!(pools.is_free());
     }
 

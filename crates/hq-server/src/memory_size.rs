@@ -1,6 +1,6 @@
 //! How much memory a message or record takes, roughly and quickly: what bounded queues count.
 //!
-//! Every kind is weighed by all that it holds, so that no kind of message can fill the memory while it counts
+//! Every kind is counted with all that it holds, so that no kind of message can fill the memory while it counts
 //! as little. What is shared counts as if it were not.
 
 use hq_core::alloc::AllocRecord;
@@ -439,21 +439,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_answer_weighs_what_it_holds(answer in testing::client_response()) {
-            let (held, weight) = (held(&answer), of_response(&answer));
-            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, answer);
+        fn an_answer_counts_as_at_least_what_it_holds(answer in testing::client_response()) {
+            let (held, size) = (held(&answer), of_response(&answer));
+            prop_assert!(size >= held, "{} of {} bytes: {:?}", size, held, answer);
         }
 
         #[test]
-        fn a_message_to_a_worker_weighs_what_it_holds(message in testing::to_worker()) {
-            let (held, weight) = (held(&message), of_worker_message(&message));
-            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, message);
+        fn a_message_to_a_worker_counts_as_at_least_what_it_holds(message in testing::to_worker()) {
+            let (held, size) = (held(&message), of_worker_message(&message));
+            prop_assert!(size >= held, "{} of {} bytes: {:?}", size, held, message);
         }
 
         #[test]
-        fn a_record_weighs_what_it_holds(record in testing::record()) {
-            let (held, weight) = (held(&record), of_record(&record));
-            prop_assert!(weight >= held, "{} of {} bytes: {:?}", weight, held, record);
+        fn a_record_counts_as_at_least_what_it_holds(record in testing::record()) {
+            let (held, size) = (held(&record), of_record(&record));
+            prop_assert!(size >= held, "{} of {} bytes: {:?}", size, held, record);
         }
     }
 

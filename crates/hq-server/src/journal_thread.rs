@@ -5,6 +5,10 @@
 //! peer. While the journal cannot write (a full disk), everything gated waits, the write is tried
 //! again, and nothing that is not saved is acknowledged.
 
+pub(crate) mod compaction;
+pub(crate) mod disk_log;
+pub(crate) mod queue;
+
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,8 +21,8 @@ use hq_model::Timestamp;
 use tracing::{info, warn};
 
 use crate::batch::Batch;
-use crate::commits::{Commits, Step};
 use crate::events::{Follower, ROOM_INTERVAL, Reply};
+use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::{
     self, FOLLOWERS_BYTES_MAX, FOLLOWERS_MAX, JOURNAL_RETRY, JOURNAL_STOP_TIME, JOURNAL_SYNC_DELAY,
     JOURNAL_WARNING_INTERVAL,
@@ -39,9 +43,9 @@ pub(crate) trait Log: Send {
     /// Gives up what goes on in the background and takes room: the journal itself has none.
     fn make_room(&mut self);
     /// Looks after what goes on in the background, and begins it where it is due.
-    fn tend(&mut self, commits: &Arc<Commits>);
+    fn tend(&mut self, queue: &Arc<JournalQueue>);
     /// Replaces history by the records that rebuild the present, in the background, and answers then.
-    fn compact(&mut self, reply: Reply, commits: &Arc<Commits>);
+    fn compact(&mut self, reply: Reply, queue: &Arc<JournalQueue>);
     /// Sends the records appended so far, from number `after` on, in the background; they are on disk. At the end the flag is set,
     /// or without one the client is told that this was all.
     fn send_past(
@@ -49,7 +53,7 @@ pub(crate) trait Log: Send {
         reply: Reply,
         after: u64,
         has_past: Option<Arc<AtomicBool>>,
-        commits: &Arc<Commits>,
+        queue: &Arc<JournalQueue>,
     );
 }
 
@@ -57,9 +61,9 @@ pub(crate) trait Log: Send {
 pub(crate) type Alarm = Box<dyn Fn(Option<String>) + Send>;
 
 /// The journal thread's work.
-pub(crate) struct Committer<L> {
+pub(crate) struct JournalThread<L> {
     log: L,
-    commits: Arc<Commits>,
+    queue: Arc<JournalQueue>,
     alarm: Alarm,
     /// Orders that wait for everything before them to be on disk.
     orders: Vec<(Reply, JournalOrder)>,
@@ -76,13 +80,13 @@ pub(crate) struct Committer<L> {
     synced: u64,
     /// When the oldest record that is not synced was taken in, about.
     unsynced_since: Option<Instant>,
-    trouble: Option<Trouble>,
+    fault: Option<WriteFault>,
     is_ending: bool,
 }
 
-/// The journal cannot write.
+/// Since when and why the journal cannot be written.
 #[derive(Debug)]
-struct Trouble {
+struct WriteFault {
     since: Instant,
     warned: Instant,
     error: String,
@@ -107,12 +111,12 @@ pub(crate) struct Unsaved {
     pub(crate) records: u64,
 }
 
-impl<L: Log> Committer<L> {
-    /// A committer that takes steps from `commits`.
-    pub(crate) fn new(log: L, commits: Arc<Commits>, alarm: Alarm) -> Self {
-        Committer {
+impl<L: Log> JournalThread<L> {
+    /// A thread that takes steps from `queue`.
+    pub(crate) fn new(log: L, queue: Arc<JournalQueue>, alarm: Alarm) -> Self {
+        JournalThread {
             log,
-            commits,
+            queue,
             alarm,
             orders: Vec::new(),
             for_batch: VecDeque::new(),
@@ -123,7 +127,7 @@ impl<L: Log> Committer<L> {
             written: 0,
             synced: 0,
             unsynced_since: None,
-            trouble: None,
+            fault: None,
             is_ending: false,
         }
     }
@@ -138,7 +142,7 @@ impl<L: Log> Committer<L> {
         let mut ending_since = None;
         loop {
             match next {
-                Next::Take(time) => self.commits.take(&mut steps, time),
+                Next::Take(time) => self.queue.take(&mut steps, time),
                 Next::Retry(time) => std::thread::sleep(time),
                 Next::End => {
                     self.followers.drain(..).for_each(Follower::end);
@@ -146,11 +150,11 @@ impl<L: Log> Committer<L> {
                 }
             }
             next = self.turn(&mut steps);
-            if self.commits.is_stopping() && matches!(next, Next::Retry(_)) {
+            if self.queue.is_stopping() && matches!(next, Next::Retry(_)) {
                 let since = *ending_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= JOURNAL_STOP_TIME {
                     return Err(Unsaved {
-                        records: self.taken - self.written + self.commits.records_waiting(),
+                        records: self.taken - self.written + self.queue.records_waiting(),
                     });
                 }
             }
@@ -165,10 +169,10 @@ impl<L: Log> Committer<L> {
         limits::trim(steps);
         if self.written < self.taken {
             if let Err(error) = self.log.write() {
-                return self.in_trouble(&error);
+                return self.has_failed(&error);
             }
             self.written = self.taken;
-            self.commits.set_written(self.written);
+            self.queue.set_written(self.written);
         }
         for (outbox, message, _) in self.for_write.drain(..) {
             outbox.release(message, false);
@@ -177,10 +181,10 @@ impl<L: Log> Committer<L> {
         if time_left.is_some_and(|time| time.is_zero()) {
             let saved = if self.orders.is_empty() { self.log.sync() } else { self.log.flush() };
             if let Err(error) = saved {
-                return self.in_trouble(&error);
+                return self.has_failed(&error);
             }
             self.synced = self.written;
-            self.commits.set_synced(self.synced);
+            self.queue.set_synced(self.synced);
             self.unsynced_since = None;
             time_left = None;
         }
@@ -193,13 +197,13 @@ impl<L: Log> Committer<L> {
             }
             self.followers.retain_mut(Follower::send);
         }
-        if let Some(trouble) = self.trouble.take() {
-            info!(after_s = trouble.since.elapsed().as_secs(), "the journal is written again");
-            self.commits.set_failing(false);
+        if let Some(fault) = self.fault.take() {
+            info!(after_s = fault.since.elapsed().as_secs(), "the journal is written again");
+            self.queue.set_failing(false);
             (self.alarm)(None);
         }
         self.carry_out_orders();
-        self.log.tend(&self.commits);
+        self.log.tend(&self.queue);
         if self.is_ending {
             return Next::End;
         }
@@ -215,7 +219,7 @@ impl<L: Log> Committer<L> {
         for (reply, order) in std::mem::take(&mut self.orders) {
             match order {
                 JournalOrder::Flush => reply.done(Ok(())),
-                JournalOrder::Compact => self.log.compact(reply, &self.commits),
+                JournalOrder::Compact => self.log.compact(reply, &self.queue),
                 JournalOrder::Events { follow: true, .. } if self.followers.len() >= FOLLOWERS_MAX => {
                     reply.done(Err(format!("sent: {FOLLOWERS_MAX} clients follow it already")));
                 }
@@ -224,7 +228,7 @@ impl<L: Log> Committer<L> {
                     if let Some(has_past) = &has_past {
                         self.followers.push(Follower::new(reply.clone(), has_past.clone()));
                     }
-                    self.log.send_past(reply, after, has_past, &self.commits);
+                    self.log.send_past(reply, after, has_past, &self.queue);
                 }
             }
         }
@@ -281,36 +285,36 @@ impl<L: Log> Committer<L> {
         }
     }
 
-    fn in_trouble(&mut self, error: &str) -> Next {
+    fn has_failed(&mut self, error: &str) -> Next {
         let now = Instant::now();
-        let trouble = self.trouble.get_or_insert_with(|| Trouble {
+        let fault = self.fault.get_or_insert_with(|| WriteFault {
             since: now,
             warned: now,
             error: String::new(),
             delay: JOURNAL_RETRY.0,
         });
-        if trouble.error != error || now.duration_since(trouble.warned) >= JOURNAL_WARNING_INTERVAL {
-            trouble.warned = now;
-            error.clone_into(&mut trouble.error);
+        if fault.error != error || now.duration_since(fault.warned) >= JOURNAL_WARNING_INTERVAL {
+            fault.warned = now;
+            error.clone_into(&mut fault.error);
             let waiting = self.taken - self.synced;
             warn!(error, waiting, "the journal cannot be written; nothing is changed until it can");
             (self.alarm)(Some(error.to_owned()));
         }
-        let delay = trouble.delay;
-        trouble.delay = (delay * 2).min(JOURNAL_RETRY.1);
+        let delay = fault.delay;
+        fault.delay = (delay * 2).min(JOURNAL_RETRY.1);
         self.log.make_room();
-        self.commits.set_failing(true);
+        self.queue.set_failing(true);
         self.send_shown();
         self.refuse_orders(error);
         Next::Retry(delay)
     }
 
     // Whoever wants something of the journal is not kept waiting either. But what is to be compacted was forgotten before:
-    // that is a change, which waits as all changes do that were asked for before the trouble was known.
+    // that is a change, which waits as all changes do that were asked for before the fault was known.
     fn refuse_orders(&mut self, error: &str) {
         let taken =
             self.orders.extract_if(.., |(_, order)| *order != JournalOrder::Compact).collect::<Vec<_>>();
-        for (reply, order) in taken.into_iter().chain(self.commits.take_refused()) {
+        for (reply, order) in taken.into_iter().chain(self.queue.take_refused()) {
             let what = match order {
                 JournalOrder::Flush => "flushed",
                 JournalOrder::Compact | JournalOrder::Events { .. } => "read through the server",
@@ -332,7 +336,7 @@ impl<L: Log> Committer<L> {
                 }
             }
         }
-        self.commits.send_shown(&mut held);
+        self.queue.send_shown(&mut held);
     }
 }
 
@@ -381,12 +385,12 @@ mod tests {
         fn make_room(&mut self) {
             self.has_made_room = true;
         }
-        fn tend(&mut self, _: &Arc<Commits>) {}
-        fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
+        fn tend(&mut self, _: &Arc<JournalQueue>) {}
+        fn compact(&mut self, reply: Reply, _: &Arc<JournalQueue>) {
             self.done.push("compact".to_owned());
             reply.done(Ok(()));
         }
-        fn send_past(&mut self, _: Reply, _: u64, has_past: Option<Arc<AtomicBool>>, _: &Arc<Commits>) {
+        fn send_past(&mut self, _: Reply, _: u64, has_past: Option<Arc<AtomicBool>>, _: &Arc<JournalQueue>) {
             self.done.push("past".to_owned());
             if let Some(has_past) = has_past {
                 has_past.store(true, std::sync::atomic::Ordering::Release);
@@ -395,7 +399,7 @@ mod tests {
     }
 
     struct Table {
-        committer: Committer<Paper>,
+        thread: JournalThread<Paper>,
         outbox: Arc<Outbox>,
         queue: QueueReceiver<Message>,
     }
@@ -403,8 +407,8 @@ mod tests {
     impl Table {
         fn new(log: Paper) -> Table {
             let (outbox, queue) = Outbox::new("peer".to_owned(), 1 << 20, Arc::default());
-            let committer = Committer::new(log, Arc::default(), Box::new(|_| {}));
-            Table { committer, outbox: Arc::new(outbox), queue }
+            let thread = JournalThread::new(log, Arc::default(), Box::new(|_| {}));
+            Table { thread, outbox: Arc::new(outbox), queue }
         }
 
         fn send(&self, message: Message, gate: Gate) -> Step {
@@ -413,7 +417,7 @@ mod tests {
         }
 
         fn turn(&mut self, mut steps: Vec<Step>) -> Next {
-            self.committer.turn(&mut steps)
+            self.thread.turn(&mut steps)
         }
 
         // What has left so far, in order.
@@ -429,7 +433,7 @@ mod tests {
         }
 
         fn done(&mut self) -> Vec<String> {
-            std::mem::take(&mut self.committer.log.done)
+            std::mem::take(&mut self.thread.log.done)
         }
     }
 
@@ -461,23 +465,23 @@ mod tests {
         let mut seen = || std::iter::from_fn(|| looks.try_recv()).count();
         let changes = table.send(answer(1), Gate::Synced);
         let looks_after = table.send(answer(2), Gate::Shown);
-        // Asked before anybody knew of the trouble, behind a change of somebody else.
-        let commits = table.committer.commits.clone();
+        // Asked before anybody knew of the fault, behind a change of somebody else.
+        let queue = table.thread.queue.clone();
         let steps = vec![record(1), changes, look(1), looks_after];
         assert!(matches!(table.turn(steps), Next::Retry(_)));
-        assert!(table.committer.log.has_made_room);
+        assert!(table.thread.log.has_made_room);
         assert_eq!(seen(), 1);
-        assert!(commits.is_passed(Gate::Shown, 1) && !commits.is_passed(Gate::Synced, 1));
+        assert!(queue.is_passed(Gate::Shown, 1) && !queue.is_passed(Gate::Synced, 1));
         // Asked when the thread had stopped taking steps in.
-        commits.push(&mut vec![record(2), look(2)], 0);
+        queue.push(&mut vec![record(2), look(2)], 0);
         assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
         assert_eq!(seen(), 1);
         assert!(table.left().is_empty(), "answers to one peer keep their order");
-        assert_eq!(commits.records_waiting(), 1);
+        assert_eq!(queue.records_waiting(), 1);
         assert_eq!(table.turn(Vec::new()), Next::Take(None));
         assert_eq!(table.left(), ["answer 1", "answer 2"]);
         assert!(looker.is_clear() && table.outbox.is_clear());
-        assert!(!commits.is_passed(Gate::Shown, 2));
+        assert!(!queue.is_passed(Gate::Shown, 2));
     }
 
     #[test]
@@ -488,7 +492,7 @@ mod tests {
         let order = |order| Step::Order(reply.clone(), order);
         let events = JournalOrder::Events { follow: true, after: 0 };
         assert!(matches!(table.turn(vec![record(1), order(JournalOrder::Flush)]), Next::Retry(_)));
-        table.committer.commits.push(&mut vec![order(events), order(JournalOrder::Flush)], 0);
+        table.thread.queue.push(&mut vec![order(events), order(JournalOrder::Flush)], 0);
         assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
         assert_eq!(std::iter::from_fn(|| hears.try_recv()).count(), 3);
         assert_eq!(table.turn(vec![order(JournalOrder::Flush)]), Next::Take(None));
@@ -504,13 +508,13 @@ mod tests {
         let order = || Step::Order(reply.clone(), JournalOrder::Compact);
         let mut heard = || std::iter::from_fn(|| hears.try_recv()).count();
         assert!(matches!(table.turn(vec![record(1), order()]), Next::Retry(_)));
-        table.committer.commits.push(&mut vec![record(2), order()], 0);
+        table.thread.queue.push(&mut vec![record(2), order()], 0);
         assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));
         assert_eq!(heard(), 0, "what it was to forget is forgotten");
         assert_eq!(table.turn(Vec::new()), Next::Take(None));
         assert_eq!(heard(), 1);
         let mut later = Vec::new();
-        table.committer.commits.take(&mut later, None);
+        table.thread.queue.take(&mut later, None);
         assert_eq!(table.turn(later), Next::Take(None));
         assert_eq!(heard(), 1);
         let once = ["write", "sync", "compact"];
@@ -530,8 +534,8 @@ mod tests {
         assert_eq!(table.done(), ["append 1", "append 2", "write", "sync"]);
         assert_eq!(table.left(), ["answer 1", "answer 2"]);
         assert!(table.outbox.is_clear());
-        assert!(table.committer.commits.is_passed(Gate::Synced, 2));
-        assert!(!table.committer.commits.is_passed(Gate::Written, 3));
+        assert!(table.thread.queue.is_passed(Gate::Synced, 2));
+        assert!(!table.thread.queue.is_passed(Gate::Written, 3));
     }
 
     #[test]

@@ -24,15 +24,15 @@ use crate::throttle::Throttle;
 
 /// A port for clients or workers.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct PeerListener {
     pub(crate) listener: Listener,
     pub(crate) role: Role,
     pub(crate) inbox: Arc<Inbox>,
-    /// The last id of a connection; ids are unique over all doors.
+    /// The last id of a connection; ids are unique over all ports.
     pub(crate) last_id: Arc<AtomicU64>,
-    /// Connections that may still come, over all doors.
+    /// Connections that may still come, over all ports.
     pub(crate) places: Arc<Semaphore>,
-    /// Bytes that wait to be sent by this door.
+    /// Bytes that wait to be sent by this listener.
     pub(crate) bytes_waiting: Arc<AtomicUsize>,
     pub(crate) refusals: Mutex<Throttle>,
     pub(crate) cuts: Mutex<Throttle>,
@@ -49,13 +49,13 @@ enum ReadEnd {
     Violation(#[from] ProtoError),
 }
 
-impl Door {
+impl PeerListener {
     /// Accepts connections for ever.
     pub(crate) async fn accept(self: Arc<Self>) {
         loop {
             let (incoming, peer) = self.listener.accept().await;
-            let door = self.clone();
-            tokio::spawn(async move { door.serve(incoming, peer).await });
+            let listener = self.clone();
+            tokio::spawn(async move { listener.serve(incoming, peer).await });
         }
     }
 
@@ -195,9 +195,9 @@ async fn write(
     mut queue: QueueReceiver<Message>,
     outbox: Arc<Outbox>,
 ) -> Result<(), NetError> {
-    while let Some(first) = queue.recv_weighed().await {
+    while let Some(first) = queue.recv_counted().await {
         let mut next = Some(first);
-        while let Some((message, weight)) = next {
+        while let Some((message, waiting)) = next {
             match message {
                 Message::Close => return sender.close().await,
                 Message::Worker(ToWorker::Run(batches)) => {
@@ -208,9 +208,9 @@ async fn write(
                 Message::Worker(message) => sender.send(&hq_proto::encode_to_worker(&message)).await?,
                 Message::Answer(request, body) => answer(&mut sender, request, body).await?,
             }
-            drop(weight);
+            drop(waiting);
             outbox.has_sent();
-            next = queue.try_recv_weighed();
+            next = queue.try_recv_counted();
         }
         sender.flush().await?;
     }

@@ -13,7 +13,7 @@ use hq_journal::{Compactor, OpenError, RealDisk, RealFile, Replaced, Snapshot, r
 use hq_proto::{ProtoError, decode_record, encode_record};
 use tracing::debug;
 
-use crate::commits::{Commits, Step};
+use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::COMPACTION_NICE;
 use crate::memory;
 
@@ -35,11 +35,11 @@ impl Compaction {
     pub(crate) fn start(
         path: &Path,
         compactor: Compactor<RealFile>,
-        commits: &Arc<Commits>,
+        queue: &Arc<JournalQueue>,
     ) -> Result<Compaction, String> {
         let outcome = Outcome::default();
         let is_canceled = Arc::new(AtomicBool::new(false));
-        let (path, commits) = (path.to_owned(), commits.clone());
+        let (path, queue) = (path.to_owned(), queue.clone());
         let (slot, canceled) = (outcome.clone(), is_canceled.clone());
         let work = move || {
             step_back();
@@ -47,7 +47,7 @@ impl Compaction {
             // It had the whole state once more.
             memory::give_back();
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-            commits.push(&mut vec![Step::Tend], 0);
+            queue.push(&mut vec![Step::Tend], 0);
         };
         let thread = thread::Builder::new().name("hq-compact".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("no more threads: {error}"))?;

@@ -37,7 +37,7 @@ pub(crate) enum Step {
 
 /// The queue between the deciding thread and the journal thread.
 #[derive(Debug, Default)]
-pub(crate) struct Commits {
+pub(crate) struct JournalQueue {
     queue: Mutex<Queue>,
     wake: Condvar,
     room: Condvar,
@@ -58,7 +58,7 @@ struct Queue {
     is_asleep: bool,
 }
 
-impl Commits {
+impl JournalQueue {
     /// True when so many records are as safe as the gate demands.
     pub(crate) fn is_passed(&self, gate: Gate, records: u64) -> bool {
         match gate {
@@ -83,7 +83,7 @@ impl Commits {
         for step in std::mem::take(&mut queue.steps) {
             match step {
                 Step::Send(outbox, message, Gate::Shown) if !held.contains(&Arc::as_ptr(&outbox)) => {
-                    queue.bytes = queue.bytes.saturating_sub(message.weight());
+                    queue.bytes = queue.bytes.saturating_sub(message.memory_bytes());
                     outbox.release(message, false);
                 }
                 step => {
@@ -197,30 +197,30 @@ mod tests {
 
     #[test]
     fn a_full_queue_lets_go_when_the_process_is_asked_to_end() {
-        let commits = Commits::default();
-        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
-        thread_waits_until(&commits, || commits.stop());
+        let journal_queue = JournalQueue::default();
+        journal_queue.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        thread_waits_until(&journal_queue, || journal_queue.stop());
         let mut steps = Vec::new();
-        commits.take(&mut steps, None);
+        journal_queue.take(&mut steps, None);
         assert_eq!(steps.len(), 2);
     }
 
     #[test]
     fn a_full_queue_takes_more_when_some_was_taken() {
-        let commits = Commits::default();
-        commits.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
+        let journal_queue = JournalQueue::default();
+        journal_queue.push(&mut vec![record(1)], JOURNAL_QUEUE_BYTES_MAX + 1);
         let mut steps = Vec::new();
-        thread_waits_until(&commits, || commits.take(&mut steps, None));
+        thread_waits_until(&journal_queue, || journal_queue.take(&mut steps, None));
         assert_eq!(steps.len(), 1);
-        assert_eq!(commits.records_waiting(), 1);
+        assert_eq!(journal_queue.records_waiting(), 1);
     }
 
     // A push from another thread ends, and not before `release`.
-    fn thread_waits_until(commits: &Commits, release: impl FnOnce()) {
+    fn thread_waits_until(journal_queue: &JournalQueue, release: impl FnOnce()) {
         let is_released = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let pushing = scope.spawn(|| {
-                commits.push(&mut vec![record(2)], 1);
+                journal_queue.push(&mut vec![record(2)], 1);
                 assert!(is_released.load(Ordering::SeqCst), "the queue was full");
             });
             is_released.store(true, Ordering::SeqCst);

@@ -43,8 +43,8 @@ pub(crate) fn check(message: &'static str, type_name: &str, bytes: &[u8]) -> Res
     let name = type_name.rsplit("::").next();
     let shape = SHAPES.iter().find(|shape| Some(shape.name) == name);
     let shape = shape.expect("each generated message is in the generated table");
-    match weigh(shape, bytes) {
-        Some(weight) if weight > MEMORY_FACTOR_MAX * bytes.len() => {
+    match bytes_needed(shape, bytes) {
+        Some(needed) if needed > MEMORY_FACTOR_MAX * bytes.len() => {
             Err(ProtoError::Inflated { message, length: bytes.len() })
         }
         // Damaged bytes are decoded up to the damage only, which the decoder then reports.
@@ -53,29 +53,29 @@ pub(crate) fn check(message: &'static str, type_name: &str, bytes: &[u8]) -> Res
 }
 
 // The memory behind a message; `None` when the bytes are damaged.
-fn weigh(shape: &Shape, mut bytes: &[u8]) -> Option<usize> {
-    let mut weight = 0;
+fn bytes_needed(shape: &Shape, mut bytes: &[u8]) -> Option<usize> {
+    let mut needed = 0;
     while !bytes.is_empty() {
         let (number, wire_type) = decode_key(&mut bytes).ok()?;
         let field = shape.fields.iter().find(|field| field.number == number);
         if wire_type != WireType::LengthDelimited {
             skip_field(wire_type, number, &mut bytes, DecodeContext::default()).ok()?;
-            weight += if field.is_some() { NUMBER_SIZE } else { 0 };
+            needed += if field.is_some() { NUMBER_SIZE } else { 0 };
             continue;
         }
         let length = usize::try_from(decode_varint(&mut bytes).ok()?).ok()?;
         let (content, rest) = bytes.split_at_checked(length)?;
         bytes = rest;
         if let Some(field) = field {
-            weight += weigh_field(field, content)?;
+            needed += bytes_of_field(field, content)?;
         }
     }
-    Some(weight)
+    Some(needed)
 }
 
-fn weigh_field(field: &Field, content: &[u8]) -> Option<usize> {
+fn bytes_of_field(field: &Field, content: &[u8]) -> Option<usize> {
     let (element, behind) = match field.content {
-        Content::Message(place) => (SHAPES[place].size, weigh(&SHAPES[place], content)?),
+        Content::Message(place) => (SHAPES[place].size, bytes_needed(&SHAPES[place], content)?),
         Content::Bytes => (size_of::<Vec<u8>>(), content.len()),
         Content::Numbers => return Some(NUMBER_SIZE * content.len()),
     };

@@ -1,4 +1,4 @@
-//! Gates: dependencies of many tasks on many, which take in the ends of tasks as intervals.
+//! Barriers: dependencies of many tasks on many, which take in the ends of tasks as intervals.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::server::state::State;
 
 /// A dependency of tasks of a submit on many.
 #[derive(Clone, Debug)]
-pub(super) struct Gate {
+pub(super) struct Barrier {
     pub(super) after: After,
     pub(super) waiting: IdSet,
     pub(super) released: IdSet,
@@ -19,24 +19,25 @@ pub(super) struct Gate {
     marks: IdSet,
 }
 
-impl Gate {
+impl Barrier {
     /// `None` when it is open for all already.
     pub(super) fn new(
         state: &State,
         after: &After,
         waiting: &IdSet,
         hopeless: &mut BTreeMap<(JobId, TaskState), IdSet>,
-    ) -> Option<Gate> {
+    ) -> Option<Barrier> {
         let job = state.jobs.get(&after.job)?;
         let tasks = after.tasks.as_ref().unwrap_or(&job.ids);
         let marks = if after.mapping == Mapping::All { tasks.clone() } else { IdSet::new() };
-        let mut gate = Gate { after: after.clone(), waiting: waiting.clone(), released: IdSet::new(), marks };
+        let mut barrier =
+            Barrier { after: after.clone(), waiting: waiting.clone(), released: IdSet::new(), marks };
         let standing = Standing::of_after(state, after);
-        gate.take(state, &standing.available, TaskState::Finished);
+        barrier.take(state, &standing.available, TaskState::Finished);
         for (ended, ids) in standing.never {
             hopeless.entry((after.job, ended)).or_default().union_with(&ids);
         }
-        (!gate.is_open()).then_some(gate)
+        (!barrier.is_open()).then_some(barrier)
     }
 
     /// True when it lets all pass.

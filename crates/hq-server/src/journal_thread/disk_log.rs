@@ -14,16 +14,16 @@ use hq_net::AccessError;
 use hq_proto::ProtoError;
 use tracing::{info, warn};
 
-use crate::commit::Log;
-use crate::commits::Commits;
-use crate::compaction::{self, Compaction};
 use crate::error::ServerError;
 use crate::events::{Past, Reading, Reply};
+use crate::journal_thread::Log;
+use crate::journal_thread::compaction::{self, Compaction};
+use crate::journal_thread::queue::JournalQueue;
 use crate::limits::{COMPACT_RATIO, COMPACT_RETRY, OS_UNSYNCED_BYTES_MAX};
 use crate::options::Durability;
 
 /// A journal in a directory.
-pub(crate) struct Saving {
+pub(crate) struct DiskLog {
     journal: Journal<RealDisk>,
     path: PathBuf,
     durability: Durability,
@@ -43,38 +43,38 @@ pub(crate) struct Saving {
     past: Option<Past>,
 }
 
-/// What a journal told.
+/// What the journal held when the server was restored from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Restored {
     /// Number of records.
     pub(crate) records: u64,
     /// Time of the latest one.
     pub(crate) latest: Timestamp,
 }
 
-impl Saving {
+impl DiskLog {
     /// Opens the journal of a directory, made if it is missing, and restores the machine from it.
     pub(crate) fn open(
         path: &Path,
         durability: Durability,
         compact_bytes_min: u64,
         machine: &mut Server,
-    ) -> Result<(Saving, Told), ServerError> {
+    ) -> Result<(DiskLog, Restored), ServerError> {
         let directory_error =
             |source| ServerError::Directory { what: "the journal directory", path: path.to_owned(), source };
         let disk = RealDisk::create(path).map_err(directory_error)?;
         // It holds commands that will run as this user.
         hq_net::trust::check_files(path).map_err(|error| not_ours(path, error))?;
-        let mut told = Told::default();
+        let mut restored = Restored::default();
         let mut release = String::new();
         let mut restore = |seq: u64, bytes: &[u8]| {
-            told.records += 1;
+            restored.records += 1;
             match hq_proto::decode_record(bytes) {
                 Ok((at, record)) => {
                     if let Record::ServerStarted { release: written_by, .. } = &record {
                         release.clone_from(written_by);
                     }
-                    told.latest = told.latest.max(at);
+                    restored.latest = restored.latest.max(at);
                     machine.restore(at, &record);
                 }
                 Err(ProtoError::UnknownRecord { number, critical: false }) => {
@@ -91,7 +91,7 @@ impl Saving {
             let (file, offset, bytes) = (&tail.file, tail.offset, tail.bytes);
             info!(file, offset, bytes, "the server before died in a write, which does not count and is cut");
         }
-        let saving = Saving {
+        let log = DiskLog {
             journal,
             path: path.to_owned(),
             durability,
@@ -104,7 +104,7 @@ impl Saving {
             readers: Arc::new(()),
             past: None,
         };
-        Ok((saving, told))
+        Ok((log, restored))
     }
 
     /// Marks the journal as ended well.
@@ -140,11 +140,11 @@ fn not_ours(journal: &Path, error: AccessError) -> ServerError {
     }
 }
 
-impl Saving {
+impl DiskLog {
     // Begins a compaction.
-    fn begin(&mut self, commits: &Arc<Commits>) -> Result<(), String> {
+    fn begin(&mut self, queue: &Arc<JournalQueue>) -> Result<(), String> {
         let compactor = self.journal.start_compaction().map_err(|error| error.to_string())?;
-        self.compaction = Some(Compaction::start(&self.path, compactor, commits)?);
+        self.compaction = Some(Compaction::start(&self.path, compactor, queue)?);
         Ok(())
     }
 
@@ -177,10 +177,10 @@ impl Saving {
     fn answer(&mut self, result: &Result<(), String>) {
         self.is_wanted = result.is_err() && (self.is_wanted || !self.waiting.is_empty());
         for reply in self.waiting.drain(..) {
-            let told = |error: &String| {
+            let reason = |error: &String| {
                 format!("compacted: {error}; what had ended is forgotten, and the files are compacted later")
             };
-            reply.done(result.as_ref().map_err(told).copied());
+            reply.done(result.as_ref().map_err(reason).copied());
         }
     }
 
@@ -193,7 +193,7 @@ impl Saving {
     }
 }
 
-impl Log for Saving {
+impl Log for DiskLog {
     fn append(&mut self, at: Timestamp, record: &Record) -> u64 {
         self.journal.append(&hq_proto::encode_record(at, record))
     }
@@ -220,7 +220,7 @@ impl Log for Saving {
         self.journal.sync().map_err(|error| error.to_string())
     }
 
-    fn tend(&mut self, commits: &Arc<Commits>) {
+    fn tend(&mut self, queue: &Arc<JournalQueue>) {
         // Files that somebody reads are not taken away.
         let is_free = Arc::strong_count(&self.readers) == 1;
         if is_free && let Some(outcome) = self.compaction.as_mut().and_then(Compaction::outcome) {
@@ -236,7 +236,7 @@ impl Log for Saving {
         }
         self.waiting.append(&mut self.waiting_for_next);
         if (!self.waiting.is_empty() || self.is_due())
-            && let Err(error) = self.begin(commits)
+            && let Err(error) = self.begin(queue)
         {
             self.has_failed(&error);
             self.answer(&Err(error));
@@ -253,7 +253,7 @@ impl Log for Saving {
         }
     }
 
-    fn compact(&mut self, reply: Reply, _: &Arc<Commits>) {
+    fn compact(&mut self, reply: Reply, _: &Arc<JournalQueue>) {
         // One that runs already may have begun before what is to be forgotten was.
         self.waiting_for_next.push(reply);
     }
@@ -263,11 +263,11 @@ impl Log for Saving {
         reply: Reply,
         after: u64,
         has_past: Option<Arc<AtomicBool>>,
-        commits: &Arc<Commits>,
+        queue: &Arc<JournalQueue>,
     ) {
         let past = match self.past.take() {
             Some(past) => Ok(past),
-            None => Past::start(&self.path, commits.clone()),
+            None => Past::start(&self.path, queue.clone()),
         };
         match past {
             Ok(past) => {
@@ -326,40 +326,40 @@ mod tests {
     fn a_compaction_is_given_up_when_there_is_no_room_and_leaves_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut machine = Server::new(ServerOptions::default());
-        let (mut saving, _) = Saving::open(dir.path(), Durability::Sync, 0, &mut machine).expect("a journal");
-        saving.append(Timestamp(1), &Record::JobClosed { job: JobId(1) });
-        saving.flush().expect("room");
-        let commits = Arc::new(Commits::default());
-        saving.begin(&commits).expect("room");
+        let (mut log, _) = DiskLog::open(dir.path(), Durability::Sync, 0, &mut machine).expect("a journal");
+        log.append(Timestamp(1), &Record::JobClosed { job: JobId(1) });
+        log.flush().expect("room");
+        let queue = Arc::new(JournalQueue::default());
+        log.begin(&queue).expect("room");
         let unfinished = || {
             let names = std::fs::read_dir(dir.path()).expect("a directory");
             names.filter(|name| name.as_ref().is_ok_and(|name| name.path().extension().is_some())).count()
         };
         assert_eq!(unfinished(), 1);
-        saving.make_room();
+        log.make_room();
         assert_eq!(unfinished(), 0);
-        saving.tend(&commits);
-        assert!(saving.compaction.is_none(), "it is tried again, and not at once");
+        log.tend(&queue);
+        assert!(log.compaction.is_none(), "it is tried again, and not at once");
         // But for somebody who waits.
         let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
-        saving.compact(Reply { outbox: Arc::new(asker), request: 1 }, &commits);
-        saving.tend(&commits);
-        assert!(saving.compaction.is_some());
-        saving.make_room();
+        log.compact(Reply { outbox: Arc::new(asker), request: 1 }, &queue);
+        log.tend(&queue);
+        assert!(log.compaction.is_some());
+        log.make_room();
         assert!(
             hears.try_recv().is_none(),
             "what was to be forgotten is forgotten: it waits for the next one"
         );
-        saving.tend(&commits);
+        log.tend(&queue);
         let answer = loop {
             if let Some(answer) = hears.try_recv() {
                 break answer;
             }
-            commits.take(&mut Vec::new(), None);
-            saving.tend(&commits);
+            queue.take(&mut Vec::new(), None);
+            log.tend(&queue);
         };
         assert!(matches!(answer, Message::Answer(1, ClientResponse::Done)), "{answer:?}");
         assert_eq!(unfinished(), 0);
-        saving.close();
+        log.close();
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hq_model::Timestamp;
 
-use crate::limits::{TROUBLE_PAUSE_MAX, TROUBLE_PAUSE_MIN};
+use crate::limits::{NODE_FAULT_PAUSE_MAX, NODE_FAULT_PAUSE_MIN};
 
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct NodeFault {
     // Why, and until when nothing is started.
     present: Option<(String, Timestamp)>,
     pause: Duration,
@@ -19,11 +19,11 @@ pub(super) struct Trouble {
     pub(super) is_news: bool,
 }
 
-impl Trouble {
+impl NodeFault {
     /// A task could not be started.
     pub(super) fn begin(&mut self, now: Timestamp, reason: String) {
         if self.present.is_none() {
-            self.pause = (self.pause * 2).clamp(TROUBLE_PAUSE_MIN, TROUBLE_PAUSE_MAX);
+            self.pause = (self.pause * 2).clamp(NODE_FAULT_PAUSE_MIN, NODE_FAULT_PAUSE_MAX);
             self.present = Some((reason, now.after(self.pause)));
             self.last = now;
             self.is_news = true;
