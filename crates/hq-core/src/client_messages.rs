@@ -67,7 +67,7 @@ pub enum ClientRequest {
     },
     /// Close open jobs. Answered by `Jobs` with those that were closed now.
     CloseJobs {
-        /// Which.
+        /// The jobs to close.
         jobs: Selector,
     },
     /// Answered by `JobList`.
@@ -79,7 +79,7 @@ pub enum ClientRequest {
     CountJobs,
     /// Answered by `JobDetails`.
     JobInfo {
-        /// Which.
+        /// The jobs to describe.
         jobs: Selector,
         /// Only this page; without it all at once, as clients of earlier releases want it.
         page: Option<JobPage>,
@@ -95,7 +95,7 @@ pub enum ClientRequest {
     },
     /// Drop ended jobs. Answered by `Jobs` with those that were dropped.
     ForgetJobs {
-        /// Which.
+        /// The jobs to drop.
         jobs: Selector,
         /// Only those in one of these states; every ended one when empty.
         states: Vec<JobState>,
@@ -142,12 +142,12 @@ pub enum ClientRequest {
     },
     /// Say what the tasks of jobs wait for. Answered by `ExplainedJobs`.
     ExplainJobs {
-        /// Which.
+        /// The jobs to explain.
         jobs: Selector,
     },
     /// Answered by `Workers`.
     ListWorkers {
-        /// Which.
+        /// The workers to list.
         workers: Selector,
         /// Only workers in one of these states.
         filter: WorkerFilter,

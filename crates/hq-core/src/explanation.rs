@@ -176,7 +176,7 @@ pub struct JobExplanation {
 /// Tasks of a job that wait for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskGroup {
-    /// Which.
+    /// The ids of the tasks.
     pub ids: IdSet,
     /// What for.
     pub reasons: Vec<Reason>,

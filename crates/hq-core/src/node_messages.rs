@@ -20,7 +20,7 @@ pub enum ToNode {
     Start(StartProcess),
     /// Send a signal to the process group of a process.
     Signal {
-        /// Which.
+        /// The process to signal.
         process: u32,
         /// Signal number.
         signal: u8,
@@ -58,19 +58,19 @@ pub struct Rank {
 pub enum FromNode {
     /// The process was handed to the system.
     Started {
-        /// Which.
+        /// The process that was started.
         process: u32,
     },
     /// It will not be started, or could not be.
     Refused {
-        /// Which.
+        /// The process that is not started.
         process: u32,
         /// Why, for people.
         reason: String,
     },
     /// It has written something.
     Output {
-        /// Which.
+        /// The process that wrote.
         process: u32,
         /// To standard error.
         is_error: bool,
@@ -79,7 +79,7 @@ pub enum FromNode {
     },
     /// It has ended, and all it wrote was sent before.
     Ended {
-        /// Which.
+        /// The process that ended.
         process: u32,
         /// How.
         end: ProcessEnd,

@@ -45,7 +45,7 @@ pub enum ServerError {
     /// An access file is there already.
     #[error("the file {} exists already", path.display())]
     FileExists {
-        /// Which.
+        /// The path of the file.
         path: std::path::PathBuf,
     },
     /// The journal is that of another server than the directory.

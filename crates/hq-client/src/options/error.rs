@@ -176,7 +176,7 @@ pub enum OptionsError {
          Put it into a file, or feed it with --stdin"
     )]
     ArgumentTooLong {
-        /// Which.
+        /// The argument or variable that is too long.
         what: String,
         /// Its length.
         bytes: usize,
@@ -197,7 +197,7 @@ pub enum OptionsError {
     /// An argument with a NUL byte.
     #[error("{what} holds a NUL byte, which no program can be given")]
     Nul {
-        /// Which.
+        /// The argument or variable that holds it.
         what: String,
     },
     /// The present directory is gone.

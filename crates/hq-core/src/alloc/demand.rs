@@ -30,7 +30,7 @@ pub struct Class<'a> {
 /// What a queue could give.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// Which.
+    /// The queue that could give it.
     pub queue: QueueId,
     /// What one worker offers, as far as it is known.
     pub resources: WorkerResources,

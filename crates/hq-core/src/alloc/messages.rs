@@ -25,7 +25,7 @@ pub enum AllocRequest {
     List,
     /// Answered by `Details`.
     Info {
-        /// Which.
+        /// The queue to describe.
         queue: QueueId,
     },
     /// Find an allocation by its id in the batch system, or as `QUEUE.NUMBER`. Answered by `Found`.
@@ -35,36 +35,36 @@ pub enum AllocRequest {
     },
     /// Ask for nothing until resumed. Answered by `Done`.
     Pause {
-        /// Which.
+        /// The queue to pause.
         queue: QueueId,
     },
     /// Ask again, at once. Answered by `Done`.
     Resume {
-        /// Which.
+        /// The queue to resume.
         queue: QueueId,
     },
     /// Ask for nothing more, and let go on what is there. Answered by `Done`.
     Drain {
-        /// Which.
+        /// The queue to drain.
         queue: QueueId,
     },
     /// Remove a queue and cancel what waits. Answered by `Done`.
     Remove {
-        /// Which.
+        /// The queue to remove.
         queue: QueueId,
         /// Also when allocations run; they are canceled.
         force: bool,
     },
     /// Ask for something else from now on. Answered by `Done`.
     Edit {
-        /// Which.
+        /// The queue to change.
         queue: QueueId,
         /// What it asks for.
         params: Box<QueueParams>,
     },
     /// Say what a queue would do next, and why. Answered by `Explained`.
     Explain {
-        /// Which.
+        /// The queue to explain.
         queue: QueueId,
     },
 }

@@ -24,7 +24,7 @@ pub use state::{AllocState, Allocation, QueueState, ShapeSource};
 pub enum BatchOrder {
     /// Submit an allocation; answered by `Submitted`, `Refused` or `Unclear`.
     Submit {
-        /// Which.
+        /// The allocation to submit.
         allocation: AllocationRef,
         /// Its queue.
         params: Arc<QueueParams>,
@@ -37,7 +37,7 @@ pub enum BatchOrder {
     },
     /// Say whether an allocation was submitted; answered by `Submitted`, `NotFound` or `Unclear`.
     Recover {
-        /// Which.
+        /// The allocation to look for.
         allocation: AllocationRef,
         /// Its queue.
         params: Arc<QueueParams>,
@@ -69,7 +69,7 @@ pub enum BatchOrder {
     },
     /// Say what the nodes of a queue offer; answered by `Shape`.
     AskShape {
-        /// Which.
+        /// The queue whose nodes are meant.
         queue: QueueId,
         /// What it asks for.
         params: Arc<QueueParams>,
@@ -88,28 +88,28 @@ pub enum BatchOrder {
 pub enum BatchReport {
     /// An allocation waits there under this id.
     Submitted {
-        /// Which.
+        /// The allocation that was submitted.
         allocation: AllocationRef,
         /// Its id there.
         batch_id: String,
     },
     /// It was not accepted, for sure.
     Refused {
-        /// Which.
+        /// The allocation that was not accepted.
         allocation: AllocationRef,
         /// The words of the batch system.
         error: String,
     },
     /// Whether it was accepted is not known: there was no answer.
     Unclear {
-        /// Which.
+        /// The allocation that may have been accepted.
         allocation: AllocationRef,
         /// What is known.
         error: String,
     },
     /// The batch system does not have it.
     NotFound {
-        /// Which.
+        /// The allocation that was looked for.
         allocation: AllocationRef,
     },
     /// How allocations are.
@@ -121,7 +121,7 @@ pub enum BatchReport {
     },
     /// Allocations were ended, or why not.
     Canceled {
-        /// Which.
+        /// The allocations that were to end.
         allocations: Vec<AllocationRef>,
         /// An error text.
         result: Result<(), String>,
@@ -135,7 +135,7 @@ pub enum BatchReport {
     },
     /// What the nodes of a queue offer, if the batch system says so.
     Shape {
-        /// Which.
+        /// The queue whose nodes are meant.
         queue: QueueId,
         /// Pools of one node.
         resources: Option<WorkerResources>,

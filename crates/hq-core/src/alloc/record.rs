@@ -19,38 +19,38 @@ pub enum AllocRecord {
     },
     /// A queue asks for something else from now on.
     QueueEdited {
-        /// Which.
+        /// The queue that was changed.
         queue: QueueId,
         /// What it asks for.
         params: Box<QueueParams>,
     },
     /// A queue asks for nothing for a while.
     QueuePaused {
-        /// Which.
+        /// The queue that was paused.
         queue: QueueId,
         /// Why.
         cause: PauseCause,
     },
     /// A queue asks again.
     QueueResumed {
-        /// Which.
+        /// The queue that was resumed.
         queue: QueueId,
         /// Nobody said so: one more failure and it pauses again.
         is_trial: bool,
     },
     /// A queue asks for nothing more; what it has goes on.
     QueueDrained {
-        /// Which.
+        /// The queue that was drained.
         queue: QueueId,
     },
     /// A queue is gone as soon as its allocations are.
     QueueRemoved {
-        /// Which.
+        /// The queue that was removed.
         queue: QueueId,
     },
     /// What a worker of a queue offers.
     ShapeLearned {
-        /// Which.
+        /// The queue of the worker.
         queue: QueueId,
         /// Its pools.
         resources: Box<WorkerResources>,
@@ -59,7 +59,7 @@ pub enum AllocRecord {
     },
     /// An allocation is about to be submitted.
     Planned {
-        /// Which.
+        /// The allocation that will be submitted.
         allocation: AllocationRef,
         /// Nodes.
         workers: u32,
@@ -72,24 +72,24 @@ pub enum AllocRecord {
     },
     /// It waits in the batch system.
     Submitted {
-        /// Which.
+        /// The allocation that was submitted.
         allocation: AllocationRef,
         /// Its id there.
         batch_id: String,
     },
     /// It has its nodes.
     Started {
-        /// Which.
+        /// The allocation that got its nodes.
         allocation: AllocationRef,
     },
     /// It lost its nodes and waits again under the same id.
     Requeued {
-        /// Which.
+        /// The allocation that waits again.
         allocation: AllocationRef,
     },
     /// It is over.
     Ended {
-        /// Which.
+        /// The allocation that ended.
         allocation: AllocationRef,
         /// Why.
         end: AllocationEnd,
@@ -110,7 +110,7 @@ pub enum AllocRecord {
     },
     /// In a compacted journal: an allocation as it was.
     AllocationKept {
-        /// Which.
+        /// The allocation that is kept.
         allocation: AllocationRef,
         /// All of it.
         state: Box<Allocation>,

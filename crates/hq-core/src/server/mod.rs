@@ -69,7 +69,7 @@ pub enum Input {
     },
     /// A client's connection ended.
     ClientGone {
-        /// Which.
+        /// The connection that ended.
         connection: ConnectionId,
     },
     /// A worker speaks. The first message on a connection must be its hello.
@@ -81,14 +81,14 @@ pub enum Input {
     },
     /// A worker's connection ended.
     WorkerGone {
-        /// Which.
+        /// The connection that ended.
         connection: ConnectionId,
     },
     /// Nothing happened, but a time that [`Server::next_wakeup`] named has come.
     Tick,
     /// The plan that was asked for by [`Effect::Plan`] with this number.
     Planned {
-        /// Which.
+        /// The number that was given with the snapshot.
         number: u64,
         /// What to start where.
         plan: Box<Plan>,
@@ -143,7 +143,7 @@ pub enum Effect {
     },
     /// Close a connection after everything sent before.
     Close {
-        /// Which.
+        /// The connection to close.
         connection: ConnectionId,
     },
     /// A worker joined under this id: for the log.

@@ -32,7 +32,7 @@ pub enum Input {
     ServerFound,
     /// A started task has ended (or could not start).
     Ended {
-        /// Which.
+        /// The task that ended.
         task: TaskRef,
         /// How.
         outcome: Outcome,
@@ -41,17 +41,17 @@ pub enum Input {
     },
     /// An armed task has begun. It comes after the end of the one for which it waited, and its own end comes later.
     Begun {
-        /// Which.
+        /// The armed task.
         task: TaskRef,
     },
     /// An armed task does not begin: it was called back, or the one for which it waited did not end with success.
     Recalled {
-        /// Which.
+        /// The armed task.
         task: TaskRef,
     },
     /// A running task speaks to whoever waits for its job.
     Notify {
-        /// Which.
+        /// The task that speaks.
         task: TaskRef,
         /// Its words.
         text: ByteString,
@@ -91,12 +91,12 @@ pub enum Effect {
     },
     /// Call an armed task back. What has begun already runs on, and [`Input::Begun`] says so.
     Recall {
-        /// Which.
+        /// The task to call back.
         task: TaskRef,
     },
     /// Send this signal to the whole process group of a running task.
     Signal {
-        /// Which.
+        /// The task to signal.
         task: TaskRef,
         /// Signal number.
         signal: u8,
@@ -115,7 +115,7 @@ pub enum Effect {
 /// A task to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// Which.
+    /// The task to start.
     pub task: TaskRef,
     /// Its instance.
     pub instance: Instance,

@@ -286,7 +286,7 @@ pub enum End {
 /// The end of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
+    /// The slot of the process that ended.
     pub slot: Slot,
     /// How.
     pub end: End,
