@@ -9,7 +9,7 @@ use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::{self, ResourceRequest};
-use hq_model::{JobSpec, Request, Submit, TaskSpec};
+use hq_model::{Body, JobSpec, Request, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::row::{BoxError, Row};
@@ -100,7 +100,7 @@ fn submit(
     let time_request = Duration::from_secs(u64::from(at) + 1);
     let weight = request::WEIGHT_NEUTRAL;
     let spec = TaskSpec {
-        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        body: Body::program(args.iter().copied()),
         requests: vec![Request { resources, time_request, weight, ..Request::default() }],
         priority,
         ..TaskSpec::default()

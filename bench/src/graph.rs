@@ -8,7 +8,7 @@ use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::dependency::{After, Edges, Mapping};
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Dependencies, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{Body, Dependencies, JobId, JobSpec, Submit, TaskId, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, memory_mb};
@@ -139,13 +139,13 @@ fn submit_and_wait(cluster: &Cluster, count: u32, dependencies: Dependencies) ->
 
 fn submit(cluster: &Cluster, count: u32, dependencies: Dependencies) -> Result<JobId, BoxError> {
     let mut session = Session::connect(&cluster.server_dir())?;
-    let args = vec![b"/bin/true".to_vec()];
+    let body = Body::program(["/bin/true"]);
     let submit = Submit {
         dependencies: Arc::new(dependencies),
         ..Submit::new(
             Target::New(JobSpec { name: "graph".to_owned(), max_fails: None, ..JobSpec::default() }),
             TaskIds::Next(count),
-            TaskSpec { args, requests: vec![one_cpu()?], cwd: b"/".to_vec(), ..TaskSpec::default() },
+            TaskSpec { body, requests: vec![one_cpu()?], cwd: b"/".to_vec(), ..TaskSpec::default() },
         )
     };
     let key = hq_client::session::request_key()?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
-use hq_model::{JobSpec, Submit, TaskSpec};
+use hq_model::{Body, JobSpec, Submit, TaskSpec};
 
 use crate::cluster::{Bench, Cluster};
 use crate::measure::{median, median_of};
@@ -143,7 +143,7 @@ fn sync_rate(path: &Path) -> Result<f64, BoxError> {
 // Submits jobs of some tasks each, one after the other.
 fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), BoxError> {
     let spec = Arc::new(TaskSpec {
-        args: vec![b"true".to_vec()],
+        body: Body::program(["true"]),
         requests: vec![one_cpu()?],
         ..TaskSpec::default()
     });

@@ -7,7 +7,7 @@ use std::time::Instant;
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::job::{Target, TaskIds};
-use hq_model::{Entries, JobId, JobSpec, Submit, TaskSpec};
+use hq_model::{Body, Entries, JobId, JobSpec, Submit, TaskSpec};
 
 use crate::cluster::Bench;
 use crate::measure::median_of;
@@ -49,7 +49,7 @@ fn rate(session: &mut Session, count: u32, block: u32) -> Result<f64, BoxError> 
         return Err("no job was opened".into());
     };
     let spec = TaskSpec {
-        args: vec![b"true".to_vec()],
+        body: Body::program(["true"]),
         requests: vec![one_cpu()?],
         cwd: b"/".to_vec(),
         ..TaskSpec::default()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hq_client::Session;
 use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
-use hq_model::{JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
+use hq_model::{Body, JobSpec, Request, ResourceRequest, Submit, TaskSpec, request};
 
 use crate::cluster::Bench;
 use crate::measure::median;
@@ -32,7 +32,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         let submit = Submit::new(
             Target::New(JobSpec { name: "waiting".to_owned(), ..JobSpec::default() }),
             TaskIds::Next(1),
-            TaskSpec { args: vec![b"true".to_vec()], requests: vec![one_cpu()?], ..TaskSpec::default() },
+            TaskSpec { body: Body::program(["true"]), requests: vec![one_cpu()?], ..TaskSpec::default() },
         );
         let key = hq_client::session::request_key()?;
         session.request(ClientRequest::Submit { key, submit: Box::new(submit) })?;

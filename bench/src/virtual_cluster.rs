@@ -14,8 +14,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, JobSpec, Policy, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp,
-    Usage, WorkerResources,
+    Amount, AmountRequest, Body, JobSpec, Policy, Request, ResourceRequest, Submit, TaskRef, TaskSpec,
+    Timestamp, Usage, WorkerResources,
 };
 use hq_sched::{Options, Plan, plan};
 
@@ -240,7 +240,7 @@ pub(crate) fn array(tasks: u32, cores: u32, change: impl FnOnce(&mut TaskSpec, &
     let amount = AmountRequest::Some(Amount(u64::from(cores) * UNITS), Policy::Compact);
     let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
     let mut spec = TaskSpec {
-        args: vec![b"task".to_vec()],
+        body: Body::program(["task"]),
         requests: vec![Request { resources, weight: WEIGHT_NEUTRAL, ..Request::default() }],
         ..TaskSpec::default()
     };

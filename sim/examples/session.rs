@@ -12,7 +12,7 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{Retry, RetryOn};
-use hq_model::{Entries, IdSet, JobSpec, Request, ResourceRequest, Submit, TaskSpec, Timestamp, Usage};
+use hq_model::{Body, Entries, IdSet, JobSpec, Request, ResourceRequest, Submit, TaskSpec, Timestamp, Usage};
 use hq_sim::nodes::Node;
 use hq_sim::rng::Rng;
 
@@ -89,7 +89,7 @@ impl Session {
 fn submit() -> ClientRequest {
     let cpus = parse_amount("cpus", "1").map(|amount| ResourceRequest { name: "cpus".into(), amount });
     let spec = TaskSpec {
-        args: vec![b"score".to_vec(), b"%{TASK_ID}".to_vec()],
+        body: Body::program(["score", "%{TASK_ID}"]),
         requests: vec![Request { resources: cpus.into_iter().collect(), ..Request::default() }],
         retry: Retry { max: 1, on: RetryOn { codes: vec![75], ..RetryOn::default() }, ..Retry::default() },
         ..TaskSpec::default()

@@ -16,8 +16,8 @@ use hq_model::resources::parse_pool;
 use hq_model::task::CrashLimit;
 use hq_model::worker::TIME_RESERVE;
 use hq_model::{
-    Dependencies, JobId, JobSpec, QueueId, Request, ResourcePool, ResourceRequest, Submit, TaskRef, TaskSpec,
-    Timestamp,
+    Body, Dependencies, JobId, JobSpec, QueueId, Request, ResourcePool, ResourceRequest, Submit, TaskRef,
+    TaskSpec, Timestamp,
 };
 
 use crate::batch::{BatchEvent, BatchJob, BatchSystem};
@@ -360,7 +360,7 @@ fn submit(at: usize, wave: &Wave, rng: &mut Rng) -> ClientRequest {
     let time_request = if wave.says_time { Duration::from_micros(wave.runs_us.1) } else { Duration::ZERO };
     let resources = part("cpus").into_iter().chain(gpus).collect();
     let spec = TaskSpec {
-        args: vec![b"work".to_vec()],
+        body: Body::program(["work"]),
         requests: vec![Request { resources, time_request, ..Request::default() }],
         crash_limit: CrashLimit::Unlimited,
         ..TaskSpec::default()

@@ -10,8 +10,8 @@ use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
 use hq_model::{
-    AmountRequest, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Policy, Request, ResourceRequest,
-    Submit, TaskId, TaskRef, TaskSpec,
+    AmountRequest, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Policy, Request,
+    ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
 };
 
 use crate::faults::Faults;
@@ -159,7 +159,7 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     }
     let request = Request { resources, ..Request::default() };
     let mut spec = TaskSpec {
-        args: vec![b"work".to_vec()],
+        body: Body::program(["work"]),
         requests: vec![request],
         priority: rng.between(0, 4) as i32 - 2,
         time_limit: if rng.chance(200) { Some(Duration::from_secs(rng.between(1, 20))) } else { None },

@@ -10,7 +10,7 @@ use hq_core::client_messages::ClientRequest;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::task::{CrashLimit, Retry, RetryOn};
-use hq_model::{JobSpec, Request, ResourceRequest, Submit, TaskSpec};
+use hq_model::{Body, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
 
 use crate::clients::Client;
 use crate::faults::Faults;
@@ -93,7 +93,7 @@ impl World {
 fn submit(rng: &mut Rng) -> ClientRequest {
     let cpus = parse_amount("cpus", "1").map(|amount| ResourceRequest { name: "cpus".into(), amount });
     let spec = TaskSpec {
-        args: vec![b"score".to_vec()],
+        body: Body::program(["score"]),
         requests: vec![Request { resources: cpus.into_iter().collect(), ..Request::default() }],
         crash_limit: CrashLimit::Unlimited,
         retry: Retry {

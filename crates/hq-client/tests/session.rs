@@ -10,7 +10,7 @@ use hq_client::{ClientError, Next, Session, access_path};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, RequestError};
 use hq_model::job::{Counters, Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{Body, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use hq_net::{AccessFile, Listener, Role};
 use tempfile::TempDir;
 
@@ -98,7 +98,7 @@ fn submit(target: Target) -> ClientRequest {
     let submit = Submit::new(
         target,
         TaskIds::Next(1),
-        TaskSpec { args: vec![b"true".to_vec()], requests: vec![Default::default()], ..TaskSpec::default() },
+        TaskSpec { body: Body::program(["true"]), requests: vec![Default::default()], ..TaskSpec::default() },
     );
     ClientRequest::Submit { key: 7, submit: Box::new(submit) }
 }

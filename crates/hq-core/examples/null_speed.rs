@@ -24,7 +24,7 @@ fn main() {
         amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
     };
     let spec = TaskSpec {
-        args: vec![b"true".to_vec()],
+        body: Body::program(["true"]),
         requests: vec![Request { resources: vec![cpus], ..Request::default() }],
         ..TaskSpec::default()
     };

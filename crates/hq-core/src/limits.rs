@@ -45,8 +45,8 @@ pub const UNFIT_CLASSES_MAX: usize = 16;
 /// Where several classes wait, a worker gets a backlog only of tasks of which it is expected to finish so many one after
 /// the other in the time of a backlog.
 pub const MIXED_BACKLOG_WAVES: f64 = 4.0;
-/// Programs of which it is remembered how long they take; over it, all are forgotten and learned again.
-pub const PROGRAMS_KNOWN_MAX: usize = 4096;
+/// Names of bodies (of programs) of which it is remembered how long they take; over it, all are forgotten and learned again.
+pub const NAMES_KNOWN_MAX: usize = 4096;
 /// Ended tasks from which on their run time counts more than what was said with `--expect`.
 pub const RUN_TIMES_SURE: u64 = 5;
 /// Up to so many tasks of a report teach how long tasks take one by one, more by their mean.
@@ -161,8 +161,8 @@ pub const TIME_GAPS_MAX: usize = 100;
 pub const TEMPLATES_KEPT_MAX: usize = 1024;
 /// Bytes of templates that a worker keeps although it has no task of theirs; over it, it forgets them likewise.
 pub const TEMPLATES_KEPT_BYTES: usize = 16 << 20;
-/// Longest name of a program of which it is remembered how long it takes, in bytes.
-pub const PROGRAM_KNOWN_BYTES: usize = 4096;
+/// Longest name of a body of which it is remembered how long it takes, in bytes.
+pub const NAME_KNOWN_BYTES: usize = 4096;
 /// The least backlog of a worker for tasks whose speed is not known yet, over all that fits; the
 /// number of tasks that fit on it if that is less.
 pub const BACKLOG_START: u64 = 64;

@@ -15,8 +15,8 @@ use hq_core::worker_messages::{FromWorker, Report, ToWorker, WorkerHello};
 use hq_model::job::{Target, TaskIds};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, JobSpec, Policy, Request, ResourceRequest, Submit, TaskSpec, Timestamp, Usage,
-    WorkerResources,
+    Amount, AmountRequest, Body, JobSpec, Policy, Request, ResourceRequest, Submit, TaskSpec, Timestamp,
+    Usage, WorkerResources,
 };
 
 struct Counting;
@@ -79,7 +79,7 @@ impl World {
         let amount = AmountRequest::Some(Amount::whole(1 + number % 3), Policy::Compact);
         let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
         let spec = TaskSpec {
-            args: vec![format!("/bin/program-{number}").into_bytes(), vec![b'x'; 500]],
+            body: Body::program([format!("/bin/program-{number}").into_bytes(), vec![b'x'; 500]]),
             env: (0..10).map(|name| (format!("NAME_{name}").into_bytes(), vec![b'y'; 200])).collect(),
             requests: vec![Request { resources, ..Request::default() }],
             ..TaskSpec::default()

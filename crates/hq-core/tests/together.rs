@@ -13,7 +13,7 @@ use hq_model::request::parse_amount;
 use hq_model::resources::parse_pool;
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    JobSpec, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
+    Body, JobSpec, Request, ResourceRequest, Submit, TaskRef, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 
 struct Cluster {
@@ -78,7 +78,7 @@ impl Cluster {
         };
         let resources = request.split(' ').map(resource).collect();
         let spec = TaskSpec {
-            args: vec![b"work".to_vec()],
+            body: Body::program(["work"]),
             requests: vec![Request { resources, weight: weight * 10_000, ..Request::default() }],
             priority,
             ..TaskSpec::default()

@@ -6,6 +6,7 @@
 
 pub mod allocation;
 pub mod amount;
+pub mod body;
 pub mod dependency;
 pub mod duration;
 pub mod entries;
@@ -33,6 +34,7 @@ pub type ByteString = Vec<u8>;
 
 pub use allocation::AllocationRef;
 pub use amount::Amount;
+pub use body::Body;
 pub use dependency::Dependencies;
 pub use entries::Entries;
 pub use ids::{Attempt, Epoch, Instance, JobId, QueueId, TaskId, TaskRef, WorkerId};

@@ -4,14 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{ByteString, Request};
+use crate::{Body, ByteString, Request};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// Program and arguments; never empty.
-    pub args: Vec<ByteString>,
+    /// What each task executes.
+    pub body: Body,
     /// Variables set for the task, in order; later ones win.
     pub env: Vec<(ByteString, ByteString)>,
     /// Fed to the task's standard input; the task reads end-of-file at once when empty.
@@ -55,29 +55,24 @@ pub struct TaskSpec {
     pub launcher: String,
 }
 
-/// What stands in a command for the launcher of its ranks.
-pub const MPIRUN: &[u8] = b"%{MPIRUN}";
-
 impl TaskSpec {
     /// True when workers start processes of it on all its nodes; else its program runs on the first one alone.
     pub fn starts_ranks(&self) -> bool {
-        let names_launcher = |arg: &ByteString| arg.windows(MPIRUN.len()).any(|part| part == MPIRUN);
-        self.requests.iter().any(|request| request.ranks > 0) || self.args.iter().any(names_launcher)
+        self.requests.iter().any(|request| request.ranks > 0) || self.body.names_launcher()
     }
 
     /// About what its texts take in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let args: usize = self.args.iter().map(|arg| 24 + arg.len()).sum();
         let env: usize = self.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
         let outputs: usize = self.outputs.iter().map(|path| 24 + path.len()).sum();
-        args + env + outputs + self.stdin.len()
+        self.body.bytes() + env + outputs + self.stdin.len()
     }
 
     /// The same without what its tasks read.
     pub fn without_stdin(&self) -> TaskSpec {
         TaskSpec {
             stdin: ByteString::new(),
-            args: self.args.clone(),
+            body: self.body.clone(),
             env: self.env.clone(),
             cwd: self.cwd.clone(),
             stdout: self.stdout.clone(),

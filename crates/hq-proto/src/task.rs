@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::{ByteString, Entries, Request, TaskSpec};
+use hq_model::{Body, ByteString, Entries, Request, TaskSpec};
 
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
@@ -20,8 +20,9 @@ impl Wire for TaskSpec {
     type Form = form::TaskSpec;
 
     fn to_wire(&self) -> form::TaskSpec {
+        let Body::Program { args } = &self.body;
         form::TaskSpec {
-            args: self.args.clone(),
+            args: args.clone(),
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
@@ -51,7 +52,7 @@ impl Wire for TaskSpec {
         let requests: Vec<Request> = list_from_wire(spec.requests)?;
         model("variants of a request", check_variants(&requests))?;
         Ok(TaskSpec {
-            args: spec.args,
+            body: Body::Program { args: spec.args },
             env: spec.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
             stdin: spec.stdin,
             cwd: spec.cwd,

@@ -17,9 +17,9 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState,
-    Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec, TaskState,
-    Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec,
+    JobState, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
+    TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -184,7 +184,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
         TaskSpec {
-            args,
+            body: Body::Program { args },
             env,
             stdin,
             cwd,

@@ -9,7 +9,7 @@ use hq_core::client_messages::{
 };
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, Request, TaskSpec, Timestamp, Usage};
+use hq_model::{Body, IdSet, JobId, Request, TaskSpec, Timestamp, Usage};
 use prost::Message;
 
 use hq_proto::{
@@ -133,7 +133,7 @@ fn a_page_of_jobs_is_all_at_once_to_servers_before() {
 
 fn details() -> JobDetail {
     let spec = TaskSpec {
-        args: vec![b"true".to_vec()],
+        body: Body::program(["true"]),
         requests: vec![Request::default()],
         stdin: b"input".to_vec(),
         ..TaskSpec::default()

@@ -12,8 +12,8 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Output, Warning};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, Submit, TaskId, TaskSpec, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request,
+    ResourcePool, ResourceRequest, Submit, TaskId, TaskSpec, Timestamp, Usage, WorkerResources,
 };
 use hq_proto::{
     decode_client_request, decode_from_worker, decode_to_worker, encode_client_request, encode_from_worker,
@@ -21,7 +21,7 @@ use hq_proto::{
 };
 
 fn spec() -> TaskSpec {
-    TaskSpec { args: vec![b"true".to_vec()], requests: vec![Request::default()], ..TaskSpec::default() }
+    TaskSpec { body: Body::program(["true"]), requests: vec![Request::default()], ..TaskSpec::default() }
 }
 
 fn submit(ids: TaskIds, entries: &[&[u8]], spec: TaskSpec) -> Submit {
@@ -74,7 +74,7 @@ fn impossible_submits() {
         submit(TaskIds::Given(IdSet::range(0, u32::MAX)), &[b"one"], spec()),
         named("two\nlines"),
         named(&"long".repeat(2000)),
-        with(|spec| spec.args.clear()),
+        with(|spec| spec.body = Body::default()),
         with(|spec| spec.requests.clear()),
         with(|spec| spec.stdout = Output::File { path: Vec::new(), remove_if_finished: false }),
         with(|spec| spec.warning = Some(Warning { signal: 0, before: Duration::ZERO })),

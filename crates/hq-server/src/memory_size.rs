@@ -20,7 +20,7 @@ use hq_model::resources::Coupling;
 use hq_model::task::Output;
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, PoolKind, Request, ResourcePool,
+    Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, PoolKind, Request, ResourcePool,
     ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 
@@ -241,7 +241,7 @@ impl Heap for Template {
 
 impl Heap for TaskSpec {
     fn heap(&self) -> usize {
-        self.args.heap()
+        self.body.heap()
             + self.env.heap()
             + self.stdin.heap()
             + self.cwd.heap()
@@ -252,6 +252,14 @@ impl Heap for TaskSpec {
             + self.retry.on.codes.heap()
             + self.locality.heap()
             + self.launcher.heap()
+    }
+}
+
+impl Heap for Body {
+    fn heap(&self) -> usize {
+        match self {
+            Body::Program { args } => args.heap(),
+        }
     }
 }
 
@@ -459,7 +467,7 @@ mod tests {
 
     #[test]
     fn what_is_shared_counts_too() {
-        let spec = TaskSpec { args: vec![vec![0; 10_000]], ..TaskSpec::default() };
+        let spec = TaskSpec { body: Body::program([vec![0; 10_000]]), ..TaskSpec::default() };
         let template = |spec: TaskSpec| Template {
             id: hq_core::worker_messages::TemplateId { job: JobId(1), submit: 0 },
             spec: std::sync::Arc::new(spec),

@@ -12,7 +12,7 @@ use common::{Client, Worker, runtime, spec, start, stop, submit_of, try_start, w
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::worker_messages::FromWorker;
 use hq_model::selector::Selector;
-use hq_model::{Amount, AmountRequest, Entries, Policy};
+use hq_model::{Amount, AmountRequest, Body, Entries, Policy};
 use hq_net::Role;
 use hq_server::{Running, ServerOptions};
 use rustix::net::sockopt::set_socket_linger;
@@ -148,7 +148,7 @@ fn a_client_that_asks_much_and_reads_later_gets_all_and_holds_up_nobody() {
     runtime().block_on(async {
         let mut good = Client::connect(server.access()).await;
         let mut large = spec();
-        large.args.push(vec![b'x'; 4 << 20]);
+        large.body = Body::program([b"true".to_vec(), vec![b'x'; 4 << 20]]);
         good.submit(1, 1, large).await;
         // Asks for 400 MiB, far more than may wait for one client, and reads nothing of it for now.
         let mut lazy = Client::connect(server.access()).await;

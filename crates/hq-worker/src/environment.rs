@@ -473,7 +473,7 @@ mod tests {
     use hq_core::worker::Grant;
     use hq_core::worker_messages::TemplateId;
     use hq_model::{
-        Amount, AmountRequest, Instance, JobId, Policy, Request, ResourcePool, ResourceRequest, TaskId,
+        Amount, AmountRequest, Body, Instance, JobId, Policy, Request, ResourcePool, ResourceRequest, TaskId,
         TaskRef,
     };
 
@@ -502,7 +502,7 @@ mod tests {
         let one = AmountRequest::Some(Amount::whole(1), Policy::Compact);
         let resources = vec![ResourceRequest { name: asked.into(), amount: one }];
         let spec = TaskSpec {
-            args: vec![b"true".into()],
+            body: Body::program(["true"]),
             env: user.iter().map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec())).collect(),
             requests: vec![Request { resources, ..Request::default() }],
             ..TaskSpec::default()

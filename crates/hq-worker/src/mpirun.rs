@@ -1,7 +1,7 @@
 //! What `%{MPIRUN}` stands for: a command of ours that finds a launcher on the spot, and becomes it.
 
-use hq_model::task::MPIRUN;
-use hq_model::{ByteString, TaskSpec};
+use hq_model::body::MPIRUN;
+use hq_model::{Body, ByteString, TaskSpec};
 
 /// The launcher that is used when a command with ranks names none.
 const DIRECT: &str = "direct";
@@ -12,18 +12,18 @@ const NONE: &str = "none";
 /// it is put before the command.
 pub(crate) fn expand(spec: &TaskSpec, hq: &[u8]) -> Vec<ByteString> {
     let has_ranks = spec.requests.iter().any(|request| request.ranks > 0);
-    let says_it = spec.args.iter().any(|arg| find(arg).is_some());
-    if !says_it {
+    let Body::Program { args: given } = &spec.body;
+    if !spec.body.names_launcher() {
         if !has_ranks || spec.launcher == NONE {
-            return spec.args.clone();
+            return given.clone();
         }
         let launcher = if spec.launcher.is_empty() { DIRECT } else { &spec.launcher };
-        return words(hq, launcher).into_iter().chain(spec.args.iter().cloned()).collect();
+        return words(hq, launcher).into_iter().chain(given.iter().cloned()).collect();
     }
     let words = words(hq, &spec.launcher);
     let in_shell = shell(&words);
-    let mut args = Vec::with_capacity(spec.args.len() + words.len());
-    for arg in &spec.args {
+    let mut args = Vec::with_capacity(given.len() + words.len());
+    for arg in given {
         if arg == MPIRUN {
             args.extend(words.iter().cloned());
         } else {
@@ -87,7 +87,7 @@ mod tests {
 
     fn check(args: &[&str], launcher: &str, ranks: u32, expected: &str) {
         let spec = TaskSpec {
-            args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+            body: Body::program(args.iter().copied()),
             requests: vec![Request { nodes: 2, ranks, ..Request::default() }],
             launcher: launcher.into(),
             ..TaskSpec::default()

@@ -12,7 +12,7 @@ use hq_core::worker_messages::Template;
 use hq_model::paths::PathTemplates;
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::{Output, Pin};
-use hq_model::{ByteString, TaskSpec};
+use hq_model::{Body, ByteString, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -433,9 +433,10 @@ fn against(cwd: &[u8], path: &[u8]) -> ByteString {
 fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
     let has_nul = |text: &[u8]| text.contains(&0);
     let output = |output: &Output| matches!(output, Output::File { path, .. } if has_nul(path));
-    let bad = if spec.args.is_empty() {
+    let Body::Program { args } = &spec.body;
+    let bad = if args.is_empty() {
         return Err("the task has no program".to_owned());
-    } else if spec.args.iter().any(|arg| has_nul(arg)) {
+    } else if args.iter().any(|arg| has_nul(arg)) {
         "an argument"
     } else if spec.env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
         "an environment variable"

@@ -22,8 +22,8 @@ use hq_core::worker_messages::{
 use hq_model::task::{Output, Pin};
 use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, TaskSpec, Timestamp, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request,
+    ResourcePool, ResourceRequest, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 use hq_net::{AccessFile, FrameReceiver, FrameSender, Listener, Role};
 use hq_proto::{decode_from_worker, encode_to_worker};
@@ -312,7 +312,7 @@ fn spec(args: &[&str]) -> TaskSpec {
         amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
     };
     TaskSpec {
-        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        body: Body::program(args.iter().copied()),
         requests: vec![Request { resources: vec![one("cpus")], weight: 10_000, ..Request::default() }],
         kill_grace: Duration::from_secs(5),
         ..TaskSpec::default()

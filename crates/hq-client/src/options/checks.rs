@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Entries, TaskSpec, pattern};
+use hq_model::{Body, Entries, TaskSpec, pattern};
 
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -118,11 +118,12 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
         if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
     };
-    if spec.args.first().is_some_and(|command| command.is_empty()) {
+    let Body::Program { args } = &spec.body;
+    if spec.body.name().is_empty() {
         return Err(OptionsError::EmptyCommand);
     }
     let mut total = 0;
-    for (i, arg) in spec.args.iter().enumerate() {
+    for (i, arg) in args.iter().enumerate() {
         let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
         check(&what, arg.len())?;
         total += arg.len() + limits::ARGUMENT_COST;

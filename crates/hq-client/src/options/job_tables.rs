@@ -302,7 +302,7 @@ mod tests {
         let shown = |submit: &Submit| {
             let TaskIds::Given(ids) = &submit.ids else { panic!("ids") };
             let keys: Vec<_> = submit.keys.iter().map(String::from_utf8_lossy).collect();
-            format!("{ids}[{}] {}", keys.join(","), String::from_utf8_lossy(&submit.spec.args[0]))
+            format!("{ids}[{}] {}", keys.join(","), String::from_utf8_lossy(submit.spec.body.name()))
         };
         read(content).expect("a job").submits.iter().map(shown).collect()
     }

@@ -38,8 +38,8 @@ pub(super) fn warnings(spec: &TaskSpec, name: Option<&str>, key: Option<&str>) -
     }
     check(&spec.cwd, &Place { known: &not_itself, ..path("--cwd") });
     spec.outputs.iter().for_each(|text| check(text, &path("--output")));
-    for arg in &spec.args {
-        check(arg, &Place { name: "the command", known: &of_args, is_of_programs: true });
+    for text in spec.body.texts() {
+        check(text, &Place { name: "the command", known: &of_args, is_of_programs: true });
     }
     for (name, value) in &spec.env {
         check(name, &Place { name: "the name of a variable", known: &[], is_of_programs: true });
@@ -123,10 +123,12 @@ fn distance(one: &str, other: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use hq_model::Body;
+
     use super::*;
 
     fn check(change: impl FnOnce(&mut TaskSpec), expected: &[&str]) {
-        let mut spec = TaskSpec { args: vec![b"cmd".to_vec()], ..TaskSpec::default() };
+        let mut spec = TaskSpec { body: Body::program(["cmd"]), ..TaskSpec::default() };
         change(&mut spec);
         assert_eq!(warnings(&spec, None, None), expected);
     }
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_replaced_somewhere_is_told_where_it_is_not() {
         let all = "%{SERVER_UID}%{JOB_ID}%{TASK_ID}%{INSTANCE_ID}%{SUBMIT_DIR}%{CWD}";
-        check(|spec| spec.args.push(format!("{all}%{{MPIRUN}}").into()), &[]);
+        check(|spec| spec.body = Body::program([format!("{all}%{{MPIRUN}}")]), &[]);
         check(|spec| spec.env = vec![(b"A".to_vec(), all.into())], &[]);
         check(|spec| spec.outputs = vec![all.into()], &[]);
         check(
@@ -142,7 +144,7 @@ mod tests {
             &["%{MPIRUN} is not replaced in --output; it stays as it is"],
         );
         check(
-            |spec| spec.args.push(b"%{ENTRY} %{ENTRY_2}".to_vec()),
+            |spec| spec.body = Body::program(["%{ENTRY} %{ENTRY_2}"]),
             &[
                 "%{ENTRY} stays as it is in the command: the task finds its entry in HQ_ENTRY",
                 "%{ENTRY_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn names_in_another_case_are_told() {
         check(
-            |spec| spec.args.push(b"run %{entry} %{Entry_2}".to_vec()),
+            |spec| spec.body = Body::program(["run %{entry} %{Entry_2}"]),
             &[
                 "%{entry} stays as it is in the command: the task finds its entry in HQ_ENTRY",
                 "%{Entry_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
@@ -217,9 +219,9 @@ mod tests {
 
     #[test]
     fn formats_of_other_programs_are_left_alone() {
-        check(|spec| spec.args.push(b"curl -w %{http_code} %{time_total}".to_vec()), &[]);
+        check(|spec| spec.body = Body::program(["curl -w %{http_code} %{time_total}"]), &[]);
         check(
-            |spec| spec.args.push(b"echo %{task_id}".to_vec()),
+            |spec| spec.body = Body::program(["echo %{task_id}"]),
             &["%{task_id} in the command is no placeholder that is known (%{TASK_ID} is); it stays as it is"],
         );
     }

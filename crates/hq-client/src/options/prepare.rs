@@ -13,8 +13,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, WEIGHT_NEUTRAL};
 use hq_model::task::{Output, Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit, TaskSpec,
-    pattern,
+    Amount, AmountRequest, Body, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit,
+    TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin};
@@ -273,7 +273,7 @@ pub(super) fn spec(
         speculate,
     } = failures;
     Ok(TaskSpec {
-        args,
+        body: Body::Program { args },
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,
         cwd,

@@ -67,7 +67,7 @@ impl Place {
 }
 
 fn args(submit: &Submit) -> Vec<String> {
-    submit.spec.args.iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    submit.spec.body.texts().iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect()
 }
 
 fn name(submit: &Submit) -> &str {
@@ -304,7 +304,7 @@ fn bytes_that_are_no_text_pass() {
     ];
     let submit = place.try_submit(line).expect("bytes").submit;
     let spec = &submit.spec;
-    assert_eq!(spec.args[1], b"a\xffb");
+    assert_eq!(spec.body.texts()[1], b"a\xffb");
     assert_eq!(spec.cwd, b"a\xffb");
     assert_eq!(spec.env, [(b"K\xfe".to_vec(), b"\xfd".to_vec())]);
     assert_eq!(spec.stdout, Output::File { path: b"a\xffb".to_vec(), remove_if_finished: false });

@@ -629,7 +629,7 @@ fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
 fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
     let spec = &submit.spec;
-    if spec.args.is_empty() {
+    if spec.body.is_empty() {
         return invalid("A task needs a program.");
     }
     if spec.requests.is_empty() {

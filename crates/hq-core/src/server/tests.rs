@@ -31,8 +31,8 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Retry};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, Submit, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, IdSet, Instance, JobId, JobSpec, Policy, PoolKind, Request,
+    ResourcePool, ResourceRequest, Submit, TaskId, TaskSpec, TaskState, Timestamp, Usage, WorkerResources,
 };
 
 use super::state::State;
@@ -277,7 +277,7 @@ fn compacted(state: &State) -> State {
 }
 
 fn one_cpu() -> TaskSpec {
-    TaskSpec { args: vec![b"true".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() }
+    TaskSpec { body: Body::program(["true"]), requests: vec![cpus(1)], ..TaskSpec::default() }
 }
 
 fn cpus(count: u64) -> Request {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hq_model::worker::{Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, Entries, Epoch, IdSet, Instance, JobId, Policy, PoolKind, Request,
+    ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::prelude::*;
 
@@ -170,7 +170,7 @@ impl World {
         };
         let request = Request { resources: vec![cpus], ..Request::default() };
         let mut spec = TaskSpec {
-            args: vec![b"true".to_vec()],
+            body: Body::program(["true"]),
             requests: vec![request],
             kill_grace: Duration::from_secs(5),
             ..TaskSpec::default()

@@ -11,7 +11,7 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Entries, IdSet, JobId, JobSpec, Policy, Request, ResourceRequest, Submit,
+    Amount, AmountRequest, Body, Entries, IdSet, JobId, JobSpec, Policy, Request, ResourceRequest, Submit,
     TaskSpec, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use hq_net::{AccessFile, FrameReceiver, FrameSender, Role};
@@ -133,7 +133,7 @@ pub(crate) fn spec() -> TaskSpec {
         amount: AmountRequest::Some(Amount::whole(1), Policy::Compact),
     };
     TaskSpec {
-        args: vec![b"true".to_vec()],
+        body: Body::program(["true"]),
         requests: vec![Request { resources: vec![cpu], ..Request::default() }],
         ..TaskSpec::default()
     }

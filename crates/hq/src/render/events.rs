@@ -260,7 +260,7 @@ fn reason(end: WorkerEnd) -> &'static str {
 mod tests {
     use hq_core::measures::MeasuresWriter;
     use hq_core::record::FinishedSpan;
-    use hq_model::{Entries, Epoch, Instance, TaskSpec, Usage};
+    use hq_model::{Body, Entries, Epoch, Instance, TaskSpec, Usage};
 
     use super::*;
 
@@ -284,7 +284,7 @@ mod tests {
                 entries: Entries::default(),
                 keys: Entries::default(),
                 dependencies: Default::default(),
-                task: TaskSpec { args: vec![b"./score".to_vec()], ..TaskSpec::default() }.into(),
+                task: TaskSpec { body: Body::program(["./score"]), ..TaskSpec::default() }.into(),
                 submit_dir: b"/home".to_vec(),
             },
             Record::Leased { worker: WorkerId(3), job: JobId(1), ids: IdSet::range(1, 2) },

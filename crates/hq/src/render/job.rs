@@ -281,7 +281,7 @@ const SAID: [(&str, Saying); 12] = [
     ("Resources", |s| text::requests(&s.spec.requests)),
     ("Pin", |s| text::pin(s.spec.pin).into()),
     ("Priority", |s| s.spec.priority.to_string()),
-    ("Command", |s| text::command(&s.spec.args)),
+    ("Command", |s| text::body(&s.spec.body)),
     ("Stdout", |s| text::output(&s.spec.stdout)),
     ("Stderr", |s| text::output(&s.spec.stderr)),
     ("Environment", |s| text::environment(&s.spec.env)),

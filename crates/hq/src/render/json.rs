@@ -6,7 +6,7 @@ use std::time::Duration;
 use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Output, Pin};
-use hq_model::{AmountRequest, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage};
+use hq_model::{AmountRequest, Body, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
@@ -79,9 +79,10 @@ pub(crate) fn submit(submit: &SubmitInfo) -> Value {
 pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     let env: serde_json::Map<String, Value> =
         spec.env.iter().map(|(key, value)| (text::bytes(key), bytes(value))).collect();
+    let Body::Program { args } = &spec.body;
     json!({
         "program": {
-            "args": spec.args.iter().map(|arg| bytes(arg)).collect::<Vec<_>>(),
+            "args": args.iter().map(|arg| bytes(arg)).collect::<Vec<_>>(),
             "env": env,
             "cwd": bytes(&spec.cwd),
             "stdout": output(&spec.stdout),

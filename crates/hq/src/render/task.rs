@@ -154,7 +154,7 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
     let mut rows = vec![
         ("Task ID", Cell::from(task.task.to_string())),
         ("State", text::task_state(task.state)),
-        ("Command", of_spec(&|s| text::command(&s.args)).into()),
+        ("Command", of_spec(&|s| text::body(&s.body)).into()),
         ("Environment", of_spec(&|s| text::environment(&s.env)).into()),
         ("Worker", workers_of(task).into()),
         ("Start", text::optional_time(task.started).into()),

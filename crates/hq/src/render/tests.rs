@@ -14,8 +14,9 @@ use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request, ResourcePool,
-    ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request,
+    ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    WorkerResources,
 };
 
 use hq_worker::discovery::Detected;
@@ -89,7 +90,7 @@ fn jobs() -> Vec<JobSummary> {
 fn spec() -> TaskSpec {
     let resource = |name: &str, amount| ResourceRequest { name: name.into(), amount };
     TaskSpec {
-        args: vec![b"./score.sh".to_vec(), b"a b".to_vec(), b"%{TASK_ID}".to_vec()],
+        body: Body::program(["./score.sh", "a b", "%{TASK_ID}"]),
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],
         stdin: b"input".to_vec(),
         cwd: b"%{SUBMIT_DIR}".to_vec(),
@@ -434,7 +435,7 @@ fn a_list_that_breaks_is_an_error() {
 #[test]
 fn of_many_submits_some_are_shown() {
     let submit = |index: u32| {
-        let spec = TaskSpec { args: vec![format!("part-{index}").into_bytes()], ..spec() };
+        let spec = TaskSpec { body: Body::program([format!("part-{index}")]), ..spec() };
         let one = detail().submits.remove(0);
         SubmitInfo { index, ids: IdSet::range(index, index), spec: Arc::new(spec), ..one }
     };

@@ -6,7 +6,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::{Output, Pin};
 use hq_model::{
-    Amount, IdSet, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
+    Amount, Body, IdSet, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
     duration, memory,
 };
 
@@ -30,6 +30,13 @@ pub(crate) fn ids(ids: &IdSet) -> String {
     }
     let first: IdSet = ids.ranges().take(INTERVALS_SHOWN).collect();
     format!("{first} and {} more", ids.len() - first.len())
+}
+
+/// What a task executes.
+pub(crate) fn body(body: &Body) -> String {
+    match body {
+        Body::Program { args } => command(args),
+    }
 }
 
 /// A command as a shell takes it.

@@ -1,12 +1,12 @@
 //! How long tasks take: as `--expect` says, then as those that ended did.
 //!
-//! It is learned for each submit. Until something of a submit has ended, what is known of its program is taken.
+//! It is learned for each submit. Until something of a submit has ended, what is known of bodies of its name is taken.
 
 use std::collections::BTreeMap;
 
 use hq_model::{ByteString, JobId, TaskSpec};
 
-use crate::limits::{PROGRAM_KNOWN_BYTES, PROGRAMS_KNOWN_MAX, RUN_TIMES_SURE, SPAN_LEARNED_SINGLY_MAX};
+use crate::limits::{NAME_KNOWN_BYTES, NAMES_KNOWN_MAX, RUN_TIMES_SURE, SPAN_LEARNED_SINGLY_MAX};
 use crate::measures::Measures;
 use crate::worker_messages::TemplateId;
 
@@ -14,7 +14,8 @@ use crate::worker_messages::TemplateId;
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunTimes {
     templates: BTreeMap<TemplateId, Learned>,
-    programs: BTreeMap<ByteString, Learned>,
+    /// By the names of bodies.
+    names: BTreeMap<ByteString, Learned>,
 }
 
 /// How long a task is expected to take.
@@ -74,15 +75,17 @@ impl RunTimes {
             return;
         }
         self.templates.entry(template).or_default().add(count, mean_us);
-        let program = spec.args.first().filter(|program| program.len() <= PROGRAM_KNOWN_BYTES);
-        let Some(program) = program else { return };
-        if let Some(known) = self.programs.get_mut(program) {
+        let name = spec.body.name();
+        if name.len() > NAME_KNOWN_BYTES {
+            return;
+        }
+        if let Some(known) = self.names.get_mut(name) {
             return known.add(count, mean_us);
         }
-        if self.programs.len() >= PROGRAMS_KNOWN_MAX {
-            self.programs.clear();
+        if self.names.len() >= NAMES_KNOWN_MAX {
+            self.names.clear();
         }
-        self.programs.entry(program.clone()).or_default().add(count, mean_us);
+        self.names.entry(name.to_vec()).or_default().add(count, mean_us);
     }
 
     /// How long tasks of a submit should take; `None` when nothing is known.
@@ -94,9 +97,9 @@ impl RunTimes {
         if let Some(expected) = spec.expected {
             return Some(Estimate { us: expected.as_micros() as u64, is_sure: false });
         }
-        let program = spec.args.first().and_then(|program| self.programs.get(program));
-        let sure = program.filter(|program| program.count >= RUN_TIMES_SURE);
-        sure.or(learned).or(program).map(Learned::estimate)
+        let named = self.names.get(spec.body.name());
+        let sure = named.filter(|named| named.count >= RUN_TIMES_SURE);
+        sure.or(learned).or(named).map(Learned::estimate)
     }
 
     /// The same for the order of jobs: what is known of other submits does not count, so that jobs of one program stay
@@ -117,7 +120,7 @@ impl RunTimes {
         }
     }
 
-    /// True when the same is known of each submit. Programs are known for longer than the tasks that told of them.
+    /// True when the same is known of each submit. Names are known for longer than the tasks that told of them.
     pub(super) fn is_alike(&self, other: &RunTimes) -> bool {
         self.templates == other.templates
     }
@@ -127,6 +130,8 @@ impl RunTimes {
 mod tests {
     use std::time::Duration;
 
+    use hq_model::Body;
+
     use super::*;
 
     const FIRST: TemplateId = TemplateId { job: JobId(1), submit: 0 };
@@ -134,7 +139,7 @@ mod tests {
 
     fn spec(program: &str, expected_s: Option<u64>) -> TaskSpec {
         let expected = expected_s.map(Duration::from_secs);
-        TaskSpec { args: vec![program.into()], expected, ..TaskSpec::default() }
+        TaskSpec { body: Body::program([program]), expected, ..TaskSpec::default() }
     }
 
     fn check(times: &RunTimes, template: TemplateId, spec: &TaskSpec, expected: Option<(u64, bool)>) {

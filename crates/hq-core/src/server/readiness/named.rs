@@ -68,7 +68,7 @@ fn check_same(
         TaskIds::Given(ids) => ids.rank(task) != Some(place as u64),
         TaskIds::Next(_) => false,
     };
-    let difference = if old.args != new.args {
+    let difference = if old.body != new.body {
         "command"
     } else if known.entries.get(known_place) != submit.entries.get(place) {
         "entry"

@@ -1,5 +1,6 @@
 //! What is said of tasks that wait, task by task and in groups, and which pass for those that nobody could ever run.
 
+use hq_model::Body;
 use hq_model::allocation::QueueParams;
 
 use super::placement::{request, worker_with};
@@ -119,7 +120,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         let submit = Submit::new(
             Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
             TaskIds::Next(1),
-            TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() },
+            TaskSpec { body: Body::program(["true"]), requests, ..TaskSpec::default() },
         );
         match world.answer_to(submit) {
             ClientResponse::Submitted { warnings, .. } => warnings.concat(),

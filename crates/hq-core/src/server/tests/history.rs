@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
+use hq_model::{Body, IdSet, JobId, JobSpec, Submit, TaskId, TaskSpec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -272,7 +272,7 @@ pub(super) fn happens(world: &mut World, deed: Deed) {
             let submit = Submit::new(
                 Target::Open(world.server.state().last_job),
                 TaskIds::Next(count),
-                TaskSpec { args: vec![b"x".to_vec()], requests: vec![cpus(1)], ..TaskSpec::default() },
+                TaskSpec { body: Body::program(["x"]), requests: vec![cpus(1)], ..TaskSpec::default() },
             );
             world.answer_to(submit);
         }

@@ -1,5 +1,6 @@
 //! What is known of jobs: pages put together are the whole, however they are cut, and tasks choose their submits.
 
+use hq_model::Body;
 use hq_model::job::{Target, TaskIds};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -69,7 +70,7 @@ fn job_of(world: &mut World, submits: &[&str]) {
     let ClientResponse::Submitted { job, .. } = answer else { panic!("{answer:?}") };
     let submit = |(place, ids): (usize, &&str)| {
         let mut spec = one_cpu();
-        spec.args = vec![format!("program-{place}").into_bytes()];
+        spec.body = Body::program([format!("program-{place}")]);
         spec.stdin = vec![b'x'; 100_000];
         Submit::new(Target::Open(job), TaskIds::Given(ids.parse().expect("ids")), spec)
     };
@@ -116,7 +117,7 @@ fn pages_leave_standard_input_out() {
     );
     let (jobs, count) = pages(&world, None, JOB_PAGE_BYTES);
     assert_eq!((told(&jobs).as_slice(), count), (&[(0, 100_000); 2][..], 1));
-    assert_eq!(jobs[0].submits[1].spec.args, [b"program-1"]);
+    assert_eq!(jobs[0].submits[1].spec.body, Body::program(["program-1"]));
 }
 
 #[test]

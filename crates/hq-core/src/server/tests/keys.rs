@@ -1,5 +1,6 @@
 //! Named tasks: made once, found by their keys, refused where they differ.
 
+use hq_model::Body;
 use hq_model::dependency::{After, Dependencies, Mapping};
 
 use super::*;
@@ -81,7 +82,7 @@ fn a_key_stays_with_its_definition() {
         )
     };
     let spec = |change: fn(&mut TaskSpec)| move |submit: &mut Submit| change(Arc::make_mut(&mut submit.spec));
-    assert_eq!(other(&spec(|spec| spec.args.push(b"-v".to_vec()))), of("command"));
+    assert_eq!(other(&spec(|spec| spec.body = Body::program(["true", "-v"]))), of("command"));
     assert_eq!(other(&spec(|spec| spec.env.push((b"A".to_vec(), b"1".to_vec())))), of("environment"));
     assert_eq!(other(&spec(|spec| spec.requests = vec![cpus(2)])), of("resource request"));
     assert_eq!(other(&spec(|spec| spec.priority = 3)), of("definition"));
@@ -153,7 +154,7 @@ fn many_submits_come_in_one_request() {
     world.open();
     let request = |keys: &[&str]| {
         let submit = |key: &&str| {
-            named(&[*key], |submit| Arc::make_mut(&mut submit.spec).args.push(key.as_bytes().to_vec()))
+            named(&[*key], |submit| Arc::make_mut(&mut submit.spec).body = Body::program(["true", key]))
         };
         keys.iter().map(submit).collect::<Vec<_>>()
     };

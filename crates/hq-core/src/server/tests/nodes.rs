@@ -177,7 +177,7 @@ fn a_launcher_in_the_command_needs_all_nodes() {
     worker_of(&mut world, 2, 1, "a");
     let job = world.submit(1, |spec| {
         nodes(2)(spec);
-        spec.args = vec![b"%{MPIRUN}".to_vec(), b"solver".to_vec()];
+        spec.body = Body::program(["%{MPIRUN}", "solver"]);
     });
     sent(&mut world, 1..=2);
     world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
@@ -240,7 +240,7 @@ fn a_group_that_is_too_small_is_named() {
     worker_of(&mut world, 1, 4, "a");
     worker_of(&mut world, 2, 4, "b");
     let spec = |spec: &mut TaskSpec| ranks(2, 8, 1, false)(spec);
-    let mut task = TaskSpec { args: vec![b"x".to_vec()], ..TaskSpec::default() };
+    let mut task = TaskSpec { body: Body::program(["x"]), ..TaskSpec::default() };
     spec(&mut task);
     let submit = Submit::new(
         Target::New(JobSpec { name: "x".into(), ..JobSpec::default() }),

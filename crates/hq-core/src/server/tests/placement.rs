@@ -76,7 +76,7 @@ fn requests_that_cannot_be_are_refused() {
         Submit::new(
             Target::New(JobSpec { name: "true".into(), ..JobSpec::default() }),
             TaskIds::Next(1),
-            TaskSpec { args: vec![b"true".to_vec()], requests, ..TaskSpec::default() },
+            TaskSpec { body: Body::program(["true"]), requests, ..TaskSpec::default() },
         )
     };
     let mixed = vec![request(&[("cpus", 1)]), Request { nodes: 2, ..Request::default() }];

@@ -1,5 +1,6 @@
 //! Second attempts: when they are begun, and every way in which one of two attempts may end.
 
+use hq_model::Body;
 use hq_model::task::SpeculateFactor;
 
 use super::*;
@@ -49,7 +50,7 @@ fn a_second_attempt_whose_room_something_else_was_quicker_to_take_waits_there() 
     let (mut world, job) = with_slow_tasks(Some("3"), |spec| spec.priority = 1);
     let small = world.submit(9, |_| {});
     let large = world.submit(2, |spec| {
-        spec.args = vec![b"large".to_vec()];
+        spec.body = Body::program(["large"]);
         spec.requests = vec![cpus(4)];
     });
     assert_eq!(world.sent(SECOND), "2:6-8/0 3:1/0", "one CPU is free, and one waits for four");
