@@ -338,11 +338,6 @@ impl VariantEnvironment {
         if !start.nodes.is_empty() && !start.is_part {
             node.append_node_files(start, out);
         }
-        if let Some(entry) = &start.entry {
-            out.extend_from_slice(b"HQ_ENTRY=");
-            out.extend_from_slice(entry);
-            out.push(0);
-        }
         for (key, text) in start.services.iter() {
             let name = variable_name(&String::from_utf8_lossy(key));
             for part in [b"HQ_SERVICE_", name.as_bytes(), b"=", text, b"\0"] {

@@ -343,9 +343,6 @@ impl Prepared {
     }
 
     fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
-        if start.entry.as_ref().is_some_and(|entry| entry.contains(&0)) {
-            return Err("the task's entry holds a NUL byte, which no environment variable can".to_owned());
-        }
         let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
         buffers.cwd = paths.cwd;
         buffers.stdout = paths.stdout.unwrap_or_default();
@@ -365,6 +362,9 @@ impl Prepared {
         let variant = self.variant(start);
         buffers.env.clear();
         variant.append(&mut buffers.env, &values, node, &buffers.task_dir);
+        if let Some(entry) = &start.entry {
+            append_entry(&self.template.spec.body, entry, &mut buffers.env)?;
+        }
         if self.programs_block.is_none() {
             buffers.programs.clear();
             let args = self.args_block.as_deref().unwrap_or(&buffers.args);
@@ -378,6 +378,18 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+// A task's entry is any bytes. A program finds it in a variable.
+fn append_entry(body: &Body, entry: &[u8], env: &mut ByteString) -> Result<(), String> {
+    let Body::Program { .. } = body;
+    if entry.contains(&0) {
+        return Err("the task's entry holds a NUL byte, which no environment variable can".to_owned());
+    }
+    env.extend_from_slice(b"HQ_ENTRY=");
+    env.extend_from_slice(entry);
+    env.push(0);
+    Ok(())
 }
 
 fn variable_name(variable: &[u8]) -> &[u8] {
