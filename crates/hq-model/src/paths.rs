@@ -4,8 +4,7 @@
 //! working directory. Used by the worker to open files and by clients to find them.
 
 use crate::pattern::Pattern;
-use crate::task::Output;
-use crate::{ByteString, Instance, JobId, TaskId, TaskSpec};
+use crate::{ByteString, Instance, JobId, OutputSink, TaskId, TaskSpec};
 
 /// The paths of the tasks of one submit, prepared.
 #[derive(Clone, Debug)]
@@ -34,10 +33,7 @@ pub struct TaskPaths {
 impl PathTemplates {
     /// Prepares the paths of a template.
     pub fn new(spec: &TaskSpec, submit_dir: &[u8], server_uid: &str) -> PathTemplates {
-        let file = |output: &Output| match output {
-            Output::None => None,
-            Output::File { path, .. } => Some(Pattern::new(path)),
-        };
+        let file = |sink: &OutputSink| sink.path().map(|path| Pattern::new(path));
         PathTemplates {
             submit_dir: submit_dir.to_vec(),
             server_uid: server_uid.to_owned(),
@@ -106,7 +102,7 @@ mod tests {
     fn check(cwd: &str, stdout: &str, expected: (&str, &str)) {
         let spec = TaskSpec {
             cwd: cwd.into(),
-            stdout: Output::File { path: stdout.into(), remove_if_finished: false },
+            stdout: OutputSink::File { path: stdout.into(), remove_if_finished: false },
             ..TaskSpec::default()
         };
         let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand(JobId(3), TaskId(17), Instance(1));

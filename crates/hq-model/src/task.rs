@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, Request};
+use crate::{Body, ByteString, OutputSink, Request};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -19,9 +19,9 @@ pub struct TaskSpec {
     /// Working directory; created if missing. Relative to the submit directory.
     pub cwd: ByteString,
     /// Where standard output goes.
-    pub stdout: Output,
+    pub stdout: OutputSink,
     /// Where standard error goes.
-    pub stderr: Output,
+    pub stderr: OutputSink,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.
@@ -94,21 +94,6 @@ impl TaskSpec {
             launcher: self.launcher.clone(),
         }
     }
-}
-
-/// Where an output channel goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// Thrown away.
-    #[default]
-    None,
-    /// A file, relative to the working directory.
-    File {
-        /// Path with placeholders.
-        path: ByteString,
-        /// Remove it when the task finishes with success.
-        remove_if_finished: bool,
-    },
 }
 
 /// How a task is bound to its CPUs.

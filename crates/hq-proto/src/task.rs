@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hq_model::request::check_variants;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::{Body, ByteString, Entries, Request, TaskSpec};
+use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::{Body, ByteString, Entries, OutputSink, Request, TaskSpec};
 
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
@@ -91,19 +91,19 @@ pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form
     form::Variable { name: name.clone(), value: value.clone() }
 }
 
-fn output_to_wire(output: &Output) -> Option<form::Output> {
+fn output_to_wire(output: &OutputSink) -> Option<form::Output> {
     match output {
-        Output::None => None,
-        Output::File { path, remove_if_finished } => {
+        OutputSink::None => None,
+        OutputSink::File { path, remove_if_finished } => {
             Some(form::Output { path: path.clone(), remove_if_finished: *remove_if_finished })
         }
     }
 }
 
-fn output_from_wire(output: Option<form::Output>) -> Result<Output, ProtoError> {
-    let Some(output) = output else { return Ok(Output::None) };
+fn output_from_wire(output: Option<form::Output>) -> Result<OutputSink, ProtoError> {
+    let Some(output) = output else { return Ok(OutputSink::None) };
     rule("path of an output", !output.path.is_empty(), "must not be empty")?;
-    Ok(Output::File { path: output.path, remove_if_finished: output.remove_if_finished })
+    Ok(OutputSink::File { path: output.path, remove_if_finished: output.remove_if_finished })
 }
 
 impl Wire for Warning {

@@ -14,12 +14,12 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec,
-    JobState, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
-    TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+    JobState, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef,
+    TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -144,12 +144,12 @@ pub fn requests() -> impl Strategy<Value = Vec<Request>> {
     prop_oneof![3 => vec(single, 1..4), 1 => vec(several, 1..3)]
 }
 
-fn output() -> impl Strategy<Value = Output> {
+fn output() -> impl Strategy<Value = OutputSink> {
     let path = vec(any::<u8>(), 1..10);
     prop_oneof![
-        Just(Output::None),
+        Just(OutputSink::None),
         (path, any::<bool>())
-            .prop_map(|(path, remove_if_finished)| Output::File { path, remove_if_finished })
+            .prop_map(|(path, remove_if_finished)| OutputSink::File { path, remove_if_finished })
     ]
 }
 

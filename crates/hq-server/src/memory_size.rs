@@ -17,11 +17,10 @@ use hq_core::worker_messages::{RunBatch, TaskNode, Template, ToWorker, WorkerEnd
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
 use hq_model::resources::Coupling;
-use hq_model::task::Output;
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, PoolKind, Request, ResourcePool,
-    ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
+    Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, OutputSink, PoolKind, Request,
+    ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 
 /// What anything takes at least, in bytes: the message itself, and its place in queues.
@@ -271,11 +270,11 @@ impl Heap for Dependencies {
     }
 }
 
-impl Heap for Output {
+impl Heap for OutputSink {
     fn heap(&self) -> usize {
         match self {
-            Output::None => 0,
-            Output::File { path, .. } => path.heap(),
+            OutputSink::None => 0,
+            OutputSink::File { path, .. } => path.heap(),
         }
     }
 }

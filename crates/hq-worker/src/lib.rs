@@ -19,6 +19,7 @@ mod parts;
 mod prepare;
 pub mod ranks;
 mod run;
+mod sinks;
 mod socket;
 mod supervise;
 mod workdir;

@@ -1,5 +1,6 @@
-//! What is left to do when a task has ended: read its error file, remove its directory and what it asked to
-//! be removed. On a thread of its own, because file systems may take their time.
+//! What is left to do when a task has ended: look for what it was to leave behind, complete its outputs, read its error
+//! file, remove its directory. Its end is told after all of that. On a thread of its own, because file systems may take
+//! their time.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,6 +18,7 @@ use tracing::warn;
 use crate::declared::{self, Declared};
 use crate::limits;
 use crate::prepare::ignore_missing;
+use crate::sinks::{self, Sink};
 
 /// Name of the error file in a task's directory.
 pub(crate) const ERROR_FILE: &str = "hq-error";
@@ -30,8 +32,8 @@ pub(crate) struct Aftermath {
     pub(crate) task_dir: ByteString,
     /// The directory with the lists of its nodes; none when empty.
     pub(crate) nodes_dir: ByteString,
-    /// Output files: to remove when the task has finished, to look at when it has failed.
-    pub(crate) outputs: Vec<ByteString>,
+    /// Where its output channels went.
+    pub(crate) sinks: Vec<Sink>,
     /// What the task was to leave behind.
     pub(crate) declared: Vec<Declared>,
     /// What it left stays where it is, even when it failed.
@@ -79,10 +81,9 @@ impl Drop for Cleanup {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, outputs, declared, instance, keeps } = aftermath;
-    let is_success = matches!(input, Input::Ended { outcome: Outcome::Finished, .. });
-    if is_success
-        && let Input::Ended { outcome, .. } = &mut input
+    let Aftermath { mut input, task_dir, nodes_dir, sinks, declared, instance, keeps } = aftermath;
+    if let Input::Ended { outcome, .. } = &mut input
+        && *outcome == Outcome::Finished
         && let Some(text) = declared::missing(&declared)
     {
         *outcome = Outcome::Failed(FailureKind::Output, text);
@@ -90,12 +91,8 @@ fn clean(aftermath: Aftermath) -> Input {
     if !keeps && matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
         declared::move_aside(&declared, instance);
     }
-    if let Input::Ended {
-        outcome: Outcome::Failed(FailureKind::Exit(_) | FailureKind::Signal(_), text),
-        ..
-    } = &mut input
-    {
-        append_full(text, &outputs);
+    if let Input::Ended { outcome, .. } = &mut input {
+        sinks::complete(&sinks, outcome);
     }
     if !task_dir.is_empty() {
         let path = Path::new(OsStr::from_bytes(&task_dir));
@@ -114,37 +111,7 @@ fn clean(aftermath: Aftermath) -> Input {
             warn!(path = %path.display(), %error, "the lists of a task's nodes could not be removed");
         }
     }
-    if matches!(input, Input::Ended { outcome: Outcome::Finished, .. }) {
-        remove(&outputs);
-    }
     input
-}
-
-// Files only: a task may write to a device, a pipe or through a link, and none of that is its own.
-fn remove(outputs: &[ByteString]) {
-    for output in outputs {
-        let path = Path::new(OsStr::from_bytes(output));
-        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-            continue;
-        }
-        if let Err(error) = ignore_missing(fs::remove_file(path)) {
-            warn!(path = %path.display(), %error, "an output file of a finished task could not be removed");
-        }
-    }
-}
-
-// A program whose output finds no room often says so nowhere else than in that output.
-fn append_full(text: &mut String, outputs: &[ByteString]) {
-    let full = outputs.iter().find(|output| is_full(output));
-    if let Some(output) = full {
-        let path = Path::new(OsStr::from_bytes(output));
-        text.push_str(&format!(" No space is left on the disk of its output {}.", path.display()));
-    }
-}
-
-// Only where the file is, so that a disk nothing was written to is not blamed.
-fn is_full(path: &[u8]) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_blocks > 0 && disk.f_bavail == 0)
 }
 
 /// What the task wrote about its failure.
@@ -178,7 +145,8 @@ fn error_file(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use hq_model::paths::TaskPaths;
+    use hq_model::{JobId, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
 
     use super::*;
 
@@ -204,17 +172,46 @@ mod tests {
     }
 
     #[test]
-    fn only_files_are_removed() {
+    fn the_end_of_a_task_is_told_when_its_outputs_are_complete() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = |name: &str| dir.path().join(name);
-        fs::write(path("file"), "x").expect("writable");
-        fs::create_dir(path("directory")).expect("writable");
-        std::os::unix::fs::symlink("/dev/null", path("link")).expect("writable");
-        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
-        let all = ["file", "directory", "link", "pipe", "none"];
-        remove(&all.map(|name| path(name).into_os_string().into_encoded_bytes()));
-        let left = all.map(|name| fs::symlink_metadata(path(name)).is_ok());
-        assert_eq!(left, [false, true, true, true, false]);
+        let path = |name: &str, task: u32| dir.path().join(format!("{name}.{task}"));
+        let bytes = |name: &str, task: u32| path(name, task).into_os_string().into_encoded_bytes();
+        let stdout = OutputSink::File { path: b"out.%{TASK_ID}".to_vec(), remove_if_finished: true };
+        let spec = TaskSpec { stdout, ..TaskSpec::default() };
+        let (cleaned, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let cleanup = Cleanup::start(cleaned).expect("a thread");
+        for task in 0..20 {
+            fs::write(path("out", task), "x").expect("writable");
+            fs::write(path("result", task), "x").expect("writable");
+            // So many that an end that is told too early is seen before they are gone.
+            fs::create_dir(path("dir", task)).expect("writable");
+            for file in 0..100 {
+                fs::write(path("dir", task).join(file.to_string()), "x").expect("writable");
+            }
+            let failed = Outcome::Failed(FailureKind::Exit(1), String::new());
+            let outcome = if task % 2 == 0 { Outcome::Finished } else { failed };
+            let (stdout, outputs) = (Some(bytes("out", task)), Vec::new());
+            let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs };
+            let task_ref = TaskRef::new(JobId(1), TaskId(task));
+            cleanup.clean(Aftermath {
+                input: Input::Ended { task: task_ref, outcome, usage: Usage::default() },
+                task_dir: bytes("dir", task),
+                nodes_dir: Vec::new(),
+                sinks: sinks::of_task(&spec, paths),
+                declared: vec![Declared::new(bytes("result", task), true)],
+                keeps: false,
+                instance: Instance(0),
+            });
+        }
+        for expected in 0..20 {
+            let Some(Input::Ended { task, .. }) = told.blocking_recv() else { panic!("an end") };
+            let task = task.task.0;
+            let aside = dir.path().join(format!("result.{task}.failed-0"));
+            let left = [path("out", task), path("result", task), aside, path("dir", task)];
+            let left = left.map(|path| path.exists());
+            let is_success = task % 2 == 0;
+            assert_eq!((task, left), (expected, [!is_success, is_success, !is_success, false]));
+        }
     }
 
     #[test]

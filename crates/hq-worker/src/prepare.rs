@@ -11,8 +11,8 @@ use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
 use hq_model::paths::PathTemplates;
 use hq_model::pattern::{KNOWN, Pattern};
-use hq_model::task::{Output, Pin};
-use hq_model::{Body, ByteString, TaskSpec};
+use hq_model::task::Pin;
+use hq_model::{Body, ByteString, OutputSink, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -21,6 +21,7 @@ use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
 use crate::ranks::AskStart;
+use crate::sinks::{self, Sink};
 
 /// What the tasks of one template share.
 #[derive(Debug)]
@@ -34,7 +35,6 @@ pub(crate) struct Prepared {
     programs_block: Option<ByteString>,
     variants: Vec<VariantEnvironment>,
     stdin: Option<Arc<OwnedFd>>,
-    remove: [bool; 2],
 }
 
 /// Buffers for one order, used again and again.
@@ -141,7 +141,6 @@ impl Prepared {
         let args: Vec<Text> = args.iter().map(|arg| Text::new(arg)).collect();
         let variants =
             (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
-        let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
         let mut prepared = Prepared {
             template: template.clone(),
             paths: PathTemplates::new(spec, &template.submit_dir, &node.server_uid),
@@ -149,7 +148,6 @@ impl Prepared {
             programs_block: None,
             variants: variants.collect(),
             stdin,
-            remove: [removes(&spec.stdout), removes(&spec.stderr)],
             args,
         };
         let plain = |text: &Text| match text {
@@ -177,7 +175,8 @@ impl Prepared {
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
         let spec = &self.template.spec;
-        spec.task_dir || !spec.outputs.is_empty() || !is_success || self.remove != [false, false]
+        let is_removed = spec.stdout.is_removed_if_finished() || spec.stderr.is_removed_if_finished();
+        spec.task_dir || !spec.outputs.is_empty() || !is_success || is_removed
     }
 
     /// Fills in the order for one task.
@@ -314,17 +313,10 @@ impl Prepared {
         }
     }
 
-    /// Output files to remove when the task has finished with success.
-    pub(crate) fn outputs_to_remove(&self, start: &Start) -> Vec<ByteString> {
+    /// Where its output channels go.
+    pub(crate) fn sinks(&self, start: &Start) -> Vec<Sink> {
         let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
-        let outputs = [paths.stdout, paths.stderr].into_iter().zip(self.remove);
-        outputs.filter(|(_, remove)| *remove).filter_map(|(path, _)| path).collect()
-    }
-
-    /// Output files, one of which may be why the task failed.
-    pub(crate) fn outputs(&self, start: &Start) -> Vec<ByteString> {
-        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
-        [paths.stdout, paths.stderr].into_iter().flatten().collect()
+        sinks::of_task(&self.template.spec, paths)
     }
 
     /// What it is to leave behind.
@@ -444,7 +436,7 @@ fn against(cwd: &[u8], path: &[u8]) -> ByteString {
 
 fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
     let has_nul = |text: &[u8]| text.contains(&0);
-    let output = |output: &Output| matches!(output, Output::File { path, .. } if has_nul(path));
+    let sink = |sink: &OutputSink| sink.path().is_some_and(|path| has_nul(path));
     let Body::Program { args } = &spec.body;
     let bad = if args.is_empty() {
         return Err("the task has no program".to_owned());
@@ -454,8 +446,8 @@ fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
         "an environment variable"
     } else if has_nul(&spec.cwd)
         || has_nul(submit_dir)
-        || output(&spec.stdout)
-        || output(&spec.stderr)
+        || sink(&spec.stdout)
+        || sink(&spec.stderr)
         || spec.outputs.iter().any(|path| has_nul(path))
     {
         "a path"

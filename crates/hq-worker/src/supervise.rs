@@ -342,8 +342,7 @@ impl Supervisor {
         if prepared.has_task_dir(&start) {
             self.node.append_task_dir(&start, &mut task_dir);
         }
-        let is_success = *outcome == Outcome::Finished;
-        let outputs = if is_success { prepared.outputs_to_remove(&start) } else { prepared.outputs(&start) };
+        let sinks = prepared.sinks(&start);
         let mut nodes_dir = Vec::new();
         if !start.nodes.is_empty() {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
@@ -352,7 +351,7 @@ impl Supervisor {
         let instance = start.instance;
         // Another attempt may have written what is there.
         let keeps = prepared.template.spec.speculate.is_some();
-        self.cleanup.clean(Aftermath { input, task_dir, nodes_dir, outputs, declared, instance, keeps });
+        self.cleanup.clean(Aftermath { input, task_dir, nodes_dir, sinks, declared, instance, keeps });
     }
 
     // The task could start elsewhere.

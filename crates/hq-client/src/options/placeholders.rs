@@ -1,6 +1,5 @@
 //! Placeholders that mean nothing where they are written, and the one that was perhaps meant.
 
-use hq_model::task::Output;
 use hq_model::{TaskSpec, pattern};
 
 // Where a text stands, and what is replaced in it.
@@ -32,7 +31,7 @@ pub(super) fn warnings(spec: &TaskSpec, name: Option<&str>, key: Option<&str>) -
     };
     let path = |name| Place { name, known, is_of_programs: false };
     for (option, output) in [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)] {
-        if let Output::File { path: text, .. } = output {
+        if let Some(text) = output.path() {
             check(text, &path(option));
         }
     }

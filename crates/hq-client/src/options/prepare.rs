@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, WEIGHT_NEUTRAL};
-use hq_model::task::{Output, Pin, Retry};
+use hq_model::task::{Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Entries, IdSet, Policy, Request, ResourceRequest, Submit,
-    TaskSpec, pattern,
+    Amount, AmountRequest, Body, ByteString, Entries, IdSet, OutputSink, Policy, Request, ResourceRequest,
+    Submit, TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin};
@@ -301,13 +301,13 @@ pub(super) fn spec(
     })
 }
 
-fn output(arg: Option<OutputArg>, default: &[u8]) -> Output {
+fn output(arg: Option<OutputArg>, default: &[u8]) -> OutputSink {
     match arg {
-        Some(OutputArg::None) => Output::None,
+        Some(OutputArg::None) => OutputSink::None,
         Some(OutputArg::File { path, remove_if_finished }) => {
-            Output::File { path: path.unwrap_or_else(|| default.to_vec()), remove_if_finished }
+            OutputSink::File { path: path.unwrap_or_else(|| default.to_vec()), remove_if_finished }
         }
-        None => Output::File { path: default.to_vec(), remove_if_finished: false },
+        None => OutputSink::File { path: default.to_vec(), remove_if_finished: false },
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use hq_model::job::{Target, TaskIds};
-use hq_model::task::{CrashLimit, Output, Pin};
-use hq_model::{Amount, AmountRequest, IdSet, JobId, Policy, Submit};
+use hq_model::task::{CrashLimit, Pin};
+use hq_model::{Amount, AmountRequest, IdSet, JobId, OutputSink, Policy, Submit};
 use tempfile::TempDir;
 
 use super::*;
@@ -109,7 +109,7 @@ fn a_plain_command_gets_the_defaults() {
     let spec = &submit.spec;
     assert_eq!(args(&submit), ["/usr/bin/simulate", "--steps", "10"]);
     assert_eq!(spec.cwd, b"%{SUBMIT_DIR}");
-    let file = |path: &[u8]| Output::File { path: path.to_vec(), remove_if_finished: false };
+    let file = |path: &[u8]| OutputSink::File { path: path.to_vec(), remove_if_finished: false };
     assert_eq!(spec.stdout, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout"));
     assert_eq!(spec.stderr, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"));
     assert_eq!(spec.kill_grace, Duration::from_secs(5));
@@ -152,8 +152,8 @@ fn every_option_reaches_its_field() {
     assert_eq!(spec.env, [(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), Vec::new())]);
     assert_eq!(spec.stdin, b"input");
     assert!(spec.task_dir);
-    assert_eq!(spec.stdout, Output::None);
-    assert_eq!(spec.stderr, Output::File { path: b"e".to_vec(), remove_if_finished: true });
+    assert_eq!(spec.stdout, OutputSink::None);
+    assert_eq!(spec.stderr, OutputSink::File { path: b"e".to_vec(), remove_if_finished: true });
     assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
     let warning = spec.warning.expect("a warning");
     assert_eq!((warning.signal, warning.before.as_secs()), (10, 30));
@@ -307,7 +307,7 @@ fn bytes_that_are_no_text_pass() {
     assert_eq!(spec.body.texts()[1], b"a\xffb");
     assert_eq!(spec.cwd, b"a\xffb");
     assert_eq!(spec.env, [(b"K\xfe".to_vec(), b"\xfd".to_vec())]);
-    assert_eq!(spec.stdout, Output::File { path: b"a\xffb".to_vec(), remove_if_finished: false });
+    assert_eq!(spec.stdout, OutputSink::File { path: b"a\xffb".to_vec(), remove_if_finished: false });
 }
 
 #[test]

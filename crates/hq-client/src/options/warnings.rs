@@ -1,6 +1,5 @@
 //! What a user should know of a submit that is possible but perhaps not meant.
 
-use hq_model::task::Output;
 use hq_model::{TaskSpec, pattern};
 
 use super::placeholders;
@@ -10,10 +9,7 @@ use crate::limits;
 pub(super) fn warnings(spec: &TaskSpec, tasks: u64, name: Option<&str>, key: Option<&str>) -> Vec<String> {
     let mut warnings = placeholders::warnings(spec, name, key);
     let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
-    let paths = outputs.iter().filter_map(|(option, output)| match output {
-        Output::File { path, .. } => Some((*option, path)),
-        Output::None => None,
-    });
+    let paths = outputs.iter().filter_map(|(option, output)| Some((*option, output.path()?)));
     for (option, path) in paths.clone() {
         if tasks > 1 && !differs_by_task(path, &spec.cwd) {
             let shown = String::from_utf8_lossy(path);

@@ -14,7 +14,6 @@
 
 use std::cmp::Reverse;
 
-use hq_model::task::Output;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp};
 
 use super::machine::{Batch, Ending, Known, Link, Running, Worker};
@@ -265,10 +264,9 @@ impl Worker {
 // Nothing is to be done before or after, and it needs one thing only.
 fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
-    let removes = |output: &Output| matches!(output, Output::File { remove_if_finished: true, .. });
     let [request] = &spec.requests[..] else { return false };
     let is_plain = request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    let leaves_something =
-        spec.task_dir || !spec.outputs.is_empty() || removes(&spec.stdout) || removes(&spec.stderr);
+    let is_removed = spec.stdout.is_removed_if_finished() || spec.stderr.is_removed_if_finished();
+    let leaves_something = spec.task_dir || !spec.outputs.is_empty() || is_removed;
     is_plain && !leaves_something && !spec.service && spec.speculate.is_none()
 }

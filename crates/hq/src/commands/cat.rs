@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use hq_model::task::Output;
 use hq_model::{JobId, TaskState};
 
 use super::{Context, Done, job};
@@ -60,7 +59,7 @@ fn has_files(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
             Channel::Stdout => &submit.spec.stdout,
             Channel::Stderr => &submit.spec.stderr,
         };
-        if *output != Output::None {
+        if output.path().is_some() {
             return Ok(true);
         }
     }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_model::paths::TaskPaths;
-use hq_model::task::{CrashLimit, Output, Pin};
-use hq_model::{AmountRequest, Body, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage};
+use hq_model::task::{CrashLimit, Pin};
+use hq_model::{
+    AmountRequest, Body, OutputSink, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
@@ -121,11 +123,11 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     })
 }
 
-fn output(output: &Output) -> Value {
+fn output(output: &OutputSink) -> Value {
     match output {
-        Output::None => Value::Null,
-        Output::File { path, remove_if_finished: false } => bytes(path),
-        Output::File { path, remove_if_finished: true } => {
+        OutputSink::None => Value::Null,
+        OutputSink::File { path, remove_if_finished: false } => bytes(path),
+        OutputSink::File { path, remove_if_finished: true } => {
             json!({ "path": bytes(path), "on_close": "rm-if-finished" })
         }
     }

@@ -11,11 +11,11 @@ use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, Ta
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
-use hq_model::task::{CrashLimit, Output, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, Policy, PoolKind, Request,
-    ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, OutputSink, Policy, PoolKind,
+    Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
     WorkerResources,
 };
 
@@ -94,11 +94,11 @@ fn spec() -> TaskSpec {
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],
         stdin: b"input".to_vec(),
         cwd: b"%{SUBMIT_DIR}".to_vec(),
-        stdout: Output::File {
+        stdout: OutputSink::File {
             path: b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout".to_vec(),
             remove_if_finished: false,
         },
-        stderr: Output::File { path: b"err".to_vec(), remove_if_finished: true },
+        stderr: OutputSink::File { path: b"err".to_vec(), remove_if_finished: true },
         outputs: vec![b"result".to_vec()],
         service: false,
         requests: vec![Request {

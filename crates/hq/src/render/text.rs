@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
-use hq_model::task::{Output, Pin};
+use hq_model::task::Pin;
 use hq_model::{
-    Amount, Body, IdSet, JobState, PoolKind, Request, ResourcePool, TaskState, Timestamp, WorkerResources,
-    duration, memory,
+    Amount, Body, IdSet, JobState, OutputSink, PoolKind, Request, ResourcePool, TaskState, Timestamp,
+    WorkerResources, duration, memory,
 };
 
 use super::style::Color;
@@ -56,11 +56,13 @@ pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
     lines.join("\n")
 }
 
-pub(crate) fn output(output: &Output) -> String {
+pub(crate) fn output(output: &OutputSink) -> String {
     match output {
-        Output::None => NONE.to_owned(),
-        Output::File { path, remove_if_finished: false } => bytes(path),
-        Output::File { path, remove_if_finished: true } => format!("{} (removed if finished)", bytes(path)),
+        OutputSink::None => NONE.to_owned(),
+        OutputSink::File { path, remove_if_finished: false } => bytes(path),
+        OutputSink::File { path, remove_if_finished: true } => {
+            format!("{} (removed if finished)", bytes(path))
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Where the outputs of a run went, said in a line for each channel.
 
 use hq_model::job::TaskIds;
-use hq_model::task::Output;
 use hq_model::{ByteString, JobId, Submit, TaskId, pattern};
 
 use crate::report::Waited;
@@ -22,11 +21,8 @@ impl OutputPaths {
         let spec = &submit.spec;
         let outputs = [("Stdout", &spec.stdout), ("Stderr", &spec.stderr)]
             .into_iter()
-            .filter_map(|(channel, output)| match output {
-                Output::None => None,
-                Output::File { path, remove_if_finished } => {
-                    Some((channel, path.clone(), *remove_if_finished))
-                }
+            .filter_map(|(channel, output)| {
+                Some((channel, output.path()?.clone(), output.is_removed_if_finished()))
             })
             .collect();
         let task = match &submit.ids {

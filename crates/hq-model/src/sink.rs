@@ -1,0 +1,36 @@
+//! Where an output channel of a task goes. A new kind of place is a variant here; the compiler then names what has to decide.
+
+use crate::ByteString;
+
+/// Where an output channel goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OutputSink {
+    /// Thrown away.
+    #[default]
+    None,
+    /// A file, relative to the working directory.
+    File {
+        /// Path with placeholders.
+        path: ByteString,
+        /// Remove it when the task finishes with success.
+        remove_if_finished: bool,
+    },
+}
+
+impl OutputSink {
+    /// The path of a file of each task's own, with placeholders.
+    pub fn path(&self) -> Option<&ByteString> {
+        match self {
+            OutputSink::None => None,
+            OutputSink::File { path, .. } => Some(path),
+        }
+    }
+
+    /// True when nothing is left of it after a task that finished with success.
+    pub fn is_removed_if_finished(&self) -> bool {
+        match self {
+            OutputSink::None => false,
+            OutputSink::File { remove_if_finished, .. } => *remove_if_finished,
+        }
+    }
+}
