@@ -1,5 +1,6 @@
 //! The durable changes. The journal is a sequence of these; the server's state is their fold.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hq_model::dependency::After;
@@ -323,8 +324,8 @@ pub struct JobProgress {
     pub last_end: Timestamp,
     /// Words of the user who canceled it.
     pub cancel_reason: Option<String>,
-    /// Handed to workers, by worker, ascending.
-    pub leased: Vec<(WorkerId, IdSet)>,
+    /// Handed to workers; no empty sets.
+    pub leased: BTreeMap<WorkerId, IdSet>,
     /// Ended with success.
     pub finished: IdSet,
     /// Ended without.
@@ -332,29 +333,29 @@ pub struct JobProgress {
     /// Ended by the user.
     pub canceled: IdSet,
     /// Given up by the server, with the reasons, in order of time.
-    pub aborted: Vec<(IdSet, String)>,
-    /// Instances above 0, ascending.
-    pub instances: Vec<(Instance, IdSet)>,
-    /// Crashes, of tasks that had some, ascending.
-    pub crashes: Vec<(TaskId, u32)>,
-    /// Retries, of tasks that were retried, ascending.
-    pub retries: Vec<(TaskId, u32)>,
-    /// Ends of retry delays, ascending by task.
-    pub delayed: Vec<(TaskId, Timestamp)>,
+    pub abort_reasons: Vec<(IdSet, String)>,
+    /// Instances above 0; no empty sets.
+    pub instances: BTreeMap<Instance, IdSet>,
+    /// Crashes, of tasks that had some; the one that ended a task counts, too.
+    pub crashes: BTreeMap<TaskId, u32>,
+    /// Retries, of tasks that were retried.
+    pub retries: BTreeMap<TaskId, u32>,
+    /// Ends of retry delays, of tasks that wait for these.
+    pub delayed: BTreeMap<TaskId, Timestamp>,
     /// Sum over ended attempts.
     pub usage: Usage,
-    /// Workers on which tasks of it ended, ascending.
-    pub workers: Vec<WorkerId>,
-    /// Second attempts, ascending by task.
-    pub seconds: Vec<(TaskId, SecondAttempt)>,
-    /// What tasks wait for that put themselves back, ascending by task.
-    pub deferred: Vec<(TaskId, Vec<After>)>,
-    /// What services said when they were ready, ascending by task.
-    pub ready: Vec<(TaskId, ByteString)>,
-    /// Files that its tasks waited for and that were found, ascending.
-    pub files: Vec<ByteString>,
-    /// Workers of leased tasks on several nodes, ascending by task.
-    pub nodes: Vec<(TaskId, Vec<WorkerId>)>,
+    /// Workers on which tasks of it ended, a bounded number.
+    pub workers: BTreeSet<WorkerId>,
+    /// Second attempts of leased tasks.
+    pub seconds: BTreeMap<TaskId, SecondAttempt>,
+    /// What tasks wait for that put themselves back while they ran.
+    pub deferred: BTreeMap<TaskId, Vec<After>>,
+    /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
+    pub ready: BTreeMap<TaskId, ByteString>,
+    /// Files that its tasks waited for and that were found, whatever became of them.
+    pub files: BTreeSet<ByteString>,
+    /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
+    pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
 }
 
 /// The second attempt of a task whose first one goes on.

@@ -3,6 +3,7 @@
 //! The frequent ones (handed out, finished) take a few bytes whatever the number of tasks; times
 //! inside are relative to the record's own.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use hq_core::record::{FinishedSpan, JobProgress, Record, RestartCause, SecondAtt
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, IdSet, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId};
+use hq_model::{Epoch, Instance, JobId, JobSpec, TaskId, TaskSpec, Timestamp, Usage, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -78,7 +79,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
             Kind::Leased(form::Leased { worker: worker.0, job: job.0, ids: idset::to_wire(ids) })
         }
         Record::LeasedNodes { job, task, workers } => {
-            let nodes = Some(nodes_to_wire(&(*task, workers.clone())));
+            let nodes = Some(nodes_to_wire((task, workers)));
             Kind::LeasedNodes(form::LeasedNodes { job: job.0, nodes })
         }
         Record::Returned { worker, job, ids } => {
@@ -134,7 +135,7 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::IdsGiven { job, worker } => Kind::IdsGiven(form::IdsGiven { job: job.0, worker: worker.0 }),
         Record::JobKept { job, progress } => Kind::JobKept(progress_to_wire(*job, progress, at)),
         Record::DetailKept { worker, span, nodes } => {
-            let nodes = nodes.iter().map(nodes_to_wire).collect();
+            let nodes = nodes.iter().map(|(task, workers)| nodes_to_wire((task, workers))).collect();
             Kind::DetailKept(form::Finished { nodes, ..finished_to_wire(*worker, span, at) })
         }
         Record::EndedEarly { job, attempts } => {
@@ -317,7 +318,7 @@ fn finished_from_wire(
 
 fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::JobKept {
     let leased = progress.leased.iter();
-    let aborted = progress.aborted.iter();
+    let aborted = progress.abort_reasons.iter();
     let instances = progress.instances.iter();
     form::JobKept {
         job: job.0,
@@ -343,7 +344,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         usage: Some(progress.usage.to_wire()),
         workers: progress.workers.iter().map(|worker| worker.0).collect(),
         seconds: progress.seconds.iter().map(second_to_wire).collect(),
-        files: progress.files.clone(),
+        files: progress.files.iter().cloned().collect(),
         ready: (progress.ready.iter())
             .map(|(task, text)| form::ReadyService { task: task.0, text: text.clone() })
             .collect(),
@@ -367,7 +368,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         finished: ids(&kept.finished)?,
         failed: ids(&kept.failed)?,
         canceled: ids(&kept.canceled)?,
-        aborted: aborted.collect::<Result<Vec<(IdSet, String)>, ProtoError>>()?,
+        abort_reasons: aborted.collect::<Result<_, ProtoError>>()?,
         instances: instances.collect::<Result<_, ProtoError>>()?,
         crashes: counts("crashes", &kept.crashes)?,
         retries: counts("retries", &kept.retries)?,
@@ -375,7 +376,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         usage: required("usage of a job", kept.usage)?,
         workers: kept.workers.into_iter().map(WorkerId).collect(),
         seconds: kept.seconds.into_iter().map(second_from_wire).collect(),
-        files: kept.files,
+        files: kept.files.into_iter().collect(),
         ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
@@ -383,13 +384,13 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
 }
 
 // Tasks, each with a number.
-fn counts(field: &'static str, numbers: &[u32]) -> Result<Vec<(TaskId, u32)>, ProtoError> {
+fn counts(field: &'static str, numbers: &[u32]) -> Result<BTreeMap<TaskId, u32>, ProtoError> {
     let (pairs, rest) = numbers.as_chunks::<2>();
     rule(field, rest.is_empty(), "must hold two numbers for each task")?;
     Ok(pairs.iter().map(|&[task, count]| (TaskId(task), count)).collect())
 }
 
-fn deferred_to_wire((task, after): &(TaskId, Vec<After>)) -> form::DeferredTask {
+fn deferred_to_wire((task, after): (&TaskId, &Vec<After>)) -> form::DeferredTask {
     form::DeferredTask { task: task.0, after: list_to_wire(after) }
 }
 
@@ -397,7 +398,7 @@ fn deferred_from_wire(deferred: form::DeferredTask) -> Result<(TaskId, Vec<After
     Ok((TaskId(deferred.task), list_from_wire(deferred.after)?))
 }
 
-fn nodes_to_wire((task, workers): &(TaskId, Vec<WorkerId>)) -> form::NodesOfTask {
+fn nodes_to_wire((task, workers): (&TaskId, &Vec<WorkerId>)) -> form::NodesOfTask {
     form::NodesOfTask { task: task.0, workers: workers.iter().map(|worker| worker.0).collect() }
 }
 
@@ -406,7 +407,7 @@ fn nodes_from_wire(nodes: form::NodesOfTask) -> Result<(TaskId, Vec<WorkerId>), 
     Ok((TaskId(nodes.task), nodes.workers.into_iter().map(WorkerId).collect()))
 }
 
-fn second_to_wire((task, second): &(TaskId, SecondAttempt)) -> form::SecondAttempt {
+fn second_to_wire((task, second): (&TaskId, &SecondAttempt)) -> form::SecondAttempt {
     let worker = second.worker.map(|worker| worker.0);
     form::SecondAttempt { task: task.0, instance: second.instance.0, worker }
 }

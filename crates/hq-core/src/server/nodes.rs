@@ -447,13 +447,6 @@ impl Job {
         let nodes = self.nodes.iter().filter(|(task, _)| ids.contains(**task));
         nodes.map(|(task, workers)| (*task, workers.clone())).collect()
     }
-
-    /// They are not leased any more.
-    pub(super) fn forget_nodes(&mut self, ids: &IdSet) {
-        if !self.nodes.is_empty() {
-            self.nodes.retain(|task, _| !ids.contains(*task));
-        }
-    }
 }
 
 // A worker that is idle may want to start only when enough of it is used.

@@ -447,29 +447,6 @@ impl Job {
         }
         parts.into_iter().filter(|(_, part)| !part.is_empty()).collect()
     }
-
-    /// Tasks finish as this instance: perhaps that was the second attempt of some.
-    pub(super) fn settle_seconds(&mut self, ids: &IdSet, instance: Instance) {
-        let won =
-            self.seconds.iter().filter(|(task, second)| second.instance == instance && ids.contains(**task));
-        let won: IdSet = won.map(|(task, _)| *task).collect();
-        if !won.is_empty() {
-            self.set_instance(&won, instance);
-        }
-    }
-
-    /// One of two attempts ended without a result.
-    pub(super) fn drop_attempt(&mut self, task: TaskId, instance: Instance) {
-        let Some(second) = self.seconds.get_mut(&task) else { return };
-        if second.instance == instance {
-            second.worker = None;
-        } else if let Some(worker) = second.worker {
-            let (ids, instance) = (IdSet::single(task), second.instance);
-            self.take_alive(&ids);
-            self.leased.entry(worker).or_default().insert(task);
-            self.set_instance(&ids, instance);
-        }
-    }
 }
 
 /// Wall times of finished tasks, counted in steps of a sixteenth of an octave: their median is found to 6 %.

@@ -7,6 +7,7 @@ pub mod details;
 mod durable;
 pub mod job;
 mod keys;
+mod progress;
 mod snapshot;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -181,24 +182,24 @@ impl State {
                     let nodes = job.nodes_of(&span.ids);
                     job.settle_seconds(&span.ids, span.instance);
                     job.take_alive_from(*worker, &span.ids);
-                    job.finished.union_with(&span.ids);
-                    job.usage.add(span.measures.total());
+                    job.progress.finished.union_with(&span.ids);
+                    job.progress.usage.add(span.measures.total());
                     job.note_workers([worker].into_iter().chain(nodes.iter().flat_map(|(_, nodes)| nodes)));
-                    job.last_end = at;
+                    job.progress.last_end = at;
                     self.details.add(*worker, span.clone(), nodes);
                 }
             }
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));
-                    job.failed.insert(failure.task);
+                    job.progress.failed.insert(failure.task);
                     if failure.kind == FailureKind::Crashes {
-                        *job.crashes.entry(failure.task).or_default() += 1;
+                        *job.progress.crashes.entry(failure.task).or_default() += 1;
                     }
-                    job.usage.add(&failure.usage);
+                    job.progress.usage.add(&failure.usage);
                     job.failures.insert(failure.task, (at, failure.clone()));
                     job.note_workers(failure.worker.iter().chain(&failure.nodes));
-                    job.last_end = at;
+                    job.progress.last_end = at;
                     self.bound_failures(*id, failure);
                 }
             }
@@ -289,28 +290,28 @@ fn answer_bytes(ids: &IdSet) -> usize {
 
 fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
     match record {
-        Record::JobClosed { .. } => job.is_open = false,
+        Record::JobClosed { .. } => job.progress.is_open = false,
         Record::Leased { worker, ids, .. } => {
             if job.queued.contains_all(ids) && job.delayed.is_empty() && job.deferred.is_empty() {
                 job.queued.subtract(ids);
             } else {
                 job.take_alive(ids);
             }
-            job.leased.entry(*worker).or_default().union_with(ids);
+            job.progress.leased.entry(*worker).or_default().union_with(ids);
         }
         Record::LeasedNodes { task, workers, .. } => {
             job.take_alive(&IdSet::single(*task));
             if let Some(first) = workers.first() {
-                job.leased.entry(*first).or_default().insert(*task);
+                job.progress.leased.entry(*first).or_default().insert(*task);
             }
-            job.nodes.insert(*task, workers.clone());
+            job.progress.nodes.insert(*task, workers.clone());
         }
         Record::Returned { worker, ids, .. } => {
             job.take_leased(*worker, ids);
             job.queued.union_with(ids);
         }
         Record::Speculated { worker, task, instance, .. } => {
-            job.seconds.insert(*task, SecondAttempt { worker: Some(*worker), instance: *instance });
+            job.progress.seconds.insert(*task, SecondAttempt { worker: Some(*worker), instance: *instance });
         }
         Record::AttemptDropped { task, instance, .. } => job.drop_attempt(*task, *instance),
         Record::Restarted { ids, instance, cause, .. } => {
@@ -319,39 +320,41 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             job.set_instance(ids, *instance);
             match cause {
                 RestartCause::Left => {}
-                RestartCause::Crash => ids.iter().for_each(|task| *job.crashes.entry(task).or_default() += 1),
+                RestartCause::Crash => {
+                    ids.iter().for_each(|task| *job.progress.crashes.entry(task).or_default() += 1)
+                }
                 RestartCause::Retry { not_before } => {
                     for task in ids.iter() {
-                        *job.retries.entry(task).or_default() += 1;
-                        job.delayed.insert(task, *not_before);
+                        *job.progress.retries.entry(task).or_default() += 1;
+                        job.progress.delayed.insert(task, *not_before);
                     }
                 }
             }
         }
-        Record::FilesFound { files, .. } => job.files.extend(files.iter().cloned()),
+        Record::FilesFound { files, .. } => job.progress.files.extend(files.iter().cloned()),
         Record::ServiceReady { task, text, .. } => {
-            job.ready.insert(*task, text.clone());
+            job.progress.ready.insert(*task, text.clone());
         }
         Record::Deferred { task, instance, after, .. } => {
             let ids = IdSet::single(*task);
             job.take_alive(&ids);
             job.queued.union_with(&ids);
             job.set_instance(&ids, *instance);
-            job.deferred.insert(*task, after.clone());
+            job.progress.deferred.insert(*task, after.clone());
         }
         Record::Canceled { ids, reason, .. } => {
             job.take_alive(ids);
-            job.canceled.union_with(ids);
+            job.progress.canceled.union_with(ids);
             if reason.is_some() {
-                job.cancel_reason.clone_from(reason);
+                job.progress.cancel_reason.clone_from(reason);
             }
-            job.last_end = at;
+            job.progress.last_end = at;
         }
         Record::Aborted { ids, reason, .. } => {
             job.take_alive(ids);
             job.aborted.union_with(ids);
-            job.abort_reasons.push((ids.clone(), reason.clone()));
-            job.last_end = at;
+            job.progress.abort_reasons.push((ids.clone(), reason.clone()));
+            job.progress.last_end = at;
         }
         other => unreachable!("not a record about tasks of a job: {other:?}"),
     }

@@ -243,7 +243,7 @@ fn kept(job: JobId, progress: &JobProgress) -> Value {
         "finished": tasks(&progress.finished),
         "failed": tasks(&progress.failed),
         "canceled": tasks(&progress.canceled),
-        "aborted": progress.aborted.iter().map(|(ids, _)| tasks(ids)).collect::<Vec<_>>(),
+        "aborted": progress.abort_reasons.iter().map(|(ids, _)| tasks(ids)).collect::<Vec<_>>(),
         "cancel_reason": progress.cancel_reason,
     })
 }

@@ -146,18 +146,22 @@ mod tests {
     use hq_model::{JobSpec, Timestamp};
 
     use super::*;
+    use crate::record::JobProgress;
 
     // Seven tasks: waiting, leased, finished, failed, canceled, aborted; the last is a service that was ready and failed.
     fn state(is_open: bool) -> State {
         let mut job = Job::new(JobSpec::default(), is_open, Timestamp(0));
         job.ids = IdSet::range(0, 6);
-        job.queued = IdSet::single(TaskId(0));
-        job.leased.insert(hq_model::WorkerId(1), IdSet::single(TaskId(1)));
-        job.finished = IdSet::single(TaskId(2));
-        job.failed = [TaskId(3), TaskId(6)].into_iter().collect();
-        job.canceled = IdSet::single(TaskId(4));
-        job.aborted = IdSet::single(TaskId(5));
-        job.ready.insert(TaskId(6), b"there".to_vec());
+        job.resume(&JobProgress {
+            is_open,
+            leased: [(hq_model::WorkerId(1), IdSet::single(TaskId(1)))].into(),
+            finished: IdSet::single(TaskId(2)),
+            failed: [TaskId(3), TaskId(6)].into_iter().collect(),
+            canceled: IdSet::single(TaskId(4)),
+            abort_reasons: vec![(IdSet::single(TaskId(5)), String::new())],
+            ready: [(TaskId(6), b"there".to_vec())].into(),
+            ..JobProgress::default()
+        });
         let mut state = State::default();
         state.jobs.insert(JobId(1), job);
         state
@@ -188,7 +192,9 @@ mod tests {
             let mut state = state(is_open);
             assert_eq!(Artifact::Job(JobId(2), condition).status(&state), Status::Available, "forgotten");
             if let Some(job) = state.jobs.get_mut(&JobId(1)) {
-                (job.queued, job.leased) = Default::default();
+                let progress = JobProgress { leased: Default::default(), ..JobProgress::clone(job) };
+                job.ids = IdSet::range(2, 6);
+                job.resume(&progress);
                 assert_eq!(of_job(job, condition), expected);
             }
         };

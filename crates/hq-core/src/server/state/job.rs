@@ -5,73 +5,37 @@
 //! differs from its neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 
 use hq_model::dependency::{After, Mapping};
 use hq_model::job::Counters;
 use hq_model::{
     ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, TaskId, TaskRef, TaskSpec, TaskState,
-    Timestamp, Usage, WorkerId,
+    Timestamp,
 };
 
-use crate::record::{Failure, SecondAttempt};
+use crate::record::{Failure, JobProgress};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Name and limits.
     pub spec: JobSpec,
-    /// Takes submits.
-    pub is_open: bool,
     /// When it was made.
     pub submitted: Timestamp,
-    /// When its last task ended.
-    pub last_end: Timestamp,
-    /// Words of the user who canceled it.
-    pub cancel_reason: Option<String>,
     /// Its submits, in order.
     pub submits: Vec<SubmitState>,
     /// All tasks.
     pub ids: IdSet,
-    /// Neither leased nor ended.
+    /// Neither leased nor ended: what is left of all tasks.
     pub queued: IdSet,
-    /// Handed to workers; no empty sets.
-    pub leased: BTreeMap<WorkerId, IdSet>,
-    /// Ended with success.
-    pub finished: IdSet,
-    /// Ended without.
-    pub failed: IdSet,
-    /// Ended by the user.
-    pub canceled: IdSet,
-    /// Given up by the server, by reason.
+    /// Given up by the server, for whatever reason.
     pub aborted: IdSet,
-    /// Why tasks were aborted, in order of time.
-    pub abort_reasons: Vec<(IdSet, String)>,
-    /// Instances above 0; no empty sets.
-    pub instances: BTreeMap<Instance, IdSet>,
-    /// Crashes, of tasks that had some; the one that ended a task counts, too.
-    pub crashes: BTreeMap<TaskId, u32>,
-    /// Retries, of tasks that were retried.
-    pub retries: BTreeMap<TaskId, u32>,
-    /// Tasks that wait for their retry delay: a subset of `queued`.
-    pub delayed: BTreeMap<TaskId, Timestamp>,
-    /// Second attempts of leased tasks.
-    pub seconds: BTreeMap<TaskId, SecondAttempt>,
-    /// What tasks wait for that put themselves back while they ran: a subset of `queued`.
-    pub deferred: BTreeMap<TaskId, Vec<After>>,
-    /// Files that its tasks waited for and that were found, whatever became of them.
-    pub files: BTreeSet<ByteString>,
-    /// What services said when they were ready; those that wait for them may start, whatever becomes of them.
-    pub ready: BTreeMap<TaskId, ByteString>,
-    /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
-    pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
     /// What is known of failed tasks, and of those that ran when they were canceled or given up, with the time of the end.
     pub failures: BTreeMap<TaskId, (Timestamp, Failure)>,
-    /// Sum over ended attempts.
-    pub usage: Usage,
-    /// Workers on which tasks of it ended, at most [`WORKERS_MAX`].
-    pub workers: BTreeSet<WorkerId>,
+    // How far it is; read as if it were the job's own, and changed by records alone.
+    pub(super) progress: JobProgress,
     // Of all tasks with keys: hash of the key, and the task.
     pub(in crate::server) keys: BTreeSet<(u64, TaskId)>,
     // First id of each range of a submit -> last id and index of the submit.
@@ -80,6 +44,14 @@ pub struct Job {
 
 /// Workers remembered for a job.
 pub const WORKERS_MAX: usize = 1000;
+
+impl Deref for Job {
+    type Target = JobProgress;
+
+    fn deref(&self) -> &JobProgress {
+        &self.progress
+    }
+}
 
 /// One submit.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,31 +92,13 @@ impl Job {
     pub fn new(spec: JobSpec, is_open: bool, at: Timestamp) -> Job {
         Job {
             spec,
-            is_open,
             submitted: at,
-            last_end: at,
-            cancel_reason: None,
             submits: Vec::new(),
             ids: IdSet::new(),
             queued: IdSet::new(),
-            leased: BTreeMap::new(),
-            finished: IdSet::new(),
-            failed: IdSet::new(),
-            canceled: IdSet::new(),
             aborted: IdSet::new(),
-            abort_reasons: Vec::new(),
-            instances: BTreeMap::new(),
-            crashes: BTreeMap::new(),
-            retries: BTreeMap::new(),
-            delayed: BTreeMap::new(),
-            seconds: BTreeMap::new(),
-            deferred: BTreeMap::new(),
-            ready: BTreeMap::new(),
-            files: BTreeSet::new(),
-            nodes: BTreeMap::new(),
             failures: BTreeMap::new(),
-            usage: Usage::default(),
-            workers: BTreeSet::new(),
+            progress: JobProgress { is_open, last_end: at, ..JobProgress::default() },
             keys: BTreeSet::new(),
             owners: BTreeMap::new(),
         }
@@ -366,66 +320,6 @@ impl Job {
         let first = self.with_instance(ids, Instance(0));
         let later = self.instances.iter().map(|(instance, set)| (*instance, set.intersection(ids)));
         [(Instance(0), first)].into_iter().chain(later).filter(|(_, set)| !set.is_empty()).collect()
-    }
-
-    /// Gives tasks an instance.
-    pub(in crate::server) fn set_instance(&mut self, ids: &IdSet, instance: Instance) {
-        for set in self.instances.values_mut() {
-            set.subtract(ids);
-        }
-        self.instances.retain(|_, set| !set.is_empty());
-        if instance.0 > 0 {
-            self.instances.entry(instance).or_default().union_with(ids);
-        }
-    }
-
-    /// As [`Job::take_alive`] for tasks that most likely are all leased to one worker: the others need not be
-    /// looked at then.
-    pub(super) fn take_alive_from(&mut self, worker: WorkerId, ids: &IdSet) {
-        let has_all = self.leased.get(&worker).is_some_and(|held| held.contains_all(ids));
-        if has_all && self.seconds.is_empty() {
-            self.take_leased(worker, ids);
-        } else {
-            self.take_alive(ids);
-        }
-    }
-
-    /// Takes tasks out of `queued` and `leased`, whichever they are in.
-    pub(in crate::server) fn take_alive(&mut self, ids: &IdSet) {
-        self.queued.subtract(ids);
-        for set in self.leased.values_mut() {
-            set.subtract(ids);
-        }
-        self.leased.retain(|_, set| !set.is_empty());
-        if !self.delayed.is_empty() {
-            self.delayed.retain(|task, _| !ids.contains(*task));
-        }
-        if !self.seconds.is_empty() {
-            self.seconds.retain(|task, _| !ids.contains(*task));
-        }
-        if !self.deferred.is_empty() {
-            self.deferred.retain(|task, _| !ids.contains(*task));
-        }
-        self.forget_nodes(ids);
-    }
-
-    /// Takes tasks from what one worker holds.
-    pub(super) fn take_leased(&mut self, worker: WorkerId, ids: &IdSet) {
-        self.forget_nodes(ids);
-        let Some(held) = self.leased.get_mut(&worker) else { return };
-        held.subtract(ids);
-        if held.is_empty() {
-            self.leased.remove(&worker);
-        }
-    }
-
-    /// Remembers that tasks of this job ended on these workers.
-    pub(super) fn note_workers<'a>(&mut self, workers: impl IntoIterator<Item = &'a WorkerId>) {
-        for worker in workers {
-            if self.workers.len() < WORKERS_MAX {
-                self.workers.insert(*worker);
-            }
-        }
     }
 }
 

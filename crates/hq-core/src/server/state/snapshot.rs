@@ -4,12 +4,12 @@
 //! as many as there are workers, jobs and submits that are kept, and spans of recently finished tasks,
 //! however long the history was.
 
-use hq_model::{IdSet, JobId, Timestamp};
+use hq_model::{JobId, Timestamp};
 
 use super::State;
 use super::details::Kept;
 use super::job::Job;
-use crate::record::{FailureKind, JobProgress, Record};
+use crate::record::{FailureKind, Record};
 
 impl State {
     /// Gives the records that rebuild this state, each with its time, until `take` refuses one.
@@ -80,64 +80,5 @@ fn job_snapshot<E>(
         };
         take(submit.submitted, record)?;
     }
-    take(latest, Record::JobKept { job: id, progress: Box::new(job.progress()) })
-}
-
-impl Job {
-    /// How far it is.
-    pub fn progress(&self) -> JobProgress {
-        JobProgress {
-            is_open: self.is_open,
-            last_end: self.last_end,
-            cancel_reason: self.cancel_reason.clone(),
-            leased: self.leased.iter().map(|(worker, ids)| (*worker, ids.clone())).collect(),
-            finished: self.finished.clone(),
-            failed: self.failed.clone(),
-            canceled: self.canceled.clone(),
-            aborted: self.abort_reasons.clone(),
-            instances: self.instances.iter().map(|(instance, ids)| (*instance, ids.clone())).collect(),
-            crashes: self.crashes.iter().map(|(task, count)| (*task, *count)).collect(),
-            retries: self.retries.iter().map(|(task, count)| (*task, *count)).collect(),
-            delayed: self.delayed.iter().map(|(task, at)| (*task, *at)).collect(),
-            usage: self.usage,
-            workers: self.workers.iter().copied().collect(),
-            seconds: self.seconds.iter().map(|(task, second)| (*task, *second)).collect(),
-            files: self.files.iter().cloned().collect(),
-            ready: self.ready.iter().map(|(task, text)| (*task, text.clone())).collect(),
-            deferred: self.deferred.iter().map(|(task, after)| (*task, after.clone())).collect(),
-            nodes: self.nodes.iter().map(|(task, workers)| (*task, workers.clone())).collect(),
-        }
-    }
-
-    /// Puts it where it was; its submits are there already.
-    pub(super) fn resume(&mut self, progress: &JobProgress) {
-        self.is_open = progress.is_open;
-        self.last_end = progress.last_end;
-        self.cancel_reason.clone_from(&progress.cancel_reason);
-        self.leased = progress.leased.iter().cloned().collect();
-        self.finished.clone_from(&progress.finished);
-        self.failed.clone_from(&progress.failed);
-        self.canceled.clone_from(&progress.canceled);
-        self.abort_reasons.clone_from(&progress.aborted);
-        self.aborted = IdSet::new();
-        for (ids, _) in &progress.aborted {
-            self.aborted.union_with(ids);
-        }
-        self.queued = self.ids.clone();
-        let ended = [&self.finished, &self.failed, &self.canceled, &self.aborted];
-        for ids in ended.into_iter().chain(self.leased.values()) {
-            self.queued.subtract(ids);
-        }
-        self.instances = progress.instances.iter().cloned().collect();
-        self.crashes = progress.crashes.iter().copied().collect();
-        self.retries = progress.retries.iter().copied().collect();
-        self.delayed = progress.delayed.iter().copied().collect();
-        self.usage = progress.usage;
-        self.workers = progress.workers.iter().copied().collect();
-        self.seconds = progress.seconds.iter().copied().collect();
-        self.files = progress.files.iter().cloned().collect();
-        self.ready = progress.ready.iter().cloned().collect();
-        self.deferred = progress.deferred.iter().cloned().collect();
-        self.nodes = progress.nodes.iter().cloned().collect();
-    }
+    take(latest, Record::JobKept { job: id, progress: Box::new(job.progress.clone()) })
 }
