@@ -431,6 +431,7 @@ impl World {
             server.check()?;
             if self.options.is_strict {
                 observers::work::server_wastes_nothing(self.now, server)?;
+                server.passes_nothing_over(self.now, &effects)?;
             }
         }
         self.observers.persisted(&effects)?;

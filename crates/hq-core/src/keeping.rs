@@ -15,11 +15,23 @@ pub fn keeps_room(waited: Duration, from_equal: bool) -> bool {
     keeps_room_for(waited, from_equal).is_some()
 }
 
-/// For how much longer it does.
+/// For how much longer it does. Where those of lower priority may overtake it, those of equal priority may, too.
 pub fn keeps_room_for(waited: Duration, from_equal: bool) -> Option<Duration> {
-    let overtaken = if from_equal { OVERTAKEN_MAX } else { Duration::ZERO };
-    let kept = waited.checked_sub(overtaken)?.as_micros() % (KEPT_MAX + OVERTAKEN_MAX).as_micros();
-    KEPT_MAX.checked_sub(Duration::from_micros(kept as u64)).filter(|left| !left.is_zero())
+    let left_of = |waited: Duration| {
+        let kept = waited.as_micros() % (KEPT_MAX + OVERTAKEN_MAX).as_micros();
+        KEPT_MAX.checked_sub(Duration::from_micros(kept as u64)).filter(|left| !left.is_zero())
+    };
+    let from_lower = left_of(waited)?;
+    let from_equal_ones = || left_of(waited.checked_sub(OVERTAKEN_MAX)?);
+    if from_equal { Some(from_equal_ones()?.min(from_lower)) } else { Some(from_lower) }
+}
+
+/// After how much more time a task that has waited for so long stops to keep room from anybody.
+pub fn stops_keeping_in(waited: Duration) -> Duration {
+    let period = (KEPT_MAX + OVERTAKEN_MAX).as_micros();
+    let (over, stops) = (waited.as_micros() % period, KEPT_MAX.as_micros());
+    let left = if over < stops { stops - over } else { stops + period - over };
+    Duration::from_micros(left as u64)
 }
 
 /// The places of variants in the order of preference: larger weights first, then what is named first.
@@ -40,12 +52,27 @@ mod tests {
             (0, true, false),
             (9, true, false),
             (10, true, true),
-            (605, false, true),
+            (605, false, false),
             (612, true, false),
             (621, true, true),
         ] {
             let found = [false, true].map(|from_equal| keeps_room(seconds(waited), from_equal));
             assert_eq!(found, [from_lower, from_equal], "after {waited} s");
+        }
+    }
+
+    #[test]
+    fn it_is_known_when_room_is_not_kept_any_more() {
+        for waited in [0, 9, 599, 600, 605, 609, 610, 611, 1209, 1210, 1219, 1220, 100_000] {
+            let waited = Duration::from_secs(waited);
+            let stops = |at: Duration| {
+                [false, true].iter().any(|from_equal| {
+                    let kept = |at| keeps_room(at, *from_equal);
+                    kept(at - Duration::from_micros(1)) && !kept(at)
+                })
+            };
+            let next = (1..=610).map(|s| waited + Duration::from_secs(s)).find(|at| stops(*at));
+            assert_eq!(Some(waited + stops_keeping_in(waited)), next, "after {waited:?}");
         }
     }
 }

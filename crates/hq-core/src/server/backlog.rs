@@ -14,24 +14,36 @@ use crate::limits::SCAN_QUEUED_MAX;
 use crate::worker_messages::TemplateId;
 
 impl Server {
-    /// Room may have become free on a worker: what waits there starts as far as it fits.
-    pub(super) fn presume_starts(&mut self, now: Timestamp, worker: WorkerId) {
-        let Some(live) = self.live.get_mut(&worker) else { return };
-        live.forget_lacking();
-        if !live.has_backlog() {
-            return;
-        }
+    /// Room may have become free on a worker: what waits there starts as far as it fits. Says whether what is left keeps
+    /// other room from others than before.
+    pub(super) fn presume_starts(&mut self, now: Timestamp, worker: WorkerId) -> bool {
+        let Some(live) = self.live.get_mut(&worker) else { return false };
+        let before = live.take_lacking();
         let mut after = None;
         for _ in 0..SCAN_QUEUED_MAX {
             // Mostly all CPUs are in use.
             if live.is_full_for_backlog() {
-                return;
+                break;
             }
-            let Some((place, template)) = live.next_in_backlog(after) else { return };
+            let Some((place, template)) = live.next_in_backlog(after) else { break };
             after = Some(place);
             let Some(class) = self.classes.get(&template) else { continue };
             live.presume_starts(now, template, *class, &self.queue.key(*class).requests);
         }
+        let stops = live.stops_keeping(now).unwrap_or(Timestamp(u64::MAX));
+        live.keeps_until = stops;
+        self.keeps_until = self.keeps_until.min(stops);
+        live.lacks_other_than(&before)
+    }
+
+    /// Workers on which something that waits stops to keep room: others may have it.
+    pub(super) fn that_kept_long_enough(&mut self, now: Timestamp) -> Vec<WorkerId> {
+        if now < self.keeps_until {
+            return Vec::new();
+        }
+        let later = self.live.values().map(|live| live.keeps_until).filter(|until| *until > now);
+        self.keeps_until = later.min().unwrap_or(Timestamp(u64::MAX));
+        self.live.iter().filter(|(_, live)| live.keeps_until <= now).map(|(id, _)| *id).collect()
     }
 
     /// Tasks of a template that are on a worker wait there for room.

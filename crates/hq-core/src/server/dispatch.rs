@@ -27,17 +27,25 @@ use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 impl Server {
     /// Hands out what can be handed out.
     pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        // Each time but the last tasks are sent, so this ends.
+        while self.dispatch_once(now, effects) {}
+    }
+
+    // Says whether what was handed out has opened room to others: what is sent may be the last that something kept room
+    // for, and a worker that did not want to start takes everything once enough of it is used.
+    fn dispatch_once(&mut self, now: Timestamp, effects: &mut Vec<Effect>) -> bool {
         self.end_parting();
         let mut changed_workers = std::mem::take(&mut self.changed_workers);
         let mut changed_classes = std::mem::take(&mut self.changed_classes);
         let judged = self.planning.judged();
         // Of a job with a share another task may run when one has ended with its worker, which changes no other worker.
         changed_workers.extend(self.kept_long_enough(now));
+        changed_workers.extend(self.that_kept_long_enough(now));
         let moves_shares = self.touched.iter().any(|job| self.shared.contains_key(job));
         let is_quiet =
             changed_workers.is_empty() && changed_classes.is_empty() && judged.is_none() && !moves_shares;
         if self.live.is_empty() || is_quiet {
-            return;
+            return false;
         }
         for worker in &changed_workers {
             self.presume_starts(now, *worker);
@@ -83,7 +91,10 @@ impl Server {
             self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
             self.let_room();
         }
-        self.send(now, batches, effects);
+        let mut begun = picky;
+        begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
+        let opens_room = self.send(now, batches, effects) || !begun.is_empty();
+        self.changed_workers.extend(begun);
         self.hand_out_followers(now, effects);
         self.changed_workers.extend(gathering);
         if self.planning.floor().is_some() {
@@ -94,6 +105,7 @@ impl Server {
         } else {
             self.balance(&changed_workers, effects);
         }
+        opens_room
     }
 
     // What fits now. Changed classes are tried on all workers, the others on those that changed. Says of which priority
@@ -508,10 +520,15 @@ impl Server {
         self.run_time(self.queue.head(class)?.1)
     }
 
-    fn send(&mut self, now: Timestamp, batches: Batches, effects: &mut Vec<Effect>) {
+    // Says whether what waits on a worker keeps other room from others now.
+    fn send(&mut self, now: Timestamp, batches: Batches, effects: &mut Vec<Effect>) -> bool {
+        let mut lets_room = false;
         for (worker, lots) in batches {
-            // What waits there may fit as another variant.
-            self.presume_starts(now, worker);
+            // What waits there may fit as another variant, and leave to others what it has waited for.
+            if self.presume_starts(now, worker) {
+                self.changed_workers.insert(worker);
+                lets_room = true;
+            }
             let mut run = Vec::new();
             let gate = self.gate_of_run(lots.keys().map(|lot| &lot.0));
             // A worker starts what comes first: what has room goes before what waits, whatever their templates.
@@ -526,6 +543,7 @@ impl Server {
                 effects.push(Effect::ToWorker { connection, message, gate });
             }
         }
+        lets_room
     }
 
     /// What must have happened before tasks of these templates leave: where a lease could be forgotten, a task could

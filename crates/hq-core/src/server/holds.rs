@@ -1,13 +1,16 @@
 //! What keeps a worker from getting a ready task that fits there, by name: placement, explanations and observers speak of
 //! the same.
 
+use std::collections::BTreeMap;
+
 use hq_model::{Timestamp, WorkerId};
 
-use super::capacity::Needs;
+use super::Effect;
+use super::capacity::{Capacity, Needs};
 use super::live::{LiveWorker, choices};
 use super::machine::Server;
 use super::queue::ClassId;
-use crate::worker_messages::TemplateId;
+use crate::worker_messages::{RunBatch, TemplateId, ToWorker};
 
 /// Why a worker does not get a task that fits there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +28,7 @@ pub(super) enum Hold {
     /// What the task would take is kept for another one, which fits nowhere.
     Kept { class: ClassId, until: Option<Timestamp> },
     /// What the task would take is kept for another one, which waits there.
-    Waits { template: TemplateId },
+    Waits { template: TemplateId, until: Timestamp },
     /// An earlier attempt has not ended.
     Attempt,
 }
@@ -59,15 +62,18 @@ impl Server {
         if let Some((class, until)) = self.reserve.keeps_from(worker, class, needs) {
             return Some(Hold::Kept { class, until });
         }
-        if let Some(template) = live.kept_from(now, priority, needs) {
-            return Some(Hold::Waits { template });
+        if let Some((template, until)) = live.kept_from(now, priority, needs) {
+            return Some(Hold::Waits { template, until });
         }
-        let (_, template) = self.queue.head(class)?;
+        self.awaits_attempt(live, class).then_some(Hold::Attempt)
+    }
+
+    /// An earlier attempt of the first task of a class has not ended, on a worker or anywhere.
+    pub(super) fn awaits_attempt(&self, live: &LiveWorker, class: ClassId) -> bool {
+        let Some((_, template)) = self.queue.head(class) else { return false };
         let ready = self.queue.ready(class, template);
         let has_it = live.held.get(&template).is_some_and(|held| held.ids.intersects(&ready));
-        let parts =
-            self.parting.iter().any(|(task, _)| task.job == template.job && ready.contains(task.task));
-        (has_it || parts).then_some(Hold::Attempt)
+        has_it || self.parting.iter().any(|(task, _)| task.job == template.job && ready.contains(task.task))
     }
 
     /// Looks for ready tasks that fit on a worker and do not go there, although nothing holds them back: for the simulator,
@@ -108,6 +114,66 @@ impl Server {
             Some(until) => Err(format!("something was to be held until {until:?} and is held on")),
             None => Ok(()),
         }
+    }
+
+    /// Looks for tasks that were just handed out for room in which a ready task of higher priority would fit, although
+    /// nothing holds that back: for the simulator, with what the machine has said while it settled.
+    ///
+    /// # Errors
+    /// Names both, and the worker.
+    pub fn passes_nothing_over(&self, now: Timestamp, said: &[Effect]) -> Result<(), String> {
+        if self.is_stopping() || self.is_read_only() {
+            return Ok(());
+        }
+        let mut given: BTreeMap<WorkerId, Vec<&RunBatch>> = BTreeMap::new();
+        for effect in said {
+            let Effect::ToWorker { connection, message: ToWorker::Run(run), .. } = effect else { continue };
+            let Some(worker) = self.worker_connections.get(connection) else { continue };
+            let is_placed = |batch: &&RunBatch| {
+                batch.variant.is_some() && batch.nodes.is_empty() && batch.after.is_none()
+            };
+            given.entry(*worker).or_default().extend(run.iter().filter(is_placed));
+        }
+        for (worker, run) in given {
+            let Some(live) = self.live.get(&worker).filter(|live| live.takes_tasks()) else { continue };
+            // One that was idle may start only for a set of tasks that uses enough of it.
+            if live.min_utilization > 0 && self.without(live, &run, None).is_free() {
+                continue;
+            }
+            for class in self.queue.in_order() {
+                let key = self.queue.key(class);
+                let without = self.without(live, &run, Some(key.priority));
+                for choice in choices(&live.resources, &key.requests) {
+                    let is_new = without.room(&choice.needs) > 0 && live.capacity.room(&choice.needs) <= 0;
+                    if is_new
+                        && live.has_time(now, choice.time_request)
+                        && self.hold_on(now, worker, live, class, &choice.needs).is_none()
+                    {
+                        return Err(format!(
+                            "worker {worker} got tasks of lower priority in room for {:?} (priority {}, {})",
+                            self.queue.head(class),
+                            key.priority,
+                            key.requests[choice.variant as usize]
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // What would be promised on a worker without what it was just given for room, all or what is of lower priority.
+    fn without(&self, live: &LiveWorker, run: &[&RunBatch], priority: Option<i32>) -> Capacity {
+        let mut without = live.capacity.clone();
+        for batch in run {
+            let class = self.classes.get(&batch.template);
+            let is_lower = |class: &ClassId| priority.is_none_or(|own| self.queue.key(*class).priority < own);
+            let held = live.held.get(&batch.template).filter(|_| class.is_some_and(is_lower));
+            for (needs, ids) in held.into_iter().flat_map(|held| &held.placed) {
+                without.release(needs, ids.intersection(&batch.ids).len());
+            }
+        }
+        without
     }
 
     // A hold that should have ended.

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::ConnectionId;
 use super::capacity::{Capacity, Needs};
 use super::queue::ClassId;
-use crate::keeping::{by_preference, keeps_room};
+use crate::keeping::{by_preference, keeps_room_for, stops_keeping_in};
 use crate::limits::{
     BACKLOG_MAX, BACKLOG_START, BACKLOG_TIME, CHOICES_KNOWN_MAX, FOLLOWERS_MAX, HEARTBEATS_MISSING_MAX,
     MIXED_BACKLOG_WAVES, SCAN_BLOCKED_MAX,
@@ -76,6 +76,8 @@ pub(super) struct LiveWorker {
     arrivals: u64,
     // Those of it that may keep others from what they lack.
     lacking: Vec<Lacking>,
+    /// When the first of those stops to.
+    pub(super) keeps_until: Timestamp,
     // Wall time of a template's tasks here, µs, averaged with the weight on the latest report. Kept when
     // it has run dry of them: that is when the next ones are wanted most.
     walls_us: BTreeMap<TemplateId, f64>,
@@ -133,7 +135,7 @@ struct Queued {
 }
 
 /// A task that waits on a worker and may keep others from what it lacks there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lacking {
     pub(super) template: TemplateId,
     priority: i32,
@@ -144,9 +146,14 @@ pub(super) struct Lacking {
 
 impl Lacking {
     fn keeps_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> bool {
-        self.priority >= priority
-            && needs.pools() & self.scarce != 0
-            && keeps_room(now.since(self.since), self.priority == priority)
+        self.keeps_until(now, priority, needs).is_some()
+    }
+
+    fn keeps_until(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<Timestamp> {
+        if self.priority < priority || needs.pools() & self.scarce == 0 {
+            return None;
+        }
+        Some(now.after(keeps_room_for(now.since(self.since), self.priority == priority)?))
     }
 }
 
@@ -223,6 +230,7 @@ impl LiveWorker {
             backlog_pools: u64::MAX,
             arrivals: 0,
             lacking: Vec::new(),
+            keeps_until: Timestamp(u64::MAX),
             walls_us: BTreeMap::new(),
             choices: FxHashMap::default(),
         };
@@ -383,9 +391,19 @@ impl LiveWorker {
         self.backlog.range((from, Bound::Unbounded)).next().map(|(place, template)| (*place, *template))
     }
 
-    /// Forgets who keeps room from others, before that is told anew.
-    pub(super) fn forget_lacking(&mut self) {
-        self.lacking.clear();
+    /// Who keeps room from others; forgotten, before it is told anew.
+    pub(super) fn take_lacking(&mut self) -> Vec<Lacking> {
+        std::mem::take(&mut self.lacking)
+    }
+
+    /// When the first of those stops to keep room from some.
+    pub(super) fn stops_keeping(&self, now: Timestamp) -> Option<Timestamp> {
+        self.lacking.iter().map(|lacking| now.after(stops_keeping_in(now.since(lacking.since)))).min()
+    }
+
+    /// True when others keep room from others than these did.
+    pub(super) fn lacks_other_than(&self, before: &[Lacking]) -> bool {
+        self.lacking != before
     }
 
     /// Tasks of a template that wait here are thought to start as far as they fit: the worker does so by itself. What is
@@ -453,9 +471,14 @@ impl LiveWorker {
     }
 
     /// Who waits here for what tasks of this priority with such needs would take, and keeps it from them.
-    pub(super) fn kept_from(&self, now: Timestamp, priority: i32, needs: &Needs) -> Option<TemplateId> {
-        let keeper = self.lacking.iter().find(|lacking| lacking.keeps_from(now, priority, needs))?;
-        Some(keeper.template)
+    pub(super) fn kept_from(
+        &self,
+        now: Timestamp,
+        priority: i32,
+        needs: &Needs,
+    ) -> Option<(TemplateId, Timestamp)> {
+        let keeps = |lacking: &Lacking| Some((lacking.template, lacking.keeps_until(now, priority, needs)?));
+        self.lacking.iter().find_map(keeps)
     }
 
     /// Hands tasks to it that wait there for another one.

@@ -77,6 +77,8 @@ pub struct Server {
     pub(super) lost_from: Timestamp,
     /// Nothing that waits on a worker is too late there before; looked at again then.
     pub(super) late_from: Timestamp,
+    /// When something that waits on a worker stops to keep room there from others, at the earliest.
+    pub(super) keeps_until: Timestamp,
     pub(super) worker_connections: BTreeMap<ConnectionId, WorkerId>,
     /// Tasks reported as started, by job.
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
@@ -143,6 +145,7 @@ impl Server {
             live: BTreeMap::new(),
             lost_from: Timestamp(u64::MAX),
             late_from: Timestamp(u64::MAX),
+            keeps_until: Timestamp(u64::MAX),
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             clients: Clients::default(),
@@ -298,9 +301,10 @@ impl Server {
         let plan = self.planning.next_wakeup();
         let gather = if begins { self.gather_ends() } else { None };
         let keep = if begins { self.keeping_ends() } else { None };
+        let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
         let wakeups =
-            [lost, delay, stop, watches, retirement, look, allocate, plan, gather, keep, draft, late];
+            [lost, delay, stop, watches, retirement, look, allocate, plan, gather, keep, waits, draft, late];
         wakeups.into_iter().flatten().min()
     }
 

@@ -31,6 +31,11 @@ pub(super) struct Part {
 impl Server {
     /// Hands sets of tasks that use enough of them to idle workers that start for nothing less.
     pub(super) fn fill_picky(&mut self, now: Timestamp, picky: &BTreeSet<WorkerId>, batches: &mut Batches) {
+        // While nothing runs on a worker, nobody lacks anything there.
+        let is_idle = |id: &WorkerId| self.live.get(id).is_some_and(|live| live.held.is_empty());
+        if self.kept_worker().is_some_and(|kept| picky.contains(&kept) && is_idle(&kept)) {
+            self.let_room();
+        }
         // Workers for which there was nothing, and what might have been.
         let mut in_vain: Vec<(WorkerResources, u32, Vec<Part>)> = Vec::new();
         for id in picky {
@@ -52,8 +57,9 @@ impl Server {
 
     /// True when a worker is idle, starts only for enough, and there would be enough.
     pub(super) fn could_be_filled(&mut self, now: Timestamp, worker: WorkerId) -> bool {
-        let parts = self.parts_for(now, worker);
+        let mut parts = self.parts_for(now, worker);
         let Some(live) = self.live.get(&worker) else { return false };
+        parts.retain(|part| !self.awaits_attempt(live, part.class));
         best_set(&live.capacity, u64::from(live.min_utilization), &parts).is_some()
     }
 

@@ -125,7 +125,7 @@ impl Server {
                 Some(job) => format!("it has room, which is kept for a larger task of job {job}"),
                 None => "it has room, which is kept for a larger task".into(),
             },
-            Some(Hold::Waits { template }) => {
+            Some(Hold::Waits { template, .. }) => {
                 format!("it has room, which is kept for a task of job {} that waits there", template.job)
             }
             Some(Hold::Attempt) => "it has room, and an earlier attempt has not ended yet".into(),

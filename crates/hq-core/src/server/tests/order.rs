@@ -4,6 +4,7 @@ use hq_model::dependency::{Dependencies, Edges};
 
 use super::*;
 use crate::limits::OVERTAKEN_MAX;
+use crate::worker_messages::TemplateId;
 
 fn expecting(seconds: u64) -> impl FnOnce(&mut TaskSpec) {
     move |spec| spec.expected = Some(Duration::from_secs(seconds))
@@ -50,6 +51,35 @@ fn longer_tasks_go_first_and_equal_ones_by_age() {
     }
     world.worker(1, 3);
     assert_eq!(world.sent(1), "2:0/0 4:0/0 5:0/0", "70 s are about as long as 60 s");
+}
+
+#[test]
+fn the_observer_of_the_order_sees_lower_priority_in_the_room_of_higher() {
+    let mut world = World::new();
+    let job = world.submit(1, |_| {});
+    world.worker(2, 1);
+    assert_eq!(world.sent(2), "1:0/0");
+    let run = |variant| {
+        let batch = RunBatch {
+            template: TemplateId { job, submit: 0 },
+            content: None,
+            ids: IdSet::single(TaskId(0)),
+            instance: Instance(0),
+            entries: Entries::default(),
+            nodes: Vec::new(),
+            services: Vec::new(),
+            after: None,
+            variant,
+        };
+        let message = ToWorker::Run(vec![batch]);
+        [Effect::ToWorker { connection: ConnectionId(2), message, gate: Gate::Open }]
+    };
+    assert_eq!(world.server.passes_nothing_over(world.now, &run(Some(0))), Ok(()), "nothing else waits");
+    // One that may never run twice waits on the server until there is room.
+    world.submit(1, |spec| (spec.priority, spec.crash_limit) = (1, CrashLimit::NeverRestart));
+    let found = world.server.passes_nothing_over(world.now, &run(Some(0))).expect_err("it is passed over");
+    assert!(found.contains("worker 1 got tasks of lower priority in room for"), "{found}");
+    assert_eq!(world.server.passes_nothing_over(world.now, &run(None)), Ok(()), "it has no room, but waits");
 }
 
 #[test]
