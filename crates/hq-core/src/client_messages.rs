@@ -523,6 +523,8 @@ pub struct ServerInfo {
     pub journal_trouble: Option<(Timestamp, String)>,
     /// How the clock of its machine and the journal differed when it started, where that is worth a word.
     pub clock_gap: Option<ClockGap>,
+    /// How often its process did what can never happen.
+    pub internal_errors: u64,
     /// Limits by name.
     pub limits: Vec<(String, String)>,
 }
@@ -677,6 +679,8 @@ pub struct WorkerInfo {
     pub away_until: Option<Timestamp>,
     /// Why it cannot start tasks now.
     pub trouble: Option<String>,
+    /// How often its process did what can never happen, as far as it has said.
+    pub internal_errors: u64,
     /// The server's default or its own idle timeout.
     pub idle_timeout: Option<Duration>,
     /// A task on several nodes that it is one of, and the first of these.

@@ -202,6 +202,8 @@ pub struct Report {
     pub is_leaving: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.
     pub trouble: Option<String>,
+    /// How often its process did what can never happen ([`never!`](crate::never!)).
+    pub internal_errors: u64,
 }
 
 /// A task that has started.

@@ -40,6 +40,7 @@ impl Wire for ServerInfo {
             limits: limits.collect(),
             journal_trouble: self.journal_trouble.as_ref().map(|trouble| trouble.1.clone()),
             journal_trouble_since_us: self.journal_trouble.as_ref().map_or(0, |trouble| trouble.0.0),
+            internal_errors: self.internal_errors,
             clock_gap_us: self.clock_gap.map(|gap| {
                 let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
                 match gap {
@@ -67,6 +68,7 @@ impl Wire for ServerInfo {
             journal_trouble: info
                 .journal_trouble
                 .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
+            internal_errors: info.internal_errors,
             clock_gap: info.clock_gap_us.map(|gap| {
                 let long = Duration::from_micros(gap.unsigned_abs());
                 if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }
@@ -290,6 +292,7 @@ impl Wire for WorkerInfo {
             main_node: self.multi_node.map_or(0, |(_, main)| main.0),
             is_reserved: self.is_reserved,
             trouble: self.trouble.clone(),
+            internal_errors: self.internal_errors,
             is_stopping: self.is_stopping,
             away_until_us: self.away_until.map(|time| time.0),
         }
@@ -312,6 +315,7 @@ impl Wire for WorkerInfo {
             multi_node: multi_node.map(|task| (task, WorkerId(worker.main_node))),
             is_reserved: worker.is_reserved,
             trouble: worker.trouble,
+            internal_errors: worker.internal_errors,
             is_stopping: worker.is_stopping,
             away_until: worker.away_until_us.map(Timestamp),
         })

@@ -256,6 +256,7 @@ impl Wire for Report {
             interrupted: jobs_to_wire(&self.interrupted),
             is_leaving: self.is_leaving,
             trouble: self.trouble.clone(),
+            internal_errors: self.internal_errors,
         }
     }
 
@@ -279,6 +280,7 @@ impl Wire for Report {
             interrupted: jobs_from_wire(report.interrupted)?,
             is_leaving: report.is_leaving,
             trouble: report.trouble,
+            internal_errors: report.internal_errors,
         })
     }
 }

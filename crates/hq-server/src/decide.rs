@@ -202,8 +202,11 @@ impl Router {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Persist { at, record } => self.persist(at, record),
-                Effect::Answer { connection, request, body, gate } => {
+                Effect::Answer { connection, request, mut body, gate } => {
                     self.relieve();
+                    if let ClientResponse::ServerInfo(info) = &mut body {
+                        info.internal_errors = never::count();
+                    }
                     self.send(connection, Message::Answer(request, body), gate);
                 }
                 Effect::ToWorker { connection, message, gate } => {

@@ -60,6 +60,24 @@ fn a_client_may_end_it_too_and_dropping_it_is_enough() {
     }
 }
 
+#[test]
+fn what_can_never_happen_is_counted_where_a_user_sees_it() {
+    let _alone = ONE_SERVER_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Embedded::start(options(&dir, false)).expect("a server");
+    runtime().block_on(async {
+        let mut client = Client::connect(server.access()).await;
+        for expected in 0..2 {
+            match client.ask(ClientRequest::ServerInfo).await {
+                ClientResponse::ServerInfo(info) => assert_eq!(info.internal_errors, expected),
+                other => panic!("{other:?}"),
+            }
+            hq_core::never::happened("here:1", format_args!("task 3@1 is nowhere"));
+        }
+    });
+    server.stop().expect("a clean end");
+}
+
 // The IPv4 and IPv6 addresses at which something listens at a port, in hexadecimal digits.
 fn listening_addresses(port: u16) -> Vec<String> {
     const LISTENING: &str = "0A";

@@ -11,15 +11,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use hq_core::never;
 use hq_core::worker::{Effect, Input, Worker};
-use hq_core::worker_messages::{ToWorker, WorkerEnd};
+use hq_core::worker_messages::{FromWorker, ToWorker, WorkerEnd};
 use hq_model::Timestamp;
 use hq_proto::{decode_to_worker, encode_from_worker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::enforce::{Enforcer, Kernel};
 use crate::environment::Node;
@@ -38,6 +39,10 @@ use crate::workdir::WorkDir;
 /// # Errors
 /// When the server cannot be reached at first, the launcher dies, or the system refuses what a worker needs.
 pub fn run(options: WorkerOptions, launcher: Launcher) -> Result<WorkerEnd, WorkerError> {
+    never::tell_by(|never| {
+        let (number, place) = (never.number, never.place);
+        error!(number, place, "this can never happen, please report it: {}", never.text);
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -344,7 +349,12 @@ impl Turns {
                     self.supervisor.kill_launcher();
                     self.launcher_lost = Some(std::io::ErrorKind::TimedOut.into());
                 }
-                Effect::Send(message) => self.send(encode_from_worker(&message)),
+                Effect::Send(mut message) => {
+                    if let FromWorker::Report(report) = &mut message {
+                        report.internal_errors = never::count();
+                    }
+                    self.send(encode_from_worker(&message));
+                }
                 Effect::Exit(why) => end = Some(why),
             }
         }

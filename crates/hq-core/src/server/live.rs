@@ -41,6 +41,8 @@ pub(super) struct LiveWorker {
     pub(super) end: Option<WorkerEnd>,
     /// Why it cannot start tasks now, as it says.
     pub(super) trouble: Option<String>,
+    /// How often its process did what can never happen.
+    pub(super) internal_errors: u64,
     /// It can be handed tasks that wait there for another one.
     pub(super) follows: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
@@ -212,6 +214,7 @@ impl LiveWorker {
             stop: None,
             end: None,
             trouble: None,
+            internal_errors: 0,
             follows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),

@@ -35,6 +35,7 @@ impl Server {
                 cut(&mut reason, ERROR_TEXT_MAX);
                 reason
             });
+            live.internal_errors = report.internal_errors;
             self.changed_workers.insert(worker);
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);

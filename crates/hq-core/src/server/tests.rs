@@ -513,8 +513,17 @@ fn tasks_of_a_worker_that_cannot_start_them_go_elsewhere_as_they_were() {
     world.reports(1, |report| {
         report.returned = vec![(job, IdSet::range(0, 0))];
         report.trouble = Some("no process could be made".into());
+        report.internal_errors = 3;
     });
     assert_eq!((world.sent(1), world.states(job)), (String::new(), "waiting: 1 waiting".into()));
+    let workers = format!(
+        "{:?}",
+        world.ask(ClientRequest::ListWorkers {
+            workers: Selector::All,
+            filter: crate::client_messages::WorkerFilter::All
+        })
+    );
+    assert!(workers.contains("internal_errors: 3"), "{workers}");
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let explained = format!("{:?}", world.ask(ClientRequest::ExplainTask { jobs, task: TaskId(0) }));
     assert!(

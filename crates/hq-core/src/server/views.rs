@@ -127,6 +127,7 @@ impl Server {
             is_stopping: live.is_some_and(|live| live.ends_tasks()),
             away_until: live.filter(|live| live.connection.is_none()).map(|live| live.lost_at),
             trouble: live.and_then(|live| live.trouble.clone()),
+            internal_errors: live.map_or(0, |live| live.internal_errors),
             idle_timeout: worker.config.idle_timeout.or(self.options.idle_timeout),
             multi_node: live.and_then(|live| self.multi_node_of(id, live)),
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),

@@ -84,6 +84,7 @@ impl Server {
             live.end = before.end;
             live.stop = before.stop;
             live.trouble = before.trouble;
+            live.internal_errors = before.internal_errors;
             live.reserved = before.reserved;
             live.last_task = before.last_task;
             self.forget_running_on(worker);

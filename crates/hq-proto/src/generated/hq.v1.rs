@@ -1929,6 +1929,9 @@ pub struct ServerInfo {
     /// How much later than the latest record the clock of its machine was when it started, where that is worth a word.
     #[prost(sint64, optional, tag = "15")]
     pub clock_gap_us: ::core::option::Option<i64>,
+    /// How often its process did what can never happen.
+    #[prost(uint64, tag = "16")]
+    pub internal_errors: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -2183,6 +2186,9 @@ pub struct WorkerInfo {
     /// Its connection is lost: until then it may come back.
     #[prost(uint64, optional, tag = "85")]
     pub away_until_us: ::core::option::Option<u64>,
+    /// How often its process did what can never happen.
+    #[prost(uint64, tag = "86")]
+    pub internal_errors: u64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2399,6 +2405,9 @@ pub struct Report {
     /// Why it cannot start tasks now; it gives back what it is handed.
     #[prost(string, optional, tag = "41")]
     pub trouble: ::core::option::Option<::prost::alloc::string::String>,
+    /// How often its process did what can never happen.
+    #[prost(uint64, tag = "42")]
+    pub internal_errors: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Started {

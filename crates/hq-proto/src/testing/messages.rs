@@ -152,9 +152,16 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
             if is_behind { ClockGap::Behind(gap) } else { ClockGap::Ahead(gap) }
         })
     });
-    let journal = (of(byte_string()), of((timestamp(), text())), gap);
+    let journal = (of(byte_string()), of((timestamp(), text())), gap, any::<u64>());
     (names, place(), place(), byte_string(), journal, vec((text(), text()), 0..3)).prop_map(
-        |(names, client, worker, server_dir, (journal, journal_trouble, clock_gap), limits)| {
+        |(
+            names,
+            client,
+            worker,
+            server_dir,
+            (journal, journal_trouble, clock_gap, internal_errors),
+            limits,
+        )| {
             let (uid, epoch, started, pid, version) = names;
             ServerInfo {
                 uid,
@@ -170,6 +177,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 journal,
                 journal_trouble,
                 clock_gap,
+                internal_errors,
                 limits,
             }
         },
@@ -259,7 +267,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let multi_node = (of((task_ref(), worker())), any::<bool>());
     let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())), multi_node);
     let ended = of((timestamp(), worker_end()));
-    let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()));
+    let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
     (worker(), worker_config(), timestamp(), ended, tasks, closed, of(duration())).prop_map(
         |(
             worker,
@@ -267,7 +275,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             started,
             ended,
             tasks,
-            (is_draining, is_stopping, away_until, trouble),
+            (is_draining, is_stopping, away_until, trouble, internal_errors),
             idle_timeout,
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
@@ -283,6 +291,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 is_stopping,
                 away_until,
                 trouble,
+                internal_errors,
                 idle_timeout,
                 multi_node,
                 is_reserved,
@@ -408,10 +417,20 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         any::<bool>(),
-        of(text()),
+        (of(text()), any::<u64>()),
     )
         .prop_map(
-            |(number, started, finished, failed, canceled, returned, interrupted, is_leaving, trouble)| {
+            |(
+                number,
+                started,
+                finished,
+                failed,
+                canceled,
+                returned,
+                interrupted,
+                is_leaving,
+                (trouble, internal_errors),
+            )| {
                 Report {
                     number,
                     started,
@@ -422,6 +441,7 @@ pub fn report() -> impl Strategy<Value = Report> {
                     interrupted,
                     is_leaving,
                     trouble,
+                    internal_errors,
                 }
             },
         )

@@ -38,7 +38,7 @@ impl Report for Server {
                 duration::format(rounded(gap))
             ),
         };
-        let rows = vec![
+        let mut rows = vec![
             ("Server directory", self.server_dir.display().to_string().into()),
             ("Server UID", info.uid.as_str().into()),
             ("Client host", info.client_host.as_str().into()),
@@ -55,6 +55,10 @@ impl Report for Server {
             ("Clock", clock.into()),
             ("Limits", limits.join("\n").into()),
         ];
+        if info.internal_errors > 0 {
+            let text = text::internal_errors(info.internal_errors, "server");
+            rows.insert(rows.len() - 1, ("Internal errors", text.into()));
+        }
         Ok(table::record(out, style, rows)?)
     }
 
@@ -84,6 +88,7 @@ impl Report for Server {
                 Some(ClockGap::Ahead(gap)) => Some(json::seconds(gap)),
                 _ => None,
             },
+            "internal_errors": info.internal_errors,
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,

@@ -270,6 +270,7 @@ fn worker(id: u32) -> WorkerInfo {
         is_stopping: false,
         away_until: None,
         trouble: None,
+        internal_errors: 0,
         idle_timeout: Some(Duration::from_secs(300)),
         multi_node: None,
         is_reserved: false,
@@ -307,6 +308,7 @@ fn server() -> Server {
             server_dir: b"/home/user/.hq-server/003".to_vec(),
             journal_trouble: None,
             clock_gap: None,
+            internal_errors: 0,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
         },
@@ -343,6 +345,11 @@ snapshots! {
     sentence: Sentence("The server is stopping".into());
     answer: Answer { name: "address", text: "node7".into() };
     server_info: server();
+    server_with_internal_errors: {
+        let mut server = server();
+        server.info.internal_errors = 2;
+        server
+    };
     submitted: Submitted { job: JobId(7), existing: 0, warnings: Vec::new() };
     submitted_before: Submitted { job: JobId(7), existing: 3, warnings: Vec::new() };
     submitted_with_warnings: Submitted { job: JobId(7), existing: 0, warnings: vec!["look".into()] };

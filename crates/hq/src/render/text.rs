@@ -196,6 +196,14 @@ pub(crate) fn size(kib: u64) -> String {
     if unit == "KiB" { format!("{kib} KiB") } else { format!("{value:.1} {unit}") }
 }
 
+/// What to do when a process counted what can never happen. `who` is a server or a worker.
+pub(crate) fn internal_errors(number: u64, who: &str) -> String {
+    format!(
+        "{number}: please report the lines of the {who}'s log that say \"this can never happen\"; it goes on without \
+         the parts concerned"
+    )
+}
+
 /// `1 task`, `2 tasks`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }

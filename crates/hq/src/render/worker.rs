@@ -168,6 +168,9 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
     if let Some(reason) = &w.trouble {
         rows.push(("Cannot start tasks", format!("{reason}; it tries again by itself").into()));
     }
+    if w.internal_errors > 0 {
+        rows.push(("Internal errors", text::internal_errors(w.internal_errors, "worker").into()));
+    }
     if let Some((at, _)) = w.ended {
         rows.push(("Ended", at.to_string().into()));
     }
@@ -224,5 +227,6 @@ fn worker(w: &WorkerInfo) -> Value {
         "is_stopping": w.is_stopping,
         "disconnected_until": w.away_until.map(json::time),
         "trouble": w.trouble,
+        "internal_errors": w.internal_errors,
     })
 }
