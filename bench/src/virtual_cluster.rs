@@ -17,7 +17,8 @@ use hq_model::{
     Amount, AmountRequest, Body, JobSpec, Policy, Request, ResourceRequest, Submit, TaskRef, TaskSpec,
     Timestamp, Usage, WorkerResources,
 };
-use hq_sched::{Options, Plan, plan};
+use hq_sched::limits::STEPS;
+use hq_sched::{Plan, plan};
 
 /// A message takes so long.
 const LATENCY: Duration = Duration::from_micros(500);
@@ -177,7 +178,7 @@ impl VirtualCluster {
                     self.push(self.now.after(LATENCY), event);
                 }
                 server::Effect::Plan { number, snapshot } => {
-                    let plan = Box::new(plan(&snapshot, &Options::default()));
+                    let plan = Box::new(plan(&snapshot, STEPS));
                     self.push(self.now.after(PLANNING), Event::Planned(number, plan));
                 }
                 server::Effect::Answer { body, .. } => {

@@ -14,7 +14,7 @@ use crate::world::{Event, Fault, World};
 impl World {
     // A plan takes a while; some come when nobody waits for them any more.
     pub(crate) fn plan(&mut self, number: u64, snapshot: &hq_sched::Snapshot) {
-        let plan = Box::new(hq_sched::plan(snapshot, &hq_sched::Options::default()));
+        let plan = Box::new(hq_sched::plan(snapshot, hq_sched::limits::STEPS));
         if self.rng.chance(10) {
             return self.at(30_000_000, Event::Planned { life: self.server_life, number, plan });
         }

@@ -107,7 +107,7 @@ impl Cluster {
                     self.to_workers.push_back((connection.0 as usize, message));
                 }
                 ServerEffect::Plan { number, snapshot } => {
-                    let plan = hq_sched::plan(&snapshot, &hq_sched::Options::default());
+                    let plan = hq_sched::plan(&snapshot, hq_sched::limits::STEPS);
                     self.plans.push_back((number, Box::new(plan)));
                 }
                 _ => {}

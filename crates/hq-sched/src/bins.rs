@@ -1,9 +1,10 @@
-//! Workers that are alike: equal shape, equal free state, and lives that serve the same requests.
+//! Workers that are alike: equal shape, equal free amounts, and lives that serve the same requests.
+
+use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use crate::fill;
-use crate::snapshot::{PoolFree, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Some workers between which the planner sees no difference.
 #[derive(Clone, Debug)]
@@ -11,46 +12,35 @@ pub(crate) struct Bin {
     pub(crate) shape: usize,
     /// How many of the distinct time requests these workers outlive.
     pub(crate) life: usize,
-    pub(crate) free: Vec<PoolFree>,
+    /// Pool by pool, in 1/10000.
+    pub(crate) free: Vec<u64>,
     /// Places in the snapshot.
     pub(crate) workers: Vec<u32>,
 }
 
 /// Groups workers. `times` are the distinct time requests in µs, sorted.
 pub(crate) fn group(snapshot: &Snapshot, times: &[u64]) -> Vec<Bin> {
-    let mut at: FxHashMap<(u32, usize, &[PoolFree]), usize> = FxHashMap::default();
-    let mut bins: Vec<Bin> = Vec::new();
-    for (index, worker) in snapshot.workers.iter().enumerate() {
-        let life = worker.life_us.map_or(times.len(), |life| times.partition_point(|t| *t <= life));
-        let key = (worker.shape, life, &worker.free[..]);
-        let bin = *at.entry(key).or_insert_with(|| {
-            let free = worker.free.clone();
-            bins.push(Bin { shape: worker.shape as usize, life, free, workers: Vec::new() });
-            bins.len() - 1
-        });
-        bins[bin].workers.push(index as u32);
-    }
-    bins
+    let single = snapshot.workers.iter().zip(0..).map(|(worker, index)| Bin {
+        shape: worker.shape as usize,
+        life: worker.life_us.map_or(times.len(), |life| times.partition_point(|t| *t <= life)),
+        free: worker.free.iter().map(|free| free.0).collect(),
+        workers: vec![index],
+    });
+    merge(single)
 }
 
-/// Puts bins together that have become alike; drops those without workers.
-pub(crate) fn merge(bins: Vec<Bin>) -> Vec<Bin> {
-    let mut at: FxHashMap<(usize, usize, Vec<PoolFree>), usize> = FxHashMap::default();
+/// Puts bins together that are alike; drops those without workers.
+pub(crate) fn merge(bins: impl IntoIterator<Item = Bin>) -> Vec<Bin> {
+    let mut at: FxHashMap<(usize, usize, Vec<u64>), usize> = FxHashMap::default();
     let mut merged: Vec<Bin> = Vec::new();
     for bin in bins.into_iter().filter(|bin| !bin.workers.is_empty()) {
-        let key = (bin.shape, bin.life, bin.free.clone());
-        match at.get(&key) {
-            Some(&same) => merged[same].workers.extend(bin.workers),
-            None => {
-                at.insert(key, merged.len());
+        match at.entry((bin.shape, bin.life, bin.free.clone())) {
+            Entry::Occupied(same) => merged[*same.get()].workers.extend(bin.workers),
+            Entry::Vacant(new) => {
+                new.insert(merged.len());
                 merged.push(bin);
             }
         }
     }
     merged
-}
-
-/// Free units of each pool.
-pub(crate) fn units(free: &[PoolFree]) -> Vec<u64> {
-    free.iter().map(fill::units).collect()
 }

@@ -1,6 +1,7 @@
 //! The most valuable content of one bin: greedy by several densities, then a bounded exact search.
 
-use crate::limits::SEARCH_NODES;
+use crate::limits::{SEARCH_NODES, SEARCHES};
+use crate::need;
 
 /// Something that may go into the bin several times.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub(crate) fn best(free: &[u64], candidates: &[Candidate], steps: &mut u64) -> V
         chosen: Vec::new(),
         best_value: value,
         best: content,
-        nodes: SEARCH_NODES.min(*steps),
+        nodes: SEARCH_NODES.min(steps.div_ceil(SEARCHES)),
     };
     let before = search.nodes;
     search.down(0, 0, room);
@@ -91,16 +92,7 @@ fn by_density(free: &[u64], candidates: &[Candidate], pools: &[usize], weights: 
 }
 
 fn room(free: &[u64], candidate: &Candidate, used: u64) -> u64 {
-    let mut room = candidate.max - used;
-    for (free, units) in free.iter().zip(&candidate.units) {
-        if *units > *free {
-            return 0;
-        }
-        if *units > 0 {
-            room = room.min(free / units);
-        }
-    }
-    room
+    need::room(free, &candidate.units).min(candidate.max - used)
 }
 
 fn greedy(free: &[u64], candidates: &[Candidate], dense: &[Dense]) -> Vec<(usize, u64)> {
@@ -111,7 +103,7 @@ fn greedy(free: &[u64], candidates: &[Candidate], dense: &[Dense]) -> Vec<(usize
         let candidate = &candidates[d.at];
         let count = room(&free, candidate, used.of(candidate.class));
         if count > 0 {
-            free.iter_mut().zip(&candidate.units).for_each(|(free, units)| *free -= units * count);
+            need::take(&mut free, &candidate.units, count);
             used.add(candidate.class, count);
             content.push((d.at, count));
         }
@@ -212,9 +204,7 @@ impl Search<'_> {
         let candidate = &self.candidates[dense.at];
         let most = self.room(depth);
         for count in (0..=most).rev() {
-            for (free, units) in self.free.iter_mut().zip(&candidate.units) {
-                *free -= units * count;
-            }
+            need::take(&mut self.free, &candidate.units, count);
             self.used.add(candidate.class, count);
             if count > 0 {
                 self.chosen.push((dense.at, count));

@@ -1,16 +1,13 @@
-//! The planner: which ready tasks start where, as a pure function of a snapshot under a step budget.
+//! The planner: which ready tasks of one priority start where, as a pure function of a snapshot under a step budget.
 //!
 //! [`plan`] reads a [`Snapshot`] (workers with what is free on them, classes of ready tasks) and answers with a
-//! [`Plan`]: lines to start, workers held for tasks too large to fit yet, and for each class with tasks left over
-//! what these wait for. Its cost grows with classes times distinct fill states of workers, never with tasks.
+//! [`Plan`]: what to start. Its cost grows with classes times distinct fill states of workers, never with tasks.
 //!
-//! Priorities are strict: a class is placed only in what higher priorities leave. Within a priority the sum of the
-//! weights of the tasks placed is made as large as possible; where that does not decide, tasks with the longest
-//! path to the end of their graph go first, then older ones.
+//! The sum of the weights of the tasks placed is made as large as possible; where that does not decide, classes that
+//! come first in the snapshot go first. Only amounts count: indices, several nodes, locality, and who goes first of
+//! tasks of several priorities are the business of the caller.
 
 mod bins;
-mod fill;
-mod hold;
 mod knapsack;
 pub mod limits;
 mod need;
@@ -19,10 +16,7 @@ mod plan;
 mod planner;
 pub mod shares;
 mod snapshot;
-mod waiting;
 
-pub use plan::{Hold, Line, NodesLine, Plan, Waiting, WaitingClass};
+pub use plan::{Line, Plan};
 pub use planner::plan;
-pub use snapshot::{
-    Class, ClassId, End, GroupFree, Options, PoolFree, ShareGroup, Snapshot, Worker, all_free,
-};
+pub use snapshot::{Class, ClassId, Shape, ShareGroup, Snapshot, Take, Variant, Worker};

@@ -1,75 +1,67 @@
-//! A request resolved against a shape: which pool gives how much, in how many groups.
+//! What a task takes of a worker, and how often that fits. Amounts are in 1/10000, pool by pool.
 
-use hq_model::amount::UNITS;
-use hq_model::{AmountRequest, Policy, PoolKind, Request, WorkerResources};
+use crate::snapshot::{Shape, Take, Variant};
 
-/// What one task takes of a worker of one shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Need {
-    pub(crate) parts: Vec<Part>,
-}
-
-/// What it takes of one pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) pool: usize,
-    /// In 1/10000.
-    pub(crate) units: u64,
-    pub(crate) policy: Policy,
-    /// With a strict policy, the most groups it may spread over.
-    pub(crate) groups_max: Option<usize>,
-    /// The pool must be wholly free.
-    pub(crate) all: bool,
-    /// Weights of groups of other pools that belong with groups of this one: own group, other pool, group, weight.
-    pub(crate) coupled: Vec<(usize, usize, usize, u64)>,
-}
-
-impl Need {
-    /// `None` when a worker of this shape can never run it.
-    pub(crate) fn new(shape: &WorkerResources, request: &Request) -> Option<Need> {
-        let parts = request.resources.iter().map(|resource| {
-            let pool = shape.giver(&resource.name)?;
-            let kind = &shape.pools[pool].kind;
-            let total = kind.total().0;
-            let (units, policy, all) = match resource.amount {
-                AmountRequest::All => (total, Policy::Compact, true),
-                AmountRequest::Some(amount, policy) => (amount.0, policy, false),
-            };
-            if units == 0 || units > total {
-                return None;
-            }
-            let is_strict = matches!(policy, Policy::CompactStrict | Policy::TightStrict);
-            let groups_max = is_strict.then(|| fewest_groups(kind, units)).flatten();
-            Some(Part { pool, units, policy, groups_max, all, coupled: coupled(shape, pool) })
-        });
-        Some(Need { parts: parts.collect::<Option<Vec<Part>>>()? })
-    }
-}
-
-fn fewest_groups(kind: &PoolKind, units: u64) -> Option<usize> {
-    let PoolKind::Groups(groups) = kind else { return None };
-    let mut sizes: Vec<u64> = groups.iter().map(|g| g.len() as u64 * UNITS).collect();
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
-    let mut sum = 0;
-    let enough = sizes.iter().position(|size| {
-        sum += size;
-        sum >= units
-    });
-    enough.map(|at| at + 1)
-}
-
-fn coupled(shape: &WorkerResources, pool: usize) -> Vec<(usize, usize, usize, u64)> {
-    let place = |(name, group): &(String, u32)| {
-        shape.pools.iter().position(|p| p.name == *name).map(|pool| (pool, *group as usize))
-    };
-    let mut found = Vec::new();
-    for coupling in &shape.coupling {
-        let (Some(left), Some(right)) = (place(&coupling.left), place(&coupling.right)) else { continue };
-        for (own, other) in [(left, right), (right, left)] {
-            if own.0 == pool {
-                found.push((own.1, other.0, other.1, u64::from(coupling.weight)));
-            }
+/// What one task takes of a worker of this shape; `None` when none of them can ever run it.
+pub(crate) fn units(shape: &Shape, variant: &Variant) -> Option<Vec<u64>> {
+    let mut units = vec![0_u64; shape.totals.len()];
+    for &(resource, take) in &variant.takes {
+        let pool = shape.givers[resource as usize]? as usize;
+        let total = shape.totals[pool].0;
+        let more = match take {
+            Take::All => total,
+            Take::Some(amount) => amount.0,
+        };
+        units[pool] = units[pool].saturating_add(more);
+        if more == 0 || units[pool] > total {
+            return None;
         }
     }
-    found
+    Some(units)
+}
+
+/// How many such tasks fit into what is free.
+pub(crate) fn room(free: &[u64], units: &[u64]) -> u64 {
+    let taken = free.iter().zip(units).filter(|(_, units)| **units > 0);
+    taken.map(|(free, units)| free / units).min().unwrap_or(u64::MAX)
+}
+
+/// True when one such task fits.
+pub(crate) fn fits(free: &[u64], units: &[u64]) -> bool {
+    free.iter().zip(units).all(|(free, units)| free >= units)
+}
+
+/// Takes what so many tasks take, for which there is room.
+pub(crate) fn take(free: &mut [u64], units: &[u64], count: u64) {
+    free.iter_mut().zip(units).for_each(|(free, units)| *free -= units * count);
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::Amount;
+
+    use super::*;
+
+    #[test]
+    fn resources_of_one_giver_are_taken_together() {
+        let shape =
+            Shape { totals: vec![Amount(40_000), Amount(0)], givers: vec![Some(0), Some(0), Some(1), None] };
+        let some = |units| Take::Some(Amount(units));
+        for (takes, units, most) in [
+            (&[(0, some(15_000))][..], Some(vec![15_000, 0]), 2),
+            (&[(0, some(15_000)), (1, some(10_000))], Some(vec![25_000, 0]), 1),
+            (&[(0, Take::All)], Some(vec![40_000, 0]), 1),
+            (&[], Some(vec![0, 0]), u64::MAX),
+            (&[(0, Take::All), (1, some(1))], None, 0),
+            (&[(0, some(40_001))], None, 0),
+            (&[(0, some(0))], None, 0),
+            (&[(2, Take::All)], None, 0),
+            (&[(3, some(1))], None, 0),
+        ] {
+            let variant = Variant { weight: 1, takes: takes.to_vec(), time_us: 0 };
+            let found = super::units(&shape, &variant);
+            assert_eq!(found, units, "{takes:?}");
+            assert_eq!(found.map_or(0, |units| room(&[40_000, 0], &units)), most, "{takes:?}");
+        }
+    }
 }

@@ -1,30 +1,28 @@
-//! One priority's tasks into bins: the largest sum of weights, by prices on scarce classes.
+//! Tasks into bins: the largest sum of weights, by prices on scarce classes.
 //!
 //! Every bin takes its most valuable content. Classes of which that takes more than there is get a price, which is
-//! subtracted from their value, and all is packed again; the best packing seen is kept.
+//! subtracted from their value, and all is packed again; the best packing seen is kept. (Prices are the multipliers of a
+//! Lagrangian relaxation, moved by subgradients with steps after Polyak; their bound says when to stop.) What is left to
+//! gain is looked for by emptying a few workers and filling them anew.
 
 use std::cmp::Reverse;
 
-use crate::bins::{self, Bin};
-use crate::fill;
+use crate::bins::Bin;
 use crate::knapsack::{self, Candidate};
 use crate::limits::{PRICE_ROUNDS, REPACK_ROUNDS, SEARCH_BINS_MAX, SEARCH_CLASSES_MAX};
-use crate::need::Need;
-use crate::snapshot::PoolFree;
+use crate::need;
 
 /// One variant of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Place among the classes of this priority.
+    /// Place among the classes that are packed.
     pub(crate) class: usize,
     pub(crate) variant: u32,
     pub(crate) value: u64,
     /// It runs in bins with a larger `life`.
     pub(crate) time: usize,
-    /// By shape.
-    pub(crate) needs: Vec<Option<Need>>,
-    /// By shape, pool by pool.
-    pub(crate) units: Vec<Vec<u64>>,
+    /// By shape: what one takes, pool by pool, in 1/10000; `None` where it can never run.
+    pub(crate) units: Vec<Option<Vec<u64>>>,
 }
 
 /// How many tasks there are.
@@ -49,9 +47,7 @@ impl Supply {
             self.room[share] -= count;
         }
     }
-}
 
-impl Supply {
     fn put_back(&mut self, class: usize, count: u64) {
         self.ready[class] += count;
         if let Some(share) = self.share[class] {
@@ -65,20 +61,20 @@ impl Supply {
 pub(crate) struct Piece {
     pub(crate) bin: usize,
     pub(crate) count: u64,
-    pub(crate) free: Vec<PoolFree>,
+    pub(crate) free: Vec<u64>,
     /// Item and count, on each of the workers.
     pub(crate) placed: Vec<(usize, u64)>,
 }
 
-/// Packs items, given in order of precedence; supply is taken accordingly.
+/// Packs items, given in order of precedence; supply is taken accordingly. `totals` is by shape, pool by pool.
 pub(crate) fn pack(
     bins: &[Bin],
-    empty: &[Vec<PoolFree>],
+    totals: &[Vec<u64>],
     items: &[Item],
     supply: &mut Supply,
     steps: &mut u64,
 ) -> Vec<Piece> {
-    let job = Job::new(bins, empty, items);
+    let job = Job::new(bins, totals, items);
     if supply.ready.len() > SEARCH_CLASSES_MAX || bins.len() > SEARCH_BINS_MAX || *steps == 0 {
         return job.one_by_one(supply);
     }
@@ -108,17 +104,31 @@ pub(crate) fn pack(
                 (best, best_supply, best_value) = (pieces, left, value);
             }
         }
-        let mut draw = Draw(1);
-        for _ in 0..REPACK_ROUNDS {
-            if *steps == 0 || is_close(best_value, bound) {
-                break;
-            }
-            let (pieces, left) = job.repack(&best, &best_supply, &prices, &mut draw, steps);
+        // Two starts: from tasks only in their dearest ways, few exchanges lead to mixtures that no one price gives.
+        let mut starts = vec![(best, best_supply, best_value)];
+        if *steps > 0 && !is_close(best_value, bound) {
+            let dear: Vec<u64> = job.dearest().iter().map(|value| value / 4 * 3).collect();
+            let (pieces, left) = job.construct(supply, &dear, false, steps);
             let value = job.value(&pieces);
-            if value >= best_value {
-                (best, best_supply, best_value) = (pieces, left, value);
+            starts.push((pieces, left, value));
+        }
+        let mut draw = Draw(1);
+        for (pieces, left, value) in &mut starts {
+            for _ in 0..REPACK_ROUNDS {
+                if *steps == 0 || is_close(*value, bound) {
+                    break;
+                }
+                let (other, other_left) = job.repack(pieces, left, &prices, &mut draw, steps);
+                let other_value = job.value(&other);
+                if other_value >= *value {
+                    (*pieces, *left, *value) = (other, other_left, other_value);
+                }
             }
         }
+        // Of equal ones the first.
+        starts.sort_by_key(|start| Reverse(start.2));
+        let (pieces, left, _) = starts.swap_remove(0);
+        (best, best_supply) = (pieces, left);
     }
     *supply = best_supply;
     best
@@ -132,7 +142,7 @@ const SLACK_UNITS: i128 = 1 << 16;
 
 struct Job<'a> {
     bins: &'a [Bin],
-    empty: &'a [Vec<PoolFree>],
+    totals: &'a [Vec<u64>],
     items: &'a [Item],
     // Bins, those that offer least first.
     order: Vec<usize>,
@@ -141,24 +151,20 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(bins: &'a [Bin], empty: &'a [Vec<PoolFree>], items: &'a [Item]) -> Job<'a> {
-        let least: Vec<Vec<u64>> = (0..empty.len())
-            .map(|shape| {
-                let fitting = items.iter().filter(|item| item.needs[shape].is_some());
-                let least =
-                    |a: Vec<u64>, b: &Item| a.iter().zip(&b.units[shape]).map(|(a, b)| *a.min(b)).collect();
-                fitting.fold(vec![u64::MAX; empty[shape].len()], least)
-            })
-            .collect();
-        let is_wet = |bin: &Bin| {
-            bins::units(&bin.free).iter().zip(&least[bin.shape]).all(|(free, least)| free >= least)
+    fn new(bins: &'a [Bin], totals: &'a [Vec<u64>], items: &'a [Item]) -> Job<'a> {
+        let least = |shape: usize| {
+            let fitting = items.iter().filter_map(|item| item.units[shape].as_ref());
+            let least = |a: Vec<u64>, b: &Vec<u64>| a.iter().zip(b).map(|(a, b)| *a.min(b)).collect();
+            fitting.fold(vec![u64::MAX; totals[shape].len()], least)
         };
+        let least: Vec<Vec<u64>> = (0..totals.len()).map(least).collect();
+        let is_wet = |bin: &Bin| need::fits(&bin.free, &least[bin.shape]);
         let mut order: Vec<usize> = (0..bins.len()).filter(|&b| is_wet(&bins[b])).collect();
         order.sort_by_cached_key(|&b| {
-            let units = bins::units(&bins[b].free);
-            (units.iter().filter(|u| **u > 0).count(), units, bins[b].life, b)
+            let free = &bins[b].free;
+            (free.iter().filter(|units| **units > 0).count(), free.clone(), bins[b].life, b)
         });
-        Job { bins, empty, items, order, least }
+        Job { bins, totals, items, order, least }
     }
 
     fn value(&self, pieces: &[Piece]) -> u64 {
@@ -229,8 +235,12 @@ impl<'a> Job<'a> {
             }
             let at = draw.below(pieces.len() as u64) as usize;
             let piece = &mut pieces[at];
-            // All of them, or a few.
-            let count = if draw.below(2) == 0 { piece.count } else { 1 + draw.below(piece.count.min(3)) };
+            // All of them, a few, or some: the best mixture of contents may be at any part of them.
+            let count = match draw.below(3) {
+                0 => piece.count,
+                1 => 1 + draw.below(piece.count.min(3)),
+                _ => 1 + draw.below(piece.count),
+            };
             for &(item, each) in &piece.placed {
                 supply.put_back(self.items[item].class, each * count);
             }
@@ -244,13 +254,15 @@ impl<'a> Job<'a> {
         *steps = steps.saturating_sub(pieces.len() as u64);
         // What is kept may have room for a task that goes elsewhere now.
         let kept = std::mem::take(&mut pieces);
-        let changed = self.dearest().into_iter().zip(prices).map(|(dearest, price)| match draw.below(4) {
-            0 => 0,
-            1 => draw.below(dearest + 1),
-            _ => *price,
-        });
-        let changed: Vec<u64> = changed.collect();
+        // Each at prices of its own, so that some may do without what is better elsewhere.
+        let dearest = self.dearest();
         for piece in emptied {
+            let changed = dearest.iter().zip(prices).map(|(dearest, price)| match draw.below(4) {
+                0 => 0,
+                1 => draw.below(dearest + 1),
+                _ => *price,
+            });
+            let changed: Vec<u64> = changed.collect();
             self.fill(piece, &changed, &mut supply, steps, &mut pieces);
         }
         let free = vec![0; prices.len()];
@@ -263,14 +275,13 @@ impl<'a> Job<'a> {
 
     // Without a search: each item, densest first, as often as it fits, bin by bin.
     fn one_by_one(&self, supply: &mut Supply) -> Vec<Piece> {
-        let totals: Vec<Vec<u64>> = self.empty.iter().map(|empty| bins::units(empty)).collect();
         let cost = |item: &Item| -> u64 {
-            let parts = |shape: usize| {
+            let parts = |(units, totals): (&Option<Vec<u64>>, &Vec<u64>)| {
                 let part =
                     |(units, total): (&u64, &u64)| (u128::from(*units) << 20) / u128::from((*total).max(1));
-                item.units[shape].iter().zip(&totals[shape]).map(part).sum::<u128>() as u64
+                Some(units.as_ref()?.iter().zip(totals).map(part).sum::<u128>() as u64)
             };
-            (0..totals.len()).filter(|&s| item.needs[s].is_some()).map(parts).min().unwrap_or(0)
+            item.units.iter().zip(self.totals).filter_map(parts).min().unwrap_or(0)
         };
         let mut items: Vec<usize> = (0..self.items.len()).collect();
         items.sort_by_cached_key(|&at| {
@@ -281,7 +292,7 @@ impl<'a> Job<'a> {
             let Bin { free, workers, .. } = &self.bins[bin];
             Piece { bin, count: workers.len() as u64, free: free.clone(), placed: Vec::new() }
         };
-        let mut shelves: Vec<Vec<Shelf>> = vec![Vec::new(); self.empty.len()];
+        let mut shelves: Vec<Vec<Shelf>> = vec![Vec::new(); self.totals.len()];
         for bin in &self.order {
             let shape = self.bins[*bin].shape;
             let shelves = &mut shelves[shape];
@@ -295,10 +306,10 @@ impl<'a> Job<'a> {
         for at in items {
             let item = &self.items[at];
             for (shape, shelves) in shelves.iter_mut().enumerate() {
-                let Some(need) = &item.needs[shape] else { continue };
+                let Some(units) = &item.units[shape] else { continue };
                 for shelf in shelves {
-                    if supply.of(item.class) > 0 && shelf.may_fit(&item.units[shape]) {
-                        self.fill_shelf(shelf, at, need, supply);
+                    if supply.of(item.class) > 0 && need::fits(&shelf.most, units) {
+                        self.fill_shelf(shelf, at, units, supply);
                     }
                 }
             }
@@ -307,21 +318,21 @@ impl<'a> Job<'a> {
     }
 
     // As many of an item on each of these workers as fit.
-    fn fill_shelf(&self, shelf: &mut Shelf, at: usize, need: &Need, supply: &mut Supply) {
+    fn fill_shelf(&self, shelf: &mut Shelf, at: usize, units: &[u64], supply: &mut Supply) {
         let item = &self.items[at];
         let mut is_changed = false;
         for next in 0..shelf.pieces.len() {
             let piece = &mut shelf.pieces[next];
-            let Bin { shape, life, .. } = self.bins[piece.bin];
             let ready = supply.of(item.class);
             if ready == 0 {
                 break;
             }
-            if item.time >= life || !fill::fits(&piece.free, &self.empty[shape], need) {
+            let each = need::room(&piece.free, units).min(ready);
+            if item.time >= self.bins[piece.bin].life || each == 0 {
                 continue;
             }
             let mut free = piece.free.clone();
-            let each = fill::take(&mut free, &self.empty[shape], need, ready);
+            need::take(&mut free, units, each);
             let workers = (ready / each).min(piece.count);
             supply.take(item.class, each * workers);
             is_changed = true;
@@ -339,9 +350,9 @@ impl<'a> Job<'a> {
             let piece = &mut shelf.pieces[next];
             if ready > 0 {
                 let mut last = Piece { count: 1, ..piece.clone() };
-                let each = fill::take(&mut last.free, &self.empty[shape], need, ready);
-                last.placed.push((at, each));
-                supply.take(item.class, each);
+                need::take(&mut last.free, units, ready);
+                last.placed.push((at, ready));
+                supply.take(item.class, ready);
                 piece.count -= 1;
                 if piece.count == 0 { *piece = last } else { shelf.pieces.push(last) }
             }
@@ -388,11 +399,11 @@ impl<'a> Job<'a> {
         }
     }
 
-    // The best content by aggregate amounts, as far as it really fits, and whatever else then does.
+    // The best content, as far as shares allow, and whatever else then fits. Takes it.
     fn content(
         &self,
         bin: usize,
-        free: &mut [PoolFree],
+        free: &mut [u64],
         prices: &[u64],
         supply: &Supply,
         steps: &mut u64,
@@ -401,34 +412,24 @@ impl<'a> Job<'a> {
         if candidates.is_empty() {
             return Vec::new();
         }
-        let shape = self.bins[bin].shape;
-        let chosen = knapsack::best(&bins::units(free), &candidates, steps);
+        let chosen = knapsack::best(free, &candidates, steps);
         let mut left: Vec<(usize, u64)> = Vec::new();
         let mut left_of_share: Vec<(usize, u64)> = Vec::new();
         let mut content = Vec::new();
         let rest = (0..candidates.len()).map(|at| (at, u64::MAX));
-        // Strict groups first: others take what these leave.
-        let mut chosen: Vec<(usize, u64)> = chosen;
-        let strictness = |&(at, _): &(usize, u64)| {
-            let need = self.items[candidates[at].item].needs[shape].as_ref();
-            let strict = need.is_some_and(|n| n.parts.iter().any(|p| p.groups_max.is_some() || p.all));
-            (Reverse(strict), Reverse(candidates[at].units.clone()))
-        };
-        chosen.sort_by_cached_key(strictness);
         for (at, count) in chosen.into_iter().chain(rest) {
-            let item = candidates[at].item;
-            let class = self.items[item].class;
+            let Candidate { item, class, units, .. } = &candidates[at];
             let used = |list: &[(usize, u64)], key| list.iter().find(|e| e.0 == key).map_or(0, |e| e.1);
-            let mut most = supply.ready[class] - used(&left, class);
-            if let Some(share) = supply.share[class] {
+            let mut most = supply.ready[*class] - used(&left, *class);
+            if let Some(share) = supply.share[*class] {
                 most = most.min(supply.room[share] - used(&left_of_share, share));
             }
-            let Some(need) = &self.items[item].needs[shape] else { continue };
-            let taken = fill::take(free, &self.empty[shape], need, count.min(most));
+            let taken = count.min(most).min(need::room(free, units));
             if taken > 0 {
-                add(&mut content, item, taken);
-                add(&mut left, class, taken);
-                if let Some(share) = supply.share[class] {
+                need::take(free, units, taken);
+                add(&mut content, *item, taken);
+                add(&mut left, *class, taken);
+                if let Some(share) = supply.share[*class] {
                     add(&mut left_of_share, share, taken);
                 }
             }
@@ -439,31 +440,22 @@ impl<'a> Job<'a> {
     fn candidates(
         &self,
         bin: usize,
-        free: &[PoolFree],
+        free: &[u64],
         prices: &[u64],
         supply: &Supply,
         steps: &mut u64,
     ) -> Vec<Candidate> {
         let Bin { shape, life, .. } = self.bins[bin];
-        let units = bins::units(free);
-        if units.iter().zip(&self.least[shape]).any(|(free, least)| free < least) {
+        if !need::fits(free, &self.least[shape]) {
             return Vec::new();
         }
         *steps = steps.saturating_sub(self.items.len() as u64);
         let candidate = |(at, item): (usize, &Item)| {
             let max = supply.of(item.class);
             let value = item.value.saturating_sub(prices[item.class]);
-            let own = &item.units[shape];
-            if max == 0
-                || value == 0
-                || item.time >= life
-                || own.iter().zip(&units).any(|(own, free)| own > free)
-            {
-                return None;
-            }
-            let need = item.needs[shape].as_ref()?;
-            let fits = fill::fits(free, &self.empty[shape], need);
-            fits.then(|| Candidate { item: at, class: item.class, value, max, units: own.clone() })
+            let units = item.units[shape].as_ref()?;
+            let is_one = max > 0 && value > 0 && item.time < life && need::fits(free, units);
+            is_one.then(|| Candidate { item: at, class: item.class, value, max, units: units.clone() })
         };
         self.items.iter().enumerate().filter_map(candidate).collect()
     }
@@ -473,10 +465,10 @@ impl<'a> Job<'a> {
         let mut taken = vec![0u64; prices.len()];
         let mut bound = 0u64;
         for &bin in &self.order {
-            let candidates = self.candidates(bin, &self.bins[bin].free, prices, supply, steps);
-            let chosen = knapsack::best(&bins::units(&self.bins[bin].free), &candidates, steps);
-            for (at, count) in chosen {
-                let count = count * self.bins[bin].workers.len() as u64;
+            let Bin { free, workers, .. } = &self.bins[bin];
+            let candidates = self.candidates(bin, free, prices, supply, steps);
+            for (at, count) in knapsack::best(free, &candidates, steps) {
+                let count = count * workers.len() as u64;
                 taken[self.items[candidates[at].item].class] += count;
                 bound += candidates[at].value * count;
             }
@@ -517,13 +509,8 @@ impl Shelf {
         self.most.clear();
         for piece in &self.pieces {
             self.most.resize(piece.free.len(), 0);
-            let units = piece.free.iter().map(fill::units);
-            self.most.iter_mut().zip(units).for_each(|(most, units)| *most = units.max(*most));
+            self.most.iter_mut().zip(&piece.free).for_each(|(most, free)| *most = *free.max(most));
         }
-    }
-
-    fn may_fit(&self, units: &[u64]) -> bool {
-        self.most.iter().zip(units).all(|(most, units)| most >= units)
     }
 }
 

@@ -61,7 +61,7 @@ fn tiny_instances_come_close_to_trying_everything() {
             (0..1 + draw(3)).map(|_| (1 + draw(3), 5_000 + draw(20_000), 1 + draw(4), 1 + draw(4))).collect();
         let mut text = String::new();
         for (at, (cpus, mem)) in free.iter().enumerate() {
-            text += &format!("shape cpus={cpus} mem=~{mem}\nworkers 1 of {at} cpus={cpus} mem=~{mem}\n");
+            text += &format!("shape cpus={cpus} mem={mem}\nworkers 1 of {at} cpus={cpus} mem={mem}\n");
         }
         for (ready, weight, cpus, mem) in &classes {
             text += &format!("class {ready}: {weight} cpus={cpus} mem={mem}\n");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 
 use hq_core::server::Input;
-use hq_sched::{Options, Snapshot};
+use hq_sched::Snapshot;
+use hq_sched::limits::STEPS;
 use tracing::error;
 
 use crate::inbox::{Event, Inbox, Room};
@@ -20,8 +21,7 @@ impl Planner {
         let run = move || {
             for (number, snapshot) in asked {
                 // A plan that says nothing does no harm.
-                let planned =
-                    catch_unwind(AssertUnwindSafe(|| hq_sched::plan(&snapshot, &Options::default())));
+                let planned = catch_unwind(AssertUnwindSafe(|| hq_sched::plan(&snapshot, STEPS)));
                 let plan = planned.unwrap_or_else(|_| {
                     error!(
                         classes = snapshot.classes.len(),

@@ -5,17 +5,17 @@
 //! placed in order; the next plan is made of what is so when it has come. Each line of a plan is checked against the present: what no longer
 //! fits is dropped, and what a plan leaves is placed in order. So a late or missing plan is harmless.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{
-    Amount, AmountRequest, JobId, PoolKind, Request, ResourcePool, Timestamp, WorkerId, WorkerResources,
+    Amount, AmountRequest, JobId, Request, ResourceRequest, Timestamp, WorkerId, WorkerResources,
 };
-use hq_sched::{Plan, PoolFree, Snapshot};
+use hq_sched::{Plan, Shape, Snapshot, Take, Variant};
 
 use super::Effect;
 use super::machine::Server;
 use super::queue::ClassId;
+use crate::keeping::by_preference;
 use crate::limits::{PLAN_TIME_MAX, PLANNED_CLASSES_MAX};
 
 /// The plan that is under way, or has come.
@@ -118,56 +118,31 @@ impl Server {
 
     // Amounts are all the server knows; which indices a task gets is the worker's business.
     fn contenders(&self, now: Timestamp, priority: i32) -> (Snapshot, Vec<JobId>) {
-        let mut snapshot = Snapshot::default();
-        let mut shapes: BTreeMap<Vec<(&str, Amount)>, (u32, u64)> = BTreeMap::new();
-        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
-        for id in self.with_room(&all) {
-            let live = &self.live[&id];
-            let left = live.life_left(now);
-            let is_left_alone = self.gathering.contains(&id);
-            if is_left_alone
-                || !live.takes(priority)
-                || live.is_idle_and_picky()
-                || left.is_some_and(|left| left.is_zero())
-            {
-                continue;
-            }
-            let pools = &live.resources.pools;
-            let offers = pools.iter().map(|pool| (pool.name.as_str(), pool.kind.total())).collect();
-            let next = shapes.len() as u32;
-            let (shape, count) = shapes.entry(offers).or_insert((next, 0));
-            *count += 1;
-            snapshot.workers.push(hq_sched::Worker {
-                id,
-                shape: *shape,
-                free: live.capacity.free().map(PoolFree::Sum).collect(),
-                life_us: left.map(|left| left.as_micros() as u64),
-                group: 0,
-                ends: Vec::new(),
-                keys: Vec::new(),
-            });
-        }
-        let mut counted: Vec<(u32, u64, WorkerResources)> =
-            shapes.into_iter().map(|(offers, (shape, count))| (shape, count, sums(&offers))).collect();
-        counted.sort_by_key(|shape| shape.0);
         let classes: Vec<ClassId> = self.queue.of_priority(priority).take(PLANNED_CLASSES_MAX).collect();
+        let requests = classes.iter().flat_map(|id| &self.queue.key(*id).requests);
+        let mut resources: Vec<&str> =
+            requests.flat_map(|request| &request.resources).map(|resource| resource.name.as_str()).collect();
+        resources.sort_unstable();
+        resources.dedup();
+        let mut snapshot = Snapshot::default();
+        let offers = self.workers_to_plan(now, priority, &mut snapshot.workers);
+        snapshot.shapes = offers.iter().map(|(_, offers)| shape(offers, &resources)).collect();
+        let offered: Vec<Offered> =
+            (0..resources.len()).map(|resource| Offered::new(&offers, &snapshot.shapes, resource)).collect();
+        let variants: Vec<Vec<Variant>> =
+            classes.iter().map(|id| variants(&self.queue.key(*id).requests, &resources)).collect();
+        let part_of = |variants: &Vec<Variant>| {
+            variants.first().map_or(1, |preferred| dominant_share(&offered, &preferred.takes))
+        };
+        let parts: Vec<u64> = variants.iter().map(part_of).collect();
+        let largest = parts.iter().copied().max().unwrap_or(1);
         let neutral = 10 * classes.len() as u64;
         let mut jobs: Vec<JobId> = Vec::new();
-        let part_of = |id: &ClassId| {
-            // The first one of those with the largest weight.
-            let preferred = self.queue.key(*id).requests.iter().min_by_key(|request| Reverse(request.weight));
-            preferred.map_or(1, |request| dominant_share(&counted, request))
-        };
-        let parts: Vec<u64> = classes.iter().map(part_of).collect();
-        let largest = parts.iter().copied().max().unwrap_or(1);
-        for (at, (id, part)) in classes.iter().zip(parts).enumerate() {
-            // In the order of preference.
-            let mut variants = self.queue.key(*id).requests.clone();
-            variants.sort_by_key(|request| Reverse(request.weight));
+        for (at, ((id, mut variants), part)) in classes.iter().zip(variants).zip(parts).enumerate() {
             let bonus = neutral + (classes.len() - at) as u64;
             let part = with_size_bonus(part, largest);
-            for request in &mut variants {
-                request.weight = worth(part, request.weight, bonus, neutral);
+            for variant in &mut variants {
+                variant.weight = worth(part, variant.weight, bonus, neutral);
             }
             let job = self.shared_by(*id);
             let share = job.map(|job| {
@@ -177,27 +152,16 @@ impl Server {
                     jobs.len() - 1
                 }) as u32
             });
-            let class = hq_sched::Class {
-                id: hq_sched::ClassId(id.0),
-                ready: self.queue.count(*id),
-                priority,
-                // Only their order counts.
-                path_us: self.queue.head(*id).map_or(0, |head| u64::from(head.0)),
-                age: at as u64,
-                variants,
-                share,
-                key: None,
-                expected_us: self.queue.head(*id).and_then(|head| self.run_time(head.1)).map(|time| time.us),
-                waiting_us: 0,
-            };
+            let ready = self.queue.count(*id);
+            let class = hq_sched::Class { id: hq_sched::ClassId(id.0), ready, variants, share };
             // What is missing to the minimum of its job goes before what has no such claim.
             let missing = job.map_or(0, |job| {
                 let out = self.shared.get(&job).map_or(0, |shared| shared.out);
                 self.share_of(job).min.saturating_sub(out).min(class.ready)
             });
             let mut first = hq_sched::Class { ready: missing, ..class.clone() };
-            for request in &mut first.variants {
-                request.weight = request.weight.saturating_mul(MINIMUM_BONUS).min(WORTH_MAX);
+            for variant in &mut first.variants {
+                variant.weight = variant.weight.saturating_mul(MINIMUM_BONUS).min(WORTH_MAX);
             }
             let rest = hq_sched::Class { ready: class.ready - missing, ..class };
             snapshot.classes.extend([first, rest].into_iter().filter(|class| class.ready > 0));
@@ -213,15 +177,93 @@ impl Server {
             }
         };
         snapshot.shares = jobs.iter().map(group).collect();
-        snapshot.shapes = counted.into_iter().map(|shape| shape.2).collect();
         (snapshot, jobs)
+    }
+
+    // The workers that may get tasks of a priority; of each shape how many these are, and what one of them offers.
+    fn workers_to_plan(
+        &self,
+        now: Timestamp,
+        priority: i32,
+        workers: &mut Vec<hq_sched::Worker>,
+    ) -> Vec<(u64, &WorkerResources)> {
+        let mut offers: Vec<(u64, &WorkerResources)> = Vec::new();
+        let mut shapes: BTreeMap<Vec<(&str, Amount)>, usize> = BTreeMap::new();
+        let all: BTreeSet<WorkerId> = self.live.keys().copied().collect();
+        for id in self.with_room(&all) {
+            let live = &self.live[&id];
+            let left = live.life_left(now);
+            let is_left_alone = self.gathering.contains(&id);
+            if is_left_alone
+                || !live.takes(priority)
+                || live.is_idle_and_picky()
+                || left.is_some_and(|left| left.is_zero())
+            {
+                continue;
+            }
+            let pools = live.resources.pools.iter();
+            let totals = pools.map(|pool| (pool.name.as_str(), pool.kind.total())).collect();
+            let shape = *shapes.entry(totals).or_insert_with(|| {
+                offers.push((0, &live.resources));
+                offers.len() - 1
+            });
+            offers[shape].0 += 1;
+            workers.push(hq_sched::Worker {
+                id,
+                shape: shape as u32,
+                free: live.capacity.free().collect(),
+                life_us: left.map(|left| left.as_micros() as u64),
+            });
+        }
+        offers
     }
 }
 
-fn sums(offers: &[(&str, Amount)]) -> WorkerResources {
-    let pool =
-        |&(name, total): &(&str, Amount)| ResourcePool { name: name.into(), kind: PoolKind::Sum(total) };
-    WorkerResources { pools: offers.iter().map(pool).collect(), coupling: Vec::new() }
+// Of all pools how much there is, and which of them gives each of these resources.
+fn shape(offers: &WorkerResources, resources: &[&str]) -> Shape {
+    Shape {
+        totals: offers.pools.iter().map(|pool| pool.kind.total()).collect(),
+        givers: resources.iter().map(|name| offers.giver(name).map(|pool| pool as u32)).collect(),
+    }
+}
+
+// In the order of preference, with the weights that users gave them; resources by their place among the sorted names.
+fn variants(requests: &[Request], resources: &[&str]) -> Vec<Variant> {
+    let variant = |request: &Request| Variant {
+        weight: request.weight,
+        takes: request.resources.iter().map(|resource| take(resource, resources)).collect(),
+        time_us: request.time_request.as_micros() as u64,
+    };
+    by_preference(requests).into_iter().map(|at| variant(&requests[at as usize])).collect()
+}
+
+fn take(resource: &ResourceRequest, resources: &[&str]) -> (u32, Take) {
+    let take = match resource.amount {
+        AmountRequest::All => Take::All,
+        AmountRequest::Some(amount, _) => Take::Some(amount),
+    };
+    (resources.partition_point(|name| *name < resource.name.as_str()) as u32, take)
+}
+
+// How much there is of a resource, in 1/10000.
+struct Offered {
+    // On all workers.
+    sum: u128,
+    // On the worker that has most.
+    most: u64,
+}
+
+impl Offered {
+    fn new(offers: &[(u64, &WorkerResources)], shapes: &[Shape], resource: usize) -> Offered {
+        let mut offered = Offered { sum: 0, most: 0 };
+        for ((count, _), shape) in offers.iter().zip(shapes) {
+            let Some(pool) = shape.givers[resource] else { continue };
+            let total = shape.totals[pool as usize].0;
+            offered.sum += u128::from(*count) * u128::from(total);
+            offered.most = offered.most.max(total);
+        }
+        offered
+    }
 }
 
 // How much more it is worth to place what a job lacks of its minimum.
@@ -231,24 +273,16 @@ const WORTH_MAX: u32 = 1_000_000_000;
 const SHARE_UNITS: u128 = 100_000_000;
 
 // The part that one task takes of the scarcest thing it takes, of all that there is.
-fn dominant_share(shapes: &[(u32, u64, WorkerResources)], request: &Request) -> u64 {
-    let part = |resource: &hq_model::ResourceRequest| {
-        let totals = shapes.iter().filter_map(|(_, count, offers)| {
-            let pool = offers.giver(&resource.name)?;
-            Some((*count, offers.pools[pool].kind.total().0))
-        });
-        let (mut all, mut most) = (0u128, 0);
-        for (count, total) in totals {
-            all += u128::from(count) * u128::from(total);
-            most = total.max(most);
-        }
-        let units = match resource.amount {
-            AmountRequest::All => most,
-            AmountRequest::Some(amount, _) => amount.0,
+fn dominant_share(offered: &[Offered], takes: &[(u32, Take)]) -> u64 {
+    let part = |(resource, take): &(u32, Take)| {
+        let Offered { sum, most } = offered[*resource as usize];
+        let units = match take {
+            Take::All => most,
+            Take::Some(amount) => amount.0,
         };
-        (u128::from(units) * SHARE_UNITS).checked_div(all).unwrap_or(0) as u64
+        (u128::from(units) * SHARE_UNITS).checked_div(sum).unwrap_or(0) as u64
     };
-    request.resources.iter().map(part).max().unwrap_or(0).max(1)
+    takes.iter().map(part).max().unwrap_or(0).max(1)
 }
 
 // Large tasks are worth up to a quarter more than what they take: small ones find room beside them later, but not the

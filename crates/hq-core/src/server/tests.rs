@@ -120,7 +120,7 @@ impl World {
                 Effect::ToWorker { connection, message, .. } => self.to_workers.push((connection.0, message)),
                 Effect::Batch { order, .. } => self.batch.push(order),
                 Effect::Plan { number, snapshot } => {
-                    let plan = hq_sched::plan(&snapshot, &hq_sched::Options::default());
+                    let plan = hq_sched::plan(&snapshot, hq_sched::limits::STEPS);
                     self.plans.push((number, Box::new(plan)));
                 }
                 Effect::Close { .. }
