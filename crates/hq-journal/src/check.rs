@@ -9,6 +9,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{JournalError, OpenError};
 use crate::format::{CRC_BYTES, FileKind, FileName, HEADER_BYTES, JournalId, Position, records, u32_at};
 use crate::layout::{Layout, Opened, counted_bytes, disk_error};
+use crate::missing::{MissingRecords, missing_records};
 use crate::note::Note;
 use crate::reader::{GroupReader, Next, look_beyond, read_full};
 use crate::replay::{Extent, Replay, TornTail, read_segment, read_snapshot};
@@ -28,8 +29,10 @@ pub struct Report {
     pub torn: Option<TornTail>,
     /// The first thing that is wrong. The journal can be opened if there is none.
     pub problem: Option<JournalError>,
-    /// Whole records that were found behind it. There may have been more.
+    /// Whole records that were found behind it.
     pub records_behind: u64,
+    /// Records that should be there as well, and are in no file any more, or cannot be read.
+    pub missing: Vec<MissingRecords>,
     /// Whether the note says how far the last file was safely on disk. Without it, damage to the last records cannot be
     /// told from a write that was not finished.
     pub has_note: bool,
@@ -66,6 +69,11 @@ impl Report {
     /// Whether the journal can be opened.
     pub fn is_whole(&self) -> bool {
         self.problem.is_none()
+    }
+
+    /// How many records are missing, as far as that is known.
+    pub fn records_missing(&self) -> u64 {
+        self.missing.iter().filter_map(|missing| missing.records).sum()
     }
 }
 
@@ -115,6 +123,7 @@ pub(crate) fn check_layout<D: Disk>(
         torn: None,
         problem: None,
         records_behind: 0,
+        missing: Vec::new(),
         has_note: false,
         leftovers: Vec::new(),
         problem_index: layout.files.len(),
@@ -133,6 +142,10 @@ pub(crate) fn check_layout<D: Disk>(
         };
         found.records_behind = whole.saturating_sub(found.records);
         report.records_behind += found.records_behind;
+    }
+    if report.problem.is_some() {
+        let from = (report.problem_index, report.next_seq);
+        report.missing = missing_records(&layout, &opened, &report.files, (expect.or(id), note), from);
     }
     report.leftovers = layout.leftovers;
     Ok(report)

@@ -95,6 +95,7 @@ mod journal;
 mod layout;
 pub mod limits;
 mod lock;
+mod missing;
 mod note;
 mod places;
 mod reader;
@@ -110,6 +111,7 @@ pub use error::{Damage, ForeignContent, Holder, JournalError, LockError, OpenErr
 pub use format::{FileKind, JournalId};
 pub use journal::{Journal, Options, Size};
 pub use lock::{FileLock, LOCK_FILE};
+pub use missing::MissingRecords;
 pub use real_disk::{RealDisk, RealFile, RealNote};
 pub use repair::{Repaired, repair};
 pub use replay::{Apply, Replay, TornTail, replay, replay_until};

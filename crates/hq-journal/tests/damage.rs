@@ -3,7 +3,7 @@
 mod support;
 
 use hq_journal::{
-    Damage, ForeignContent, Journal, JournalError, JournalId, OpenError, SimDisk, check, repair,
+    Damage, Disk, ForeignContent, Journal, JournalError, JournalId, OpenError, SimDisk, check, repair,
 };
 use proptest::prelude::*;
 use support::{Chance, ID, State, cases, open, record};
@@ -217,6 +217,51 @@ fn records_that_the_next_segment_repeats_are_told_from_those_that_count() {
     assert_eq!(after.records, 10);
     let counts: Vec<_> = after.files.iter().map(|file| (file.records, file.records_repeated)).collect();
     assert_eq!(counts, [(9, 1), (1, 0)]);
+}
+
+#[test]
+fn records_of_files_that_are_empty_or_gone_are_missed() {
+    // Segments of two records each, and a last one with one.
+    let disk = SimDisk::new();
+    for number in 0..5 {
+        let (mut journal, ..) = open(&disk, 1 << 20).unwrap();
+        journal.append(&record(number, 20));
+        if number < 4 {
+            journal.append(&record(number + 10, 20));
+        }
+        journal.close().unwrap();
+    }
+    let name = |number: u64| format!("segment-{number:010}");
+    let counts: Vec<_> = check(&disk, None).unwrap().files.iter().map(|file| file.records).collect();
+    assert_eq!(counts, [2, 2, 2, 2, 1]);
+    // Emptied files, removed files, and what is missing.
+    let cases: [(&[u64], &[u64], &str); 8] = [
+        (&[2], &[], "2 of 2"),
+        (&[], &[2], "2 of 2"),
+        (&[1], &[], "2 of 1"),
+        (&[], &[1], "2 of 1"),
+        (&[2, 4], &[], "2 of 2, 2 of 4"),
+        (&[2], &[3], "4 of 2 to 3"),
+        (&[5], &[], "? of 5"),
+        (&[4], &[5], "? of 4 to 5"),
+    ];
+    for (emptied, removed, missing) in cases {
+        let harmed = disk.fork();
+        emptied.iter().for_each(|&number| harmed.put(&name(number), Vec::new()));
+        removed.iter().for_each(|&number| harmed.remove(&name(number)).unwrap());
+        let told = |report: &hq_journal::Report| {
+            let told = report.missing.iter().map(|missing| {
+                let count = missing.records.map_or("?".to_owned(), |count| count.to_string());
+                format!("{count} of {}", missing.files.replace("segment-000000000", ""))
+            });
+            told.collect::<Vec<_>>().join(", ")
+        };
+        let report = check(&harmed, Some(ID)).unwrap();
+        assert!(!report.is_whole());
+        assert_eq!(told(&report), missing);
+        assert_eq!(told(&repair(&harmed, Some(ID)).unwrap().before), missing);
+    }
+    assert!(check(&disk, None).unwrap().missing.is_empty());
 }
 
 #[test]

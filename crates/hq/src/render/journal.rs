@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hq_journal::{FileKind, Report as Found};
+use hq_journal::{FileKind, MissingRecords, Report as Found};
 use serde_json::{Value, json};
 
 use super::json::{self, SCHEMA_VERSION};
@@ -56,6 +56,9 @@ impl Report for JournalChecked {
                  journal: whether the last records are all there cannot be told."
             )?;
         }
+        for line in missing(&report.missing) {
+            writeln!(out, "{line}")?;
+        }
         if report.problem.is_some() {
             let path = self.path.display();
             writeln!(
@@ -91,6 +94,9 @@ impl Report for JournalRepaired {
                 writeln!(out, "{problem}\nNothing of the journal {path} could be kept.")?;
             }
         }
+        for line in missing(&repaired.before.missing) {
+            writeln!(out, "{line}")?;
+        }
         for file in &repaired.aside {
             writeln!(out, "put aside: {file}")?;
         }
@@ -103,12 +109,24 @@ impl Report for JournalRepaired {
             "before": found(&repaired.before),
             "after": repaired.after.as_ref().map(found),
             "records_lost": repaired.records_lost(),
+            "records_missing": repaired.before.records_missing(),
             "bytes_lost": repaired.bytes_lost(),
             "aside": repaired.aside,
             "schema_version": SCHEMA_VERSION,
         });
         Ok(json::write(out, &document)?)
     }
+}
+
+// What is neither intact nor put aside: nobody finds it in these files.
+fn missing(missing: &[MissingRecords]) -> Vec<String> {
+    let line = |missing: &MissingRecords| match missing.records {
+        Some(records) => {
+            format!("Missing or unreadable: {} of {}.", text::count(records, "record"), missing.files)
+        }
+        None => format!("Missing or unreadable: records of {}, nobody knows how many.", missing.files),
+    };
+    missing.iter().map(line).collect()
 }
 
 fn kind(kind: FileKind) -> &'static str {
@@ -148,12 +166,16 @@ fn found(report: &Found) -> Value {
             "records_behind": file.records_behind,
         })
     });
+    let missing =
+        report.missing.iter().map(|missing| json!({ "files": missing.files, "records": missing.records }));
     json!({
         "id": report.id.map(|id| id.to_string()),
         "is_whole": report.is_whole(),
         "records": report.records,
         "problem": report.problem.as_ref().map(ToString::to_string),
         "records_behind": report.records_behind,
+        "records_missing": report.records_missing(),
+        "missing": missing.collect::<Vec<_>>(),
         "torn": report.torn.as_ref().map(|torn| json!({
             "file": torn.file, "offset": torn.offset, "bytes": torn.bytes,
         })),

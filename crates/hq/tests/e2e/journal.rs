@@ -109,6 +109,67 @@ fn bytes_that_are_missing_in_the_middle_are_damage() {
 }
 
 #[test]
+fn records_that_are_in_no_file_any_more_are_missed() {
+    let four = || {
+        let mut cluster = stopped();
+        for _ in 0..3 {
+            cluster.start_server("");
+            cluster.ok("submit true");
+            stop(&mut cluster);
+        }
+        cluster
+    };
+    let missing = |found: &Value| found["missing"][0].clone();
+    for (harm, place) in [("emptied", 1), ("removed", 1), ("removed", 0), ("emptied", 3)] {
+        let cluster = four();
+        let files = segments(&cluster);
+        assert_eq!(files.len(), 4);
+        let whole = cluster.json("journal check");
+        let held = whole["files"][place]["records"].as_u64().expect("a number");
+        match harm {
+            "emptied" => fs::write(&files[place], "").expect("a file"),
+            _ => fs::remove_file(&files[place]).expect("a file"),
+        }
+        let name = files[place].file_name().expect("a name").to_string_lossy().into_owned();
+        let ran = cluster.hq("--output-mode json journal check");
+        assert_eq!(ran.exit, 1, "{ran:?}");
+        let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        // Nothing follows the last one that could tell.
+        let known = if place == 3 { Value::Null } else { held.into() };
+        assert_eq!(missing(&found), serde_json::json!({ "files": name, "records": known }), "{harm} {place}");
+        let text = cluster.hq("journal check").stdout;
+        let told = match place {
+            3 => format!("Missing or unreadable: records of {name}, nobody knows how many."),
+            _ => format!("Missing or unreadable: {held} records of {name}."),
+        };
+        assert!(text.contains(&told), "{text}");
+        let repaired = cluster.ok("journal repair");
+        assert!(repaired.contains(&told), "{repaired}");
+    }
+}
+
+#[test]
+fn a_journal_that_lies_elsewhere_is_found() {
+    let mut cluster = Cluster::server_with("--journal elsewhere");
+    cluster.ok("submit true");
+    let intact = |cluster: &Cluster| assert!(cluster.ok("journal check").contains("Intact: "));
+    intact(&cluster);
+    stop(&mut cluster);
+    intact(&cluster);
+    assert_eq!(count(&lines(&cluster.ok("journal export")), "job-created"), 1);
+    // The place of another server directory is its own.
+    let error = cluster.fails(1, "--server-dir other journal check");
+    assert!(error.contains("there is no journal in") && error.contains("other/journal"), "{error}");
+    assert!(error.contains("hq journal check PATH"), "{error}");
+    let mut cluster = Cluster::server_with("--journal none");
+    let error = cluster.fails(1, "journal check");
+    assert!(error.contains("keeps no journal"), "{error}");
+    stop(&mut cluster);
+    cluster.start_server("");
+    intact(&cluster);
+}
+
+#[test]
 fn a_journal_that_is_taken_away_stops_changes_until_it_is_back() {
     let mut cluster = Cluster::new();
     let (started, go) = (cluster.pipe("started"), cluster.pipe("go"));
