@@ -115,7 +115,9 @@ impl JournalError {
         match self {
             Self::Disk { .. } => "check free space, permissions and the health of the file system",
             Self::Lock(_) => "stop the other server, or use another directory",
-            Self::Missing { .. } => "check the path of the journal",
+            Self::Missing { .. } => {
+                "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir"
+            }
             Self::Foreign { .. } => "check the path, or move the files of the other server away",
             Self::NotAJournal { .. } => "check the path, or move the file away",
             Self::NewerFormat { .. } => "use the release that wrote it, or a newer one",

@@ -1,8 +1,10 @@
 //! The server directory: numbered directories, one a start, the link `hq-current` to the latest, and
 //! the lock that keeps a second server out.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use tracing::warn;
 
 use crate::error::ServerError;
 use crate::limits::LOGS_KEPT;
+use crate::options::JournalPlace;
 
 pub use hq_net::access::CURRENT;
 /// Name of the access file in a numbered directory.
@@ -24,11 +27,28 @@ pub const JOURNAL: &str = "journal";
 /// Name of the directory in a numbered directory in which allocations keep their files.
 pub(crate) const ALLOCATIONS: &str = "autoalloc";
 const IDENTITY: &str = "identity.json";
+/// Says where the journal of the server that runs, or ran last, is.
+const JOURNAL_PLACE: &str = "journal-place";
+/// Its content when there is none: no path, as those are absolute.
+const NO_JOURNAL: &[u8] = b"none";
 const LOCK: &str = "lock";
 
 /// Path of the access file that clients and workers of a server directory read.
 pub fn access_path(server_dir: &Path) -> PathBuf {
     server_dir.join(CURRENT).join(ACCESS)
+}
+
+/// Where the server of a directory has its journal, or had it when it ran last.
+pub fn journal_place(server_dir: &Path) -> JournalPlace {
+    let mut said = fs::read(server_dir.join(JOURNAL_PLACE)).unwrap_or_default();
+    if said.last() == Some(&b'\n') {
+        said.pop();
+    }
+    match said {
+        said if said == NO_JOURNAL => JournalPlace::None,
+        said if said.starts_with(b"/") => JournalPlace::Path(OsString::from_vec(said).into()),
+        _ => JournalPlace::Default,
+    }
 }
 
 /// A server directory.
@@ -85,6 +105,24 @@ impl ServerDir {
     /// Where the journal is unless another place is given.
     pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
+    }
+
+    /// Notes where the journal is, for commands that read it without a server; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn note_journal(&self, journal: Option<&Path>) -> Result<(), ServerError> {
+        let path = self.path.join(JOURNAL_PLACE);
+        // A directory that is moved takes its own journal along.
+        let written = match journal {
+            Some(journal) if journal == self.journal() => match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+            Some(journal) => fs::write(&path, [journal.as_os_str().as_bytes(), b"\n"].concat()),
+            None => fs::write(&path, [NO_JOURNAL, b"\n"].concat()),
+        };
+        written.map_err(|source| ServerError::Directory { what: "the file", path, source })
     }
 
     /// Where names, ports and keys are kept from one start to the next, with the server's private keys.

@@ -251,6 +251,7 @@ fn serve(
         Some(_) => access.save(&dir.identity())?,
         None => dir.remove_identity()?,
     }
+    dir.note_journal(journal.as_deref())?;
     let wall = Clock::of_machine();
     let clock_gap = ClockGap::between(wall, restored.latest);
     let info = ServerInfo { clock_gap, ..server_info(&access, &instance, journal.as_deref(), options) };

@@ -30,7 +30,7 @@ pub(crate) enum JournalCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq journal check\n  hq journal check ~/project/.hq/journal")]
 pub(crate) struct CheckArgs {
-    /// The journal [default: that of the server directory]
+    /// The journal [default: that of the server that runs in the server directory, or ran there last]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct CheckArgs {
 /// said. No server may run on it.
 #[derive(Args, Debug)]
 pub(crate) struct RepairArgs {
-    /// The journal [default: that of the server directory]
+    /// The journal [default: that of the server that runs in the server directory, or ran there last]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct RepairArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq journal export | jq 'select(.event.type == \"task-failed\")'")]
 pub(crate) struct ExportArgs {
-    /// The journal [default: that of the server directory]
+    /// The journal [default: that of the server that runs in the server directory, or ran there last]
     #[arg(value_name = "JOURNAL")]
     pub journal: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct ExportArgs {
 #[derive(Args, Debug)]
 pub(crate) struct StreamArgs {
     /// How long to look for a lost server [default: 10m]
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
@@ -82,9 +82,9 @@ pub(crate) struct ReportArgs {
     #[arg(value_name = "OUT.html")]
     pub out: PathBuf,
     /// Leave out what was before this time after the first start of the server
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub start_time: Option<Duration>,
     /// Leave out what was after this time after the first start of the server
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub end_time: Option<Duration>,
 }

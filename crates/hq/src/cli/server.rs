@@ -34,13 +34,13 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub host: Option<String>,
     /// Port for clients [default: some free one]
-    #[arg(long, allow_negative_numbers = true, value_name = "PORT", conflicts_with = "access_file")]
+    #[arg(long, allow_hyphen_values = true, value_name = "PORT", conflicts_with = "access_file")]
     pub client_port: Option<u16>,
     /// Port for workers [default: some free one]
-    #[arg(long, allow_negative_numbers = true, value_name = "PORT", conflicts_with = "access_file")]
+    #[arg(long, allow_hyphen_values = true, value_name = "PORT", conflicts_with = "access_file")]
     pub worker_port: Option<u16>,
     /// Stop workers that had no task for this long, unless they were started with another time
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
     /// File that keeps the jobs, or `none` [default: inside the server directory]
     ///
@@ -59,18 +59,18 @@ pub(crate) struct StartArgs {
     /// How long a worker may stay away after its connection was lost [default: 30s]
     ///
     /// Then its tasks go elsewhere. One whose connection stays open is given up when it is silent for twice its --heartbeat.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
     /// Accepted for scripts: what is acknowledged is on disk at once
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub journal_flush_period: Option<Duration>,
     /// Accepted for scripts: there is no solver whose time has to be limited
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub scheduler_time_limit: Option<Duration>,
     /// Leave allocations in their batch systems when the server is stopped, instead of canceling them
     #[arg(long)]
     pub keep_allocations: bool,
-    /// Put the old journal aside and begin with job 1
+    /// Put the old journal aside and begin with job 1, as a new server with new keys
     #[arg(long)]
     pub fresh: bool,
     /// Start with hosts, ports and keys of this file, made by `hq server generate-access`
@@ -124,7 +124,7 @@ pub(crate) enum DurabilityArg {
 #[command(after_help = "Examples:\n  hq server start & hq server wait --timeout 30s")]
 pub(crate) struct WaitArgs {
     /// Give up after this long
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub timeout: Duration,
 }
 
@@ -140,10 +140,10 @@ pub(crate) struct GenerateAccessArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Port for clients
-    #[arg(long, allow_negative_numbers = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, allow_hyphen_values = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub client_port: u16,
     /// Port for workers
-    #[arg(long, allow_negative_numbers = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, allow_hyphen_values = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub worker_port: u16,
     /// Name by which clients and workers reach the server [default: the name of this machine]
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]

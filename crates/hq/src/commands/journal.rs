@@ -9,6 +9,7 @@ use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
 use hq_model::Timestamp;
 use hq_proto::ProtoError;
+use hq_server::JournalPlace;
 
 use super::{Context, Done, unexpected};
 use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs};
@@ -18,12 +19,16 @@ use crate::render::events::Events;
 use crate::render::history_page;
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed};
 
+/// What to do when there is no journal where it was looked for.
+const NAME_IT: &str = "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir; \
+                       `hq server info` says where the journal of a running server is";
+
 /// Runs a command about the journal.
 pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, HqError> {
     match command {
-        JournalCommand::Check(args) => check(&journal_of(context, args.journal)),
-        JournalCommand::Repair(args) => repair(&journal_of(context, args.journal)),
-        JournalCommand::Export(args) => export(&journal_of(context, args.journal)),
+        JournalCommand::Check(args) => check(&journal_of(context, args.journal)?),
+        JournalCommand::Repair(args) => repair(&journal_of(context, args.journal)?),
+        JournalCommand::Export(args) => export(&journal_of(context, args.journal)?),
         JournalCommand::Stream(args) => stream(context, &args),
         JournalCommand::Replay => read_events(context, false, None),
         JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
@@ -32,8 +37,20 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
     }
 }
 
-fn journal_of(context: &Context, given: Option<PathBuf>) -> PathBuf {
-    given.unwrap_or_else(|| context.server_dir.join(hq_server::directory::JOURNAL))
+// The journal that is named, or that of the server that runs in the server directory or ran there last.
+fn journal_of(context: &Context, given: Option<PathBuf>) -> Result<PathBuf, HqError> {
+    if let Some(path) = given {
+        return Ok(path);
+    }
+    let server_dir = &context.server_dir;
+    match hq_server::directory::journal_place(server_dir) {
+        JournalPlace::Path(path) => Ok(path),
+        JournalPlace::Default => Ok(server_dir.join(hq_server::directory::JOURNAL)),
+        JournalPlace::None => {
+            let text = format!("the server of {} keeps no journal", server_dir.display());
+            Err(HqError::failed("journal", text).hint(NAME_IT))
+        }
+    }
 }
 
 fn open(path: &Path) -> Result<RealDisk, HqError> {
@@ -45,7 +62,7 @@ fn open(path: &Path) -> Result<RealDisk, HqError> {
             }
             _ => format!("the journal {} cannot be read: {error}", path.display()),
         };
-        HqError::failed("journal", text).hint("check the path of the journal")
+        HqError::failed("journal", text).hint(NAME_IT)
     })
 }
 
