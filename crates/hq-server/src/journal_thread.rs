@@ -287,6 +287,7 @@ impl<L: Log> JournalThread<L> {
 
     fn has_failed(&mut self, error: &str) -> Next {
         let now = Instant::now();
+        let is_new = self.fault.is_none();
         let fault = self.fault.get_or_insert_with(|| WriteFault {
             since: now,
             warned: now,
@@ -305,7 +306,10 @@ impl<L: Log> JournalThread<L> {
         self.log.make_room();
         self.queue.set_failing(true);
         self.send_shown();
-        self.refuse_orders(error);
+        // What ails it at first, as a file that is gone, the next attempt may mend.
+        if !is_new {
+            self.refuse_orders(error);
+        }
         Next::Retry(delay)
     }
 
@@ -498,6 +502,19 @@ mod tests {
         assert_eq!(table.turn(vec![order(JournalOrder::Flush)]), Next::Take(None));
         assert_eq!(std::iter::from_fn(|| hears.try_recv()).count(), 1);
         assert_eq!(table.done(), ["append 1", "write", "sync"]);
+    }
+
+    #[test]
+    fn who_wants_something_of_the_journal_is_not_refused_for_what_one_more_attempt_mends() {
+        let mut table = Table::new(Paper { failing_writes: 1, ..Paper::default() });
+        let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
+        let reply = Reply { outbox: Arc::new(asker), request: 1 };
+        let steps = vec![record(1), Step::Order(reply, JournalOrder::Flush)];
+        assert!(matches!(table.turn(steps), Next::Retry(_)));
+        assert!(hears.try_recv().is_none());
+        assert_eq!(table.turn(Vec::new()), Next::Take(None));
+        let heard = hears.try_recv().expect("an answer");
+        assert!(matches!(heard, Message::Answer(1, ClientResponse::Done)), "{heard:?}");
     }
 
     #[test]
