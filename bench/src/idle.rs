@@ -79,6 +79,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
     let hello = FromWorker::Hello(Box::new(WorkerHello {
         config: config(number),
         started: Timestamp(1),
+        age: None,
         known_as: None,
         holds: Vec::new(),
         last_report: 0,

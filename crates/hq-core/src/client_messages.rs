@@ -251,6 +251,8 @@ pub enum ClientResponse {
         jobs: Vec<JobDetail>,
         /// Where the next page begins.
         next: Option<PageStart>,
+        /// The time of the server, to which times without an end are counted. `None` from earlier releases.
+        now: Option<Timestamp>,
     },
     /// Per job: the tasks canceled now, and how many had ended before.
     Canceled(Vec<(JobId, IdSet, u64)>),
@@ -262,6 +264,8 @@ pub enum ClientResponse {
         groups: Vec<AlikeTasks>,
         /// Where the next page begins.
         next: Option<TaskRef>,
+        /// The time of the server, to which times without an end are counted. `None` from earlier releases.
+        now: Option<Timestamp>,
     },
     /// Answer to `TaskIds`.
     TaskIds(Vec<(JobId, IdSet)>),
@@ -324,7 +328,7 @@ pub enum RequestError {
     #[error("There are no jobs.")]
     NoJobs,
     /// The job takes no submits.
-    #[error("Job {0} is not opened.")]
+    #[error("Job {0} is not open.")]
     JobNotOpen(JobId),
     /// More of an open job's tasks failed than it allows: it is over, but for being closed.
     #[error(

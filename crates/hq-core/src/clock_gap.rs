@@ -1,4 +1,4 @@
-//! Whether the clock of the server's machine fits the journal that the server finds at its start.
+//! Clocks that do not agree: the server's with the journal that it finds at its start, and with those of workers.
 
 use std::time::Duration;
 
@@ -29,6 +29,17 @@ impl ClockGap {
     }
 }
 
+/// When a worker started, by the clock of the server: `started` by its own, and `age` ago.
+///
+/// Where both clocks agree but for what a message may need, the worker's is as good, and has no such delay in it. Else a
+/// worker with a time limit would seem to be at its end already, or to live longer than it does.
+pub fn on_this_clock(now: Timestamp, started: Timestamp, age: Option<Duration>) -> Timestamp {
+    let Some(age) = age else { return started };
+    let seen = Timestamp(now.0.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX)));
+    let gap = seen.since(started).max(started.since(seen));
+    if gap > CLOCK_BEHIND_MAX { seen } else { started }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +53,24 @@ mod tests {
         assert_eq!(gap(0, 11), Some(ClockGap::Behind(Duration::from_secs(11))));
         assert_eq!(gap(day + 1, 0), Some(ClockGap::Ahead(Duration::from_secs(day + 1))));
         assert_eq!(ClockGap::between(at(0), Timestamp(0)), None, "a new journal");
+    }
+
+    #[test]
+    fn the_start_of_a_worker_is_told_by_the_clock_of_the_server() {
+        let at = |seconds: u64| Timestamp(1_000_000_000_000 + seconds * 1_000_000);
+        let seen =
+            |started, age: Option<u64>| on_this_clock(at(100_000), at(started), age.map(Duration::from_secs));
+        for (started, age, seen_at) in [
+            (99_990, Some(10), 99_990),
+            (99_981, Some(10), 99_981),
+            (99_979, Some(10), 99_990),
+            (100_000, Some(10), 100_000),
+            (0, Some(10), 99_990),
+            (900_000, Some(10), 99_990),
+            (0, None, 0),
+        ] {
+            assert_eq!(seen(started, age), at(seen_at), "{started} {age:?}");
+        }
+        assert_eq!(on_this_clock(at(0), at(0), Some(Duration::MAX)), Timestamp(0));
     }
 }

@@ -151,8 +151,10 @@ pub enum FromWorker {
 pub struct WorkerHello {
     /// Its configuration.
     pub config: WorkerConfig,
-    /// When its process started.
+    /// When its process started, by its own clock.
     pub started: Timestamp,
+    /// How long ago that was when this was said. `None`: an earlier release does not say.
+    pub age: Option<Duration>,
     /// Set when it was a worker of this server before: its id then.
     pub known_as: Option<WorkerId>,
     /// What it holds, running or queued, when it was. Unsaved reports follow as reports.

@@ -101,6 +101,7 @@ fn a_load_that_has_ended_and_is_forgotten_leaves_nothing() {
     let hello = WorkerHello {
         config: WorkerConfig { heartbeat, ..WorkerConfig::new(WorkerResources::cpus(8)) },
         started: world.now,
+        age: None,
         known_as: None,
         holds: Vec::new(),
         last_report: 0,

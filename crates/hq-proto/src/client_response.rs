@@ -47,9 +47,10 @@ fn to_wire(body: &ClientResponse) -> Body {
                 counts.iter().map(|&(state, count)| form::JobCount { state: state.to_wire(), count });
             Body::JobCounts(form::JobCounts { counts: counts.collect() })
         }
-        ClientResponse::JobDetails { jobs, next } => Body::JobDetails(form::JobDetails {
+        ClientResponse::JobDetails { jobs, next, now } => Body::JobDetails(form::JobDetails {
             jobs: list_to_wire(jobs),
             next: next.as_ref().map(Wire::to_wire),
+            now_us: now.map(|now| now.0),
         }),
         ClientResponse::Canceled(jobs) => {
             let jobs = jobs.iter().map(|(job, ids, ended_before)| form::CanceledJob {
@@ -59,10 +60,11 @@ fn to_wire(body: &ClientResponse) -> Body {
             });
             Body::Canceled(form::CanceledJobs { jobs: jobs.collect() })
         }
-        ClientResponse::Tasks { tasks, groups, next } => Body::Tasks(form::TaskPage {
+        ClientResponse::Tasks { tasks, groups, next, now } => Body::Tasks(form::TaskPage {
             tasks: tasks.iter().map(|(job, task)| task_to_wire(*job, task)).collect(),
             groups: list_to_wire(groups),
             next: next.as_ref().map(Wire::to_wire),
+            now_us: now.map(|now| now.0),
         }),
         ClientResponse::TaskIds(jobs) => {
             let jobs =
@@ -119,6 +121,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         Body::JobDetails(details) => ClientResponse::JobDetails {
             jobs: list_from_wire(details.jobs)?,
             next: details.next.map(Wire::from_wire).transpose()?,
+            now: details.now_us.map(Timestamp),
         },
         Body::Canceled(canceled) => {
             let jobs = canceled.jobs.into_iter().map(|job| {
@@ -130,6 +133,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             tasks: page.tasks.into_iter().map(task_from_wire).collect::<Result<_, _>>()?,
             groups: list_from_wire(page.groups)?,
             next: page.next.map(TaskRef::from_wire).transpose()?,
+            now: page.now_us.map(Timestamp),
         },
         Body::TaskIds(list) => {
             let jobs = list.jobs.into_iter().map(|job| Ok((JobId(job.job), ids(&job.ids)?)));

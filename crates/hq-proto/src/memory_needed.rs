@@ -139,7 +139,12 @@ mod tests {
             unrunnable: 0,
         };
         for answer in [
-            ClientResponse::Tasks { tasks: Vec::new(), groups: (0..MANY).map(alone).collect(), next: None },
+            ClientResponse::Tasks {
+                tasks: Vec::new(),
+                groups: (0..MANY).map(alone).collect(),
+                next: None,
+                now: None,
+            },
             ClientResponse::JobList((0..MANY).map(summary).collect()),
             ClientResponse::Jobs((0..MANY).map(JobId).collect()),
             ClientResponse::TaskIds((0..MANY).map(|i| (JobId(i), IdSet::range(0, 0))).collect()),
@@ -148,7 +153,7 @@ mod tests {
             assert!(bytes.len() > MEMORY_UNCHECKED_MAX);
             assert!(decode_client_response(&bytes).is_ok());
         }
-        let page = ClientResponse::Tasks { tasks: page, groups: Vec::new(), next: None };
+        let page = ClientResponse::Tasks { tasks: page, groups: Vec::new(), next: None, now: None };
         assert!(decode_client_response(&encode_client_response(1, &page)).is_ok());
         let started = |i| Started {
             job: JobId(1),

@@ -190,6 +190,7 @@ impl Wire for WorkerHello {
             holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
             last_report: self.last_report,
             follows: self.follows,
+            age_ns: self.age.map(nanos),
         }
     }
 
@@ -199,6 +200,7 @@ impl Wire for WorkerHello {
         Ok(WorkerHello {
             config: required("configuration of a worker", hello.config)?,
             started,
+            age: hello.age_ns.map(Duration::from_nanos),
             known_as: hello.known_as.map(WorkerId),
             holds: holds.collect::<Result<_, _>>()?,
             last_report: hello.last_report,

@@ -167,7 +167,7 @@ fn details() -> JobDetail {
 
 #[test]
 fn answers_of_servers_before_are_whole_and_say_the_places_of_submits_by_their_order() {
-    let answer = ClientResponse::JobDetails { jobs: vec![details()], next: None };
+    let answer = ClientResponse::JobDetails { jobs: vec![details()], next: None, now: None };
     let bytes = encode_client_response(5, &answer);
     let known = before::ClientResponse::decode(&bytes[..]).expect("an answer that they know");
     let submits = &known.job_details.as_ref().expect("details").jobs[0].submits;

@@ -152,6 +152,7 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
     FromWorker::Hello(Box::new(WorkerHello {
         config,
         started,
+        age: None,
         known_as: None,
         holds,
         last_report: 0,

@@ -344,6 +344,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
         let hello = WorkerHello {
             config: common::worker_config(),
             started: Timestamp(1),
+            age: None,
             known_as: Some(worker.id),
             holds: vec![held],
             last_report: 0,
@@ -356,6 +357,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
         let short = WorkerHello {
             config: WorkerConfig { heartbeat: Duration::from_millis(50), ..common::worker_config() },
             started: Timestamp(1),
+            age: None,
             known_as: None,
             holds: Vec::new(),
             last_report: 0,

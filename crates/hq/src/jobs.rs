@@ -8,9 +8,10 @@ use std::rc::Rc;
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, PageStart, SubmitInfo};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId};
+use hq_model::{IdSet, JobId, TaskId, Timestamp};
 
 use crate::error::HqError;
+use crate::logging;
 
 /// A session that several streams read from, in turn.
 pub(crate) type SharedSession = Rc<RefCell<Session>>;
@@ -22,6 +23,11 @@ pub(crate) trait JobPages {
 
     /// Nothing more of this job is wanted.
     fn skip(&mut self, job: JobId);
+
+    /// The time of the server when it told the latest page, if it says.
+    fn now(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// Pages of a server.
@@ -30,6 +36,7 @@ pub(crate) struct ServerJobs {
     jobs: Selector,
     tasks: Option<IdSet>,
     from: Option<PageStart>,
+    now: Option<Timestamp>,
     is_done: bool,
 }
 
@@ -37,7 +44,7 @@ impl ServerJobs {
     /// These jobs with all their submits.
     pub(crate) fn new(session: SharedSession, jobs: Selector) -> ServerJobs {
         let is_done = matches!(&jobs, Selector::Ids(ids) if ids.is_empty());
-        ServerJobs { session, jobs, tasks: None, from: None, is_done }
+        ServerJobs { session, jobs, tasks: None, from: None, now: None, is_done }
     }
 
     /// Only the submits of these tasks.
@@ -58,9 +65,11 @@ impl JobPages for ServerJobs {
         }
         let page = JobPage { tasks: self.tasks.clone(), from: self.from };
         let request = ClientRequest::JobInfo { jobs: self.jobs.clone(), page: Some(page) };
-        let ClientResponse::JobDetails { jobs, next } = self.session.borrow_mut().request(request)? else {
+        let ClientResponse::JobDetails { jobs, next, now } = self.session.borrow_mut().request(request)?
+        else {
             return Err(ClientError::Unexpected.into());
         };
+        self.now = now;
         // A page that does not move on would be asked for again without end.
         if next.is_some() && next <= self.from {
             return Err(ClientError::Unexpected.into());
@@ -84,6 +93,10 @@ impl JobPages for ServerJobs {
             }
         }
     }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.now
+    }
 }
 
 /// The selector of these jobs.
@@ -104,6 +117,11 @@ impl JobStream {
     pub(crate) fn begin(mut pages: impl JobPages + 'static) -> Result<JobStream, HqError> {
         let page = pages.next_page()?.unwrap_or_default().into();
         Ok(JobStream { pages: Box::new(pages), page, job: None, submits: VecDeque::new() })
+    }
+
+    /// The time of the server when it told the latest page; that of this machine where it does not say.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.pages.now().unwrap_or_else(logging::now)
     }
 
     /// The next job, whose submits follow one by one. Those of the job before that were not asked for are passed over.

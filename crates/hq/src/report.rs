@@ -131,7 +131,7 @@ pub(crate) struct JobDetails {
     pub failed: FailedTasks,
     /// All their tasks, for JSON.
     pub tasks: Option<TaskStream>,
-    /// When they were asked for, for what still runs.
+    /// When they were told, by the clock of the server: for what still runs.
     pub now: hq_model::Timestamp,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Tasks {
     pub tasks: TaskStream,
     /// With paths and use.
     pub verbose: bool,
-    /// When they were asked for.
+    /// When they were told, by the clock of the server.
     pub now: hq_model::Timestamp,
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct TaskDetails {
     pub job: JobId,
     /// The tasks.
     pub tasks: TaskStream,
-    /// When they were asked for.
+    /// When they were told, by the clock of the server.
     pub now: hq_model::Timestamp,
 }
 

@@ -11,10 +11,11 @@ use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
 
 use crate::error::HqError;
 use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
+use crate::logging;
 
 /// Some tasks: told one by one, ascending, and told together.
 #[derive(Default)]
@@ -50,6 +51,11 @@ impl TaskSubmit {
 pub(crate) trait Pages {
     /// The next page, all of it behind the one before; `None` after the last one.
     fn next_page(&mut self) -> Result<Option<Page>, HqError>;
+
+    /// The time of the server when it told the latest page, if it says.
+    fn now(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// Pages of a server.
@@ -59,6 +65,7 @@ pub(crate) struct ServerPages {
     tasks: Option<IdSet>,
     states: Vec<TaskState>,
     after: Option<TaskRef>,
+    now: Option<Timestamp>,
     grouped: bool,
     is_done: bool,
     // Those of the page before, if they are wanted; all those of servers that tell all or nothing.
@@ -81,6 +88,7 @@ impl ServerPages {
             tasks,
             states,
             after: None,
+            now: None,
             grouped: true,
             is_done: jobs.is_empty(),
             submits: None,
@@ -143,10 +151,12 @@ impl Pages for ServerPages {
             limit: TASK_PAGE,
             grouped: self.grouped,
         };
-        let ClientResponse::Tasks { tasks, groups, next } = self.session.borrow_mut().request(request)?
+        let ClientResponse::Tasks { tasks, groups, next, now } =
+            self.session.borrow_mut().request(request)?
         else {
             return Err(ClientError::Unexpected.into());
         };
+        self.now = now;
         // A page that does not move on would be asked for again without end.
         if next.is_some() && next <= self.after {
             return Err(ClientError::Unexpected.into());
@@ -155,6 +165,10 @@ impl Pages for ServerPages {
         self.after = next;
         let submits = self.submits_of(&tasks, &groups)?;
         Ok(Some(Page { tasks, groups, submits }))
+    }
+
+    fn now(&self) -> Option<Timestamp> {
+        self.now
     }
 }
 
@@ -171,6 +185,11 @@ impl TaskStream {
         let mut first = pages.next_page()?.unwrap_or_default();
         let submits = std::mem::take(&mut first.submits);
         Ok(TaskStream { pages: Box::new(pages), page: Merged::new(first), submits })
+    }
+
+    /// The time of the server when it told the latest page; that of this machine where it does not say.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.pages.now().unwrap_or_else(logging::now)
     }
 
     /// The next task of that job, `None` when the stream has gone on to a later one or ended.

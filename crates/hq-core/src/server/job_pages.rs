@@ -65,7 +65,7 @@ impl Server {
         for detail in &mut details {
             detail.summary.unrunnable = unrunnable.get(&detail.summary.job).copied().unwrap_or_default();
         }
-        Ok(ClientResponse::JobDetails { jobs: details, next })
+        Ok(ClientResponse::JobDetails { jobs: details, next, now: Some(now) })
     }
 
     fn job_detail(&self, id: JobId, job: &Job, submits: Vec<SubmitInfo>) -> JobDetail {

@@ -266,8 +266,9 @@ impl Server {
             self.touched.insert(id);
         }
         let template = submit.map(|submit| TemplateId { job: id, submit });
+        let seen = self.within_sight(now, worker, TaskRef::new(id, task), at);
         if let Some(live) = self.live.get_mut(&worker) {
-            live.last_task = Some((TaskRef::new(id, task), at));
+            live.last_task = Some((TaskRef::new(id, task), seen));
             if let Some(held) = template.and_then(|template| live.held.get_mut(&template)) {
                 held.retracting.remove(task);
             }

@@ -37,6 +37,8 @@ pub(super) struct TaskQuery<'a> {
     pub(super) grouped: bool,
     /// What goes into a page.
     pub(super) bounds: Bounds,
+    /// When it is asked.
+    pub(super) now: Timestamp,
 }
 
 /// What goes into a page. Tests make it small.
@@ -145,10 +147,15 @@ impl Server {
             let is_cut = is_full && jobs.peek().is_some();
             if let Some(last) = last.or(is_cut.then_some(TaskId(u32::MAX))) {
                 let next = Some(TaskRef::new(id, last));
-                return Ok(ClientResponse::Tasks { tasks: page.tasks, groups: page.groups, next });
+                return Ok(ClientResponse::Tasks {
+                    tasks: page.tasks,
+                    groups: page.groups,
+                    next,
+                    now: Some(query.now),
+                });
             }
         }
-        Ok(ClientResponse::Tasks { tasks: page.tasks, groups: page.groups, next: None })
+        Ok(ClientResponse::Tasks { tasks: page.tasks, groups: page.groups, next: None, now: Some(query.now) })
     }
 
     // Tells tasks of a job, each with all about it; the last one when there are more.

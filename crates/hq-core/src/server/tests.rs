@@ -185,6 +185,7 @@ impl World {
         let mut hello = WorkerHello {
             config: config(cpus),
             started: self.now,
+            age: None,
             known_as: None,
             holds: Vec::new(),
             last_report: 0,
@@ -582,6 +583,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
     let hello = WorkerHello {
         config: config(2),
         started: world.now,
+        age: None,
         known_as: Some(hq_model::WorkerId(1)),
         holds: vec![held],
         last_report: 1,

@@ -29,6 +29,7 @@ impl Server {
                     limit: *limit,
                     grouped: *grouped,
                     bounds: Bounds::default(),
+                    now,
                 };
                 self.list_tasks(jobs, &query)
             }

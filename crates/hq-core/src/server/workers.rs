@@ -9,6 +9,7 @@ use super::live::{LiveWorker, Stop};
 use super::machine::{Running, Server};
 use super::queue::ClassId;
 use super::{ConnectionId, Effect, Gate};
+use crate::clock_gap;
 use crate::record::{Failure, FailureKind, Record, RestartCause};
 use crate::worker_messages::{FromWorker, Held, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello};
 
@@ -69,7 +70,8 @@ impl Server {
             self.alloc_worker_joins(now, &hello.config, effects);
             self.record(now, Record::WorkerJoined { worker, config }, effects);
         }
-        let mut live = LiveWorker::new(Some(connection), &hello.config, hello.started, now);
+        let started = clock_gap::on_this_clock(now, hello.started, hello.age);
+        let mut live = LiveWorker::new(Some(connection), &hello.config, started, now);
         // Until the reports of before are in, nothing is handed to it that they could be about.
         live.reconcile_at = Some(hello.last_report);
         live.follows = hello.follows;
@@ -245,9 +247,15 @@ impl Server {
         }
     }
 
-    // When a task started, as far as this server saw it: after it was submitted and its worker had joined, and before now.
-    // The clock of the worker may be days away from that.
-    fn within_sight(&self, now: Timestamp, worker: WorkerId, task: TaskRef, since: Timestamp) -> Timestamp {
+    /// When a task started, as far as this server saw it: after it was submitted and its worker had joined, and before now.
+    /// The clock of the worker may be days away from that.
+    pub(super) fn within_sight(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        task: TaskRef,
+        since: Timestamp,
+    ) -> Timestamp {
         let job = self.state.jobs.get(&task.job);
         let submit = job.and_then(|job| job.submits.get(job.submit_of(task.task)? as usize));
         let submitted = submit.map_or(since, |submit| submit.submitted);

@@ -255,7 +255,7 @@ impl Worker {
         match input {
             Input::Server(message) => self.server_says(now, message, effects),
             Input::ServerLost => self.server_lost(now, effects),
-            Input::ServerFound => self.greet(effects),
+            Input::ServerFound => self.greet(now, effects),
             Input::Ended { task, outcome, usage } => self.task_ended(now, task, outcome, usage, effects),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),

@@ -2009,6 +2009,9 @@ pub struct JobDetails {
     /// Of a page: where the next one begins.
     #[prost(message, optional, tag = "2")]
     pub next: ::core::option::Option<PageStart>,
+    /// The time of the server.
+    #[prost(uint64, optional, tag = "3")]
+    pub now_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobDetail {
@@ -2069,6 +2072,9 @@ pub struct TaskPage {
     pub next: ::core::option::Option<TaskRef>,
     #[prost(message, repeated, tag = "3")]
     pub groups: ::prost::alloc::vec::Vec<AlikeTasks>,
+    /// The time of the server.
+    #[prost(uint64, optional, tag = "4")]
+    pub now_us: ::core::option::Option<u64>,
 }
 /// Tasks that differ in their ids, and in when they started and what they used, only.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2360,6 +2366,9 @@ pub struct WorkerHello {
     /// Heeds `after` of what it is to run.
     #[prost(bool, tag = "90")]
     pub follows: bool,
+    /// How long ago it started, by its own clock.
+    #[prost(uint64, optional, tag = "91")]
+    pub age_ns: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {

@@ -78,10 +78,11 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         vec(job(), 0..5).prop_map(Jobs),
         vec(job_summary(), 0..4).prop_map(JobList),
         vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8).prop_map(JobCounts),
-        (vec(job_detail(), 0..3), of(page_start())).prop_map(|(jobs, next)| JobDetails { jobs, next }),
+        (vec(job_detail(), 0..3), of(page_start()), of(timestamp()))
+            .prop_map(|(jobs, next, now)| JobDetails { jobs, next, now }),
         vec(canceled, 0..4).prop_map(Canceled),
-        (vec((job(), task_info()), 0..4), vec(alike_tasks(), 0..3), of(task_ref()))
-            .prop_map(|(tasks, groups, next)| Tasks { tasks, groups, next }),
+        (vec((job(), task_info()), 0..4), vec(alike_tasks(), 0..3), of(task_ref()), of(timestamp()))
+            .prop_map(|(tasks, groups, next, now)| Tasks { tasks, groups, next, now }),
         vec((job(), id_set()), 0..4).prop_map(TaskIds),
         explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
@@ -359,10 +360,12 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
 
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
-    let hello = (worker_config(), timestamp(), of(worker()), vec(held(), 0..3), any::<u64>(), any::<bool>())
-        .prop_map(|(config, started, known_as, holds, last_report, follows)| WorkerHello {
+    let start = (timestamp(), of(duration()));
+    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), any::<bool>())
+        .prop_map(|(config, (started, age), known_as, holds, last_report, follows)| WorkerHello {
             config,
             started,
+            age,
             known_as,
             holds,
             last_report,

@@ -156,6 +156,7 @@ impl Worker {
         let hello = WorkerHello {
             config: worker_config(),
             started: Timestamp(1),
+            age: None,
             known_as: None,
             holds: Vec::new(),
             last_report: 0,

@@ -10,7 +10,6 @@ use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs};
 use crate::error::HqError;
-use crate::logging::now;
 use crate::report::{Explained, TaskDetails, Tasks};
 use crate::tasks::{ServerPages, TaskStream};
 
@@ -21,7 +20,8 @@ pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
     // Files stand in long lists and in JSON.
     let shows_files = args.verbose || context.printer.mode == OutputMode::Json;
     let pages = if shows_files { pages.with_submits() } else { pages };
-    Done::ok(Tasks { jobs, tasks: TaskStream::begin(pages)?, verbose: args.verbose, now: now() })
+    let tasks = TaskStream::begin(pages)?;
+    Done::ok(Tasks { jobs, verbose: args.verbose, now: tasks.now(), tasks })
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
@@ -32,7 +32,8 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let pages = ServerPages::new(session, &[job], Some(args.tasks), Vec::new()).with_submits();
     // Only people are told what tasks wait for.
     let pages = if context.printer.mode == OutputMode::Cli { pages.with_waits() } else { pages };
-    Done::ok(TaskDetails { job, tasks: TaskStream::begin(pages)?, now: now() })
+    let tasks = TaskStream::begin(pages)?;
+    Done::ok(TaskDetails { job, now: tasks.now(), tasks })
 }
 
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {

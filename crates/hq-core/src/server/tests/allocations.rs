@@ -92,8 +92,15 @@ impl World {
         let allocation = Some((Manager::Slurm, format!("{}", 99 + number)));
         let config = WorkerConfig { allocation, origin: Some(first(number)), ..config(4) };
         let (started, known_as) = (self.now, None);
-        let hello =
-            WorkerHello { config, started, known_as, holds: Vec::new(), last_report: 0, follows: true };
+        let hello = WorkerHello {
+            config,
+            started,
+            age: None,
+            known_as,
+            holds: Vec::new(),
+            last_report: 0,
+            follows: true,
+        };
         self.says(connection, FromWorker::Hello(Box::new(hello)));
     }
 

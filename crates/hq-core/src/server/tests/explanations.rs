@@ -64,7 +64,7 @@ fn a_task_that_nobody_could_ever_run_says_what_it_needs() {
     let mut world = World::new();
     let gpu = world.submit(3, |spec| spec.requests = vec![request(&[("cpus", 1), ("gpus", 2)])]);
     let nobody = "no worker is connected, and no allocation queue could bring one; \
-                  it needs one with cpus: 1 compact, gpus: 2 compact";
+                  it needs one with cpus: 1, gpus: 2";
     assert_eq!(explained(&mut world, gpu, 0), [nobody]);
     assert_eq!(unrunnable(&mut world, gpu), 0, "without workers nothing is known");
     worker_with(&mut world, 1, 2, &[("gpus/nvidia", 1)]);
@@ -76,10 +76,7 @@ fn a_task_that_nobody_could_ever_run_says_what_it_needs() {
     worker_with(&mut world, 2, 1, &[("gpus/amd", 2)]);
     assert_eq!(unrunnable(&mut world, gpu), 0);
     let both = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 2), ("gpus", 2)])]);
-    assert!(
-        explained(&mut world, both, 0)[0]
-            .ends_with("no worker has all at once (cpus: 2 compact, gpus: 2 compact)")
-    );
+    assert!(explained(&mut world, both, 0)[0].ends_with("no worker has all at once (cpus: 2, gpus: 2)"));
     let missing = ClientRequest::ExplainTask { jobs: Selector::Last, task: TaskId(200) };
     assert!(matches!(world.ask(missing), ClientResponse::Error(_)));
 }
@@ -131,6 +128,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
     let hello = WorkerHello {
         config: WorkerConfig { time_limit: Some(Duration::from_secs(7200)), ..config(4) },
         started: world.now,
+        age: None,
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
@@ -341,7 +339,7 @@ fn workers_that_leave_say_so_when_there_is_no_other() {
     }
     let job = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 1)])]);
     let nobody = "no worker takes anything new, and no allocation queue could bring one; \
-                  it needs one with cpus: 1 compact";
+                  it needs one with cpus: 1";
     let drains = "it finishes what runs there and takes nothing new";
     let stops = "it is stopping, ends what runs there and takes nothing new";
     let each = [nobody.into(), format!("1: {drains}"), format!("2: {drains}"), format!("3: {stops}")];
@@ -381,14 +379,20 @@ fn workers_are_summed_up_by_what_keeps_each_from_a_task() {
     stop(&mut world, 5, false);
     let busy = "cpus: 0 of 2 are free, the task needs 2; the rest is given to tasks that start there soon";
     let away = "it is disconnected, and counts as lost in 27s unless it comes back";
+    let finishes = "it finishes what runs there and takes nothing new";
+    let stopping = "it is stopping, ends what runs there and takes nothing new";
     assert_eq!(
         job_explained(&mut world, job)[1..],
         [
+            "0-1: they are handed to workers 1-2 and go elsewhere when those give them back or leave".into(),
+            format!("0-1: of each of these workers: {finishes}"),
+            "4: it is handed to worker 5 and goes elsewhere when that gives it back or leaves".into(),
+            format!("4: 5: {stopping}"),
             format!("6-8: 6: {busy}"),
             "6-8: 7: cpus: it has 1, the task needs 2".into(),
-            "6-8: on 2 workers, as on worker 1: it finishes what runs there and takes nothing new".into(),
+            format!("6-8: on 2 workers, as on worker 1: {finishes}"),
             format!("6-8: on 2 workers, as on worker 3: {away}"),
-            "6-8: 5: it is stopping, ends what runs there and takes nothing new".into(),
+            format!("6-8: 5: {stopping}"),
         ]
     );
 }

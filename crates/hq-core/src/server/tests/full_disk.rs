@@ -65,6 +65,7 @@ fn workers_stay_while_the_journal_cannot_be_written() {
         FromWorker::Hello(Box::new(WorkerHello {
             config: WorkerConfig { heartbeat: Duration::from_secs(8), ..config(1) },
             started: Timestamp(1),
+            age: None,
             known_as,
             holds: known_as.map(|_| held).into_iter().collect(),
             last_report: 0,

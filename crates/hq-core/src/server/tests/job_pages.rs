@@ -17,7 +17,7 @@ fn pages(world: &World, tasks: Option<&IdSet>, bytes: usize) -> (Vec<JobDetail>,
     let (mut all, mut count): (Vec<JobDetail>, _) = (Vec::new(), 0);
     loop {
         let (jobs, next) = match world.server.job_info(world.now, &Selector::All, Some(&page), bytes) {
-            Ok(ClientResponse::JobDetails { jobs, next }) => (jobs, next),
+            Ok(ClientResponse::JobDetails { jobs, next, .. }) => (jobs, next),
             Err(RequestError::NoJobs) => (Vec::new(), None),
             other => panic!("{other:?}"),
         };
@@ -39,7 +39,7 @@ fn pages(world: &World, tasks: Option<&IdSet>, bytes: usize) -> (Vec<JobDetail>,
 
 fn whole(world: &World) -> Vec<JobDetail> {
     match world.server.job_info(world.now, &Selector::All, None, 0) {
-        Ok(ClientResponse::JobDetails { jobs, next: None }) => jobs,
+        Ok(ClientResponse::JobDetails { jobs, next: None, .. }) => jobs,
         Err(RequestError::NoJobs) => Vec::new(),
         other => panic!("{other:?}"),
     }
@@ -132,7 +132,7 @@ fn a_page_has_a_bound() {
     let from = Some(PageStart::of(JobId(2)));
     let beyond = JobPage { tasks: None, from };
     let answer = world.server.job_info(world.now, &Selector::All, Some(&beyond), JOB_PAGE_BYTES);
-    assert_eq!(answer, Ok(ClientResponse::JobDetails { jobs: Vec::new(), next: None }));
+    assert_eq!(answer, Ok(ClientResponse::JobDetails { jobs: Vec::new(), next: None, now: Some(world.now) }));
 }
 
 #[test]

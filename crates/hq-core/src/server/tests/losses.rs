@@ -150,6 +150,7 @@ fn a_lease_of_what_must_never_run_twice_is_on_disk_before_it_leaves() {
         let hello = WorkerHello {
             config: config(1),
             started: world.now,
+            age: None,
             known_as: None,
             holds: Vec::new(),
             last_report: 0,

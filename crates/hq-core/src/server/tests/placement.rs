@@ -113,6 +113,7 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
     let hello = WorkerHello {
         config: WorkerConfig { min_utilization: 5_000, ..config(4) },
         started: world.now,
+        age: None,
         known_as: None,
         holds: Vec::new(),
         last_report: 0,
@@ -138,6 +139,7 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
     let hello = WorkerHello {
         config: WorkerConfig { min_utilization: 10_000, ..config(4) },
         started: world.now,
+        age: None,
         known_as: None,
         holds: Vec::new(),
         last_report: 0,

@@ -219,6 +219,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
     let hello = WorkerHello {
         config: config(4),
         started: world.now,
+        age: None,
         known_as: Some(hq_model::WorkerId(2)),
         holds: vec![crate::worker_messages::Held {
             template: crate::worker_messages::TemplateId { job, submit: 0 },
@@ -254,6 +255,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
         let hello = WorkerHello {
             config: config(cpus),
             started: world.now,
+            age: None,
             known_as: Some(hq_model::WorkerId(worker)),
             holds: vec![crate::worker_messages::Held {
                 template: crate::worker_messages::TemplateId { job, submit: 0 },

@@ -24,10 +24,10 @@ fn list(
 ) -> (Vec<(JobId, TaskInfo)>, usize) {
     let (mut all, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
-        let query = TaskQuery { tasks, states, after, limit: 3, grouped, bounds };
+        let query = TaskQuery { tasks, states, after, limit: 3, grouped, bounds, now: world.now };
         let answer = world.server.list_tasks(&Selector::All, &query);
         let (told, groups, next) = match answer {
-            Ok(ClientResponse::Tasks { tasks, groups, next }) => (tasks, groups, next),
+            Ok(ClientResponse::Tasks { tasks, groups, next, .. }) => (tasks, groups, next),
             Err(RequestError::NoJobs) => return (all, pages),
             other => panic!("{other:?}"),
         };
@@ -97,7 +97,7 @@ fn tasks_alike_cost_a_page_as_little_as_one() {
             grouped,
         };
         match world.ask(request) {
-            ClientResponse::Tasks { tasks, groups, next } => (tasks.len(), groups, next),
+            ClientResponse::Tasks { tasks, groups, next, .. } => (tasks.len(), groups, next),
             other => panic!("{other:?}"),
         }
     };

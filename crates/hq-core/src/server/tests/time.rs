@@ -3,6 +3,7 @@
 use super::explanations::explained;
 use super::losses::task;
 use super::*;
+use crate::client_messages::WorkerFilter;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,6 +129,18 @@ fn a_worker_whose_time_is_over_is_said_to_get_nothing_more() {
         waits,
         ["1: it is handed to this worker, and goes elsewhere when that gives it back or leaves", over]
     );
+    let of_job = |world: &mut World| {
+        let request = ClientRequest::ExplainJobs { jobs: Selector::Ids(IdSet::single(TaskId(early.0))) };
+        let ClientResponse::ExplainedJobs(jobs) = world.ask(request) else { panic!("an explanation") };
+        let lines = jobs[0].groups[1].reasons.iter().map(|reason| reason.text.clone());
+        lines.collect::<Vec<_>>()
+    };
+    let handed = "they are handed to worker 1 and go elsewhere when that gives them back or leaves";
+    assert_eq!(of_job(&mut world), [handed, &over[3..]]);
+    // It says so.
+    world.reports(2, |r| r.is_leaving = true);
+    assert_eq!(explained(&mut world, late, 0).pop().as_deref(), Some(over));
+    assert_eq!(of_job(&mut world), [handed, &over[3..]]);
 }
 
 #[test]
@@ -144,6 +157,10 @@ fn a_worker_whose_clock_is_wrong_does_not_make_its_tasks_last_for_days() {
         let submitted = world.now;
         world.reports(2, |r| r.started = (0..2).map(|id| Started { at, ..started(job, id, 0) }).collect());
         let seen = submitted..=world.now;
+        let list = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::All };
+        let ClientResponse::Workers(workers) = world.ask(list) else { panic!("workers") };
+        let last = workers[0].last_task.expect("a task").1;
+        assert!(seen.contains(&last), "{last:?}");
         let start = task(&mut world, job, 0).started.expect("it runs");
         assert!(seen.contains(&start), "{start:?}");
         world.wait(SECOND * 10);
@@ -153,5 +170,28 @@ fn a_worker_whose_clock_is_wrong_does_not_make_its_tasks_last_for_days() {
         let info = task(&mut world, job, 1);
         let lasted = info.ended.expect("an end").since(info.started.expect("a start"));
         assert!((SECOND * 10..SECOND * 11).contains(&lasted), "{lasted:?}");
+    }
+}
+
+#[test]
+fn a_worker_whose_clock_is_wrong_lives_as_long_as_others() {
+    let month = SECOND * 30 * 24 * 3600;
+    let clocks: [fn(Timestamp, Duration) -> Timestamp; 2] =
+        [|now, month| now.after(month), |now, month| Timestamp(now.0 - month.as_micros() as u64)];
+    for clock in clocks {
+        let mut world = World::new();
+        world.wait(month * 5);
+        let started = clock(world.now, month * 3);
+        world.worker_saying(2, 1, |hello| {
+            hello.config.time_limit = Some(SECOND * 600);
+            hello.config.time_reserve = hq_model::worker::time_reserve(Some(SECOND * 600));
+            hello.started = started;
+            hello.age = Some(SECOND * 100);
+        });
+        let job = world.submit(1, asks(SECOND * 490));
+        assert_eq!(world.sent(2), "1:0/0");
+        world.reports(2, |r| r.finished = vec![finished(job, 0, 0, 0)]);
+        world.submit(1, asks(SECOND * 510));
+        assert_eq!(world.sent(2), "", "it ends in 500 s");
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hq_model::{IdSet, Instance, TaskRef};
+use hq_model::{IdSet, Instance, TaskRef, Timestamp};
 
 use super::{Ending, Link, Running, Worker};
 use crate::worker::Effect;
 use crate::worker_messages::{FromWorker, Held, TemplateId, WorkerHello};
 
 impl Worker {
-    pub(super) fn greet(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn greet(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.outside.release(None, &mut self.reporting);
         // What happened so far becomes a report: those follow the hello, and say nothing of what it holds.
         self.reporting.starts_are_known();
@@ -22,6 +22,7 @@ impl Worker {
         let hello = WorkerHello {
             config: self.config.clone(),
             started: self.started,
+            age: Some(now.since(self.started)),
             known_as: self.id,
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
