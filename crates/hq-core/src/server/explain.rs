@@ -18,7 +18,7 @@ use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
 use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
-use verdict::too_late;
+use verdict::{leaving, too_late};
 
 /// Why tasks of a draft wait.
 const NOT_WHOLE: &str = "the job is not submitted as a whole yet";
@@ -88,22 +88,24 @@ impl Server {
     ) -> Vec<Reason> {
         let text = "it is handed to this worker and starts there as soon as it fits";
         let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
+        let text = "it is handed to this worker, and goes elsewhere when that gives it back or leaves";
+        let elsewhere = Reason::new(ReasonKind::HandedOut, text).on(worker);
         let Some(live) = self.live.get(&worker) else { return vec![reason] };
         let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
+        if live.connection.is_none() {
+            let text = format!(
+                "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
+                about(live.lost_at.since(now))
+            );
+            return vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)];
+        }
+        if let Some(text) = leaving(now, live) {
+            return vec![elsewhere, Reason::new(ReasonKind::Closed, text).on(worker)];
+        }
         let choices = choices(&live.resources, self.requests_of(template));
         match choices.first().filter(|_| waits) {
-            _ if live.connection.is_none() => {
-                let text = format!(
-                    "the worker is disconnected; its tasks go elsewhere in {} unless it comes back",
-                    about(live.lost_at.since(now))
-                );
-                vec![reason, Reason::new(ReasonKind::Closed, text).on(worker)]
-            }
             Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
-                let text =
-                    "it is handed to this worker, and goes elsewhere when that gives it back or leaves";
-                let reason = Reason::new(ReasonKind::HandedOut, text).on(worker);
-                vec![reason, too_late(now, worker, live, &choices)]
+                vec![elsewhere, too_late(now, worker, live, &choices)]
             }
             Some(choice) if live.capacity.room(&choice.needs) <= 0 => {
                 vec![reason, self.busy(now, worker, live, &choice.needs, true)]

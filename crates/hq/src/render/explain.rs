@@ -165,6 +165,10 @@ fn what(lack: &Lack) -> [String; 3] {
             };
             [name.clone(), shown(*has), request]
         }
+        Lack::Time { request, left } if left.is_zero() => {
+            let request = if request.is_zero() { "any".into() } else { duration::format(*request) };
+            ["time".into(), "none: its time is over".into(), request]
+        }
         Lack::Time { request, left } => ["time".into(), text::measured(*left), duration::format(*request)],
         Lack::Group { nodes, size } => ["nodes".into(), size.to_string(), nodes.to_string()],
     }

@@ -12,7 +12,7 @@ use super::super::fleet::Fleet;
 use super::super::job::Job;
 use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
-use super::verdict::about;
+use super::verdict::{about, leaving};
 use super::{NOT_WHOLE, named};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
@@ -30,7 +30,7 @@ impl Server {
 
     fn explain_job(&self, now: Timestamp, fleet: &Fleet<'_>, id: JobId) -> JobExplanation {
         let job = &self.state.jobs[&id];
-        let mut groups = self.with_workers(id, job);
+        let mut groups = self.with_workers(now, id, job);
         let delayed: IdSet = job.delayed.iter().filter(|(_, at)| **at > now).map(|(task, _)| *task).collect();
         if let Some(at) = job.delayed.values().filter(|at| **at > now).min() {
             let each = if delayed.len() == 1 { "it failed and is" } else { "they failed and are" };
@@ -63,7 +63,7 @@ impl Server {
     }
 
     // Tasks that workers have.
-    fn with_workers(&self, id: JobId, job: &Job) -> Vec<TaskGroup> {
+    fn with_workers(&self, now: Timestamp, id: JobId, job: &Job) -> Vec<TaskGroup> {
         let mut groups = Vec::new();
         let running: IdSet = self.running.get(&id).into_iter().flatten().map(|(task, _)| *task).collect();
         let workers: BTreeSet<WorkerId> =
@@ -76,21 +76,34 @@ impl Server {
                 reasons: vec![Reason::new(ReasonKind::Running, text)],
             });
         }
-        let mut handed = IdSet::new();
-        let mut workers = BTreeSet::new();
+        // Those of workers that start them, and of workers that take nothing new any more.
+        let mut handed: BTreeMap<Option<String>, (IdSet, BTreeSet<WorkerId>)> = BTreeMap::new();
         for (worker, ids) in &job.leased {
             let waiting = ids.difference(&running);
             if !waiting.is_empty() {
-                handed.union_with(&waiting);
+                let why = self.live.get(worker).and_then(|live| leaving(now, live));
+                let (ids, workers) = handed.entry(why).or_default();
+                ids.union_with(&waiting);
                 workers.insert(*worker);
             }
         }
-        if !handed.is_empty() {
-            let (each, start) = if handed.len() == 1 { ("it is", "starts") } else { ("they are", "start") };
-            let fits = if handed.len() == 1 { "it fits" } else { "they fit" };
-            let text =
-                format!("{each} handed to {} and {start} there as soon as {fits}", workers_named(&workers));
-            groups.push(TaskGroup { ids: handed, reasons: vec![Reason::new(ReasonKind::HandedOut, text)] });
+        for (why, (ids, workers)) in handed {
+            let is_one = ids.len() == 1;
+            let each = if is_one { "it is" } else { "they are" };
+            let then = match (&why, is_one, workers.len() == 1) {
+                (None, true, _) => "and starts there as soon as it fits",
+                (None, false, _) => "and start there as soon as they fit",
+                (Some(_), true, _) => "and goes elsewhere when that gives it back or leaves",
+                (Some(_), false, true) => "and go elsewhere when that gives them back or leaves",
+                (Some(_), false, false) => "and go elsewhere when those give them back or leave",
+            };
+            let text = format!("{each} handed to {} {then}", workers_named(&workers));
+            let mut reasons = vec![Reason::new(ReasonKind::HandedOut, text)];
+            reasons.extend(why.map(|text| match workers.first() {
+                Some(worker) if workers.len() == 1 => Reason::new(ReasonKind::Closed, text).on(*worker),
+                _ => Reason::new(ReasonKind::Closed, format!("of each of these workers: {text}")),
+            }));
+            groups.push(TaskGroup { ids, reasons });
         }
         groups
     }

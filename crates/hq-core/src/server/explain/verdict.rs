@@ -5,7 +5,7 @@ use std::time::Duration;
 use hq_model::{Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
 
 use super::super::capacity::Needs;
-use super::super::fleet::{kind_of, shown, told};
+use super::super::fleet::{IS_OVER, kind_of, shown, told};
 use super::super::holds::Hold;
 use super::super::live::{Choice, LiveWorker, choices};
 use super::super::machine::Server;
@@ -57,14 +57,8 @@ impl Server {
                 format!("it is disconnected, and counts as lost in {until} unless it comes back"),
             );
         }
-        if live.ends_tasks() {
-            return reason(
-                ReasonKind::Closed,
-                "it is stopping, ends what runs there and takes nothing new".into(),
-            );
-        }
-        if live.is_draining {
-            return reason(ReasonKind::Closed, "it finishes what runs there and takes nothing new".into());
+        if let Some(text) = leaving(now, live) {
+            return reason(ReasonKind::Closed, text);
         }
         if let Some(trouble) = &live.trouble {
             return reason(ReasonKind::Closed, format!("it cannot start tasks at the moment: {trouble}"));
@@ -225,11 +219,23 @@ impl Server {
     }
 }
 
+/// Why a worker that is connected takes nothing new any more, if it does not.
+pub(super) fn leaving(now: Timestamp, live: &LiveWorker) -> Option<String> {
+    match () {
+        // Whether it has said so yet or not.
+        () if live.stop.is_none() && live.is_over(now) => Some(IS_OVER.into()),
+        () if live.ends_tasks() => Some("it is stopping, ends what runs there and takes nothing new".into()),
+        () if live.is_draining => Some("it finishes what runs there and takes nothing new".into()),
+        () => None,
+    }
+}
+
 /// What a worker has left of its time, where that is too little for each way to run a task there.
 pub(super) fn too_late(now: Timestamp, worker: WorkerId, live: &LiveWorker, choices: &[Choice]) -> Reason {
     let request = choices.iter().map(|choice| choice.time_request).min().unwrap_or_default();
     let lack = Lack::Time { request, left: live.life_left(now).unwrap_or_default() };
-    Reason::new(ReasonKind::Life, told(&lack)).on(worker)
+    let kind = if live.is_over(now) { ReasonKind::Closed } else { ReasonKind::Life };
+    Reason::new(kind, told(&lack)).on(worker)
 }
 
 // When `missing` units are free if holders end as `end` says; `None` when that cannot be told.

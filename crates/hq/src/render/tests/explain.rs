@@ -16,6 +16,7 @@ pub(super) fn task() -> Explained {
     let busy = "cpus: 0 of 4 are free, the task needs 2; 4 tasks run there, 1@0 for 48s, free at the earliest in \
                 about 12s";
     let short = Lack::Time { request: Duration::from_secs(7200), left: Duration::from_secs(1800) };
+    let over = Lack::Time { request: Duration::ZERO, left: Duration::ZERO };
     Explained(Box::new(TaskExplanation {
         task: TaskRef::new(JobId(3), TaskId(7)),
         state: TaskState::Waiting,
@@ -33,6 +34,7 @@ pub(super) fn task() -> Explained {
         ],
         workers: vec![
             WorkerMatch { worker: WorkerId(1), variants: vec![vec![lacks_gpus()], Vec::new()] },
+            WorkerMatch { worker: WorkerId(3), variants: vec![vec![over.clone()], vec![over]] },
             WorkerMatch {
                 worker: WorkerId(2),
                 variants: vec![vec![lacks_gpus(), short.clone()], vec![short]],
