@@ -20,7 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use hq_client::error::EXIT_USAGE;
 
 use crate::cli::{Cli, Colors, OutputMode};
@@ -57,6 +57,13 @@ fn main() -> ExitCode {
 // Help and version are answers; everything else is an error, as JSON if that was asked for.
 fn bad_arguments(error: &clap::Error) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !is_answer
+        && !wants_json()
+        && let Some(error) = negative(error)
+    {
+        Printer::new(OutputMode::Cli, Colors::Auto).error(&error);
+        return ExitCode::from(EXIT_USAGE);
+    }
     if is_answer || !wants_json() {
         commands::end_quietly_when_nobody_reads();
         let mut printed = error.print();
@@ -72,8 +79,23 @@ fn bad_arguments(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    Printer::new(OutputMode::Json, Colors::Never).error(&HqError::usage(text));
+    let error = negative(error).unwrap_or_else(|| HqError::usage(text));
+    Printer::new(OutputMode::Json, Colors::Never).error(&error);
     ExitCode::from(EXIT_USAGE)
+}
+
+// What to say of a word such as `-1-3` that was taken for an option, though options have no digits in their short names.
+fn negative(error: &clap::Error) -> Option<HqError> {
+    let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    if error.kind() != ErrorKind::UnknownArgument || !taken.strip_prefix('-').is_some_and(is_number) {
+        return None;
+    }
+    let words = std::env::args().skip(1).take_while(|word| word != "--");
+    let word =
+        words.into_iter().find(|word| word.starts_with(taken.as_str())).unwrap_or_else(|| taken.clone());
+    let text = format!("`{word}` is no value: ids, counts and times have no minus sign before them");
+    Some(HqError::usage(text).hint("where it belongs to a command that is to run, write -- before that"))
 }
 
 // The mode as far as it can be seen when the command line is not understood.

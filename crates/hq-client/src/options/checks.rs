@@ -115,9 +115,6 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     let check = |what: &dyn Fn() -> String, bytes: usize| {
         if bytes > max { Err(OptionsError::ArgumentTooLong { what: what(), bytes, max }) } else { Ok(()) }
     };
-    let check_nul = |what: &dyn Fn() -> String, text: &[u8]| {
-        if text.contains(&0) { Err(OptionsError::Nul { what: what() }) } else { Ok(()) }
-    };
     let Body::Program { args } = &spec.body;
     if spec.body.name().is_empty() {
         return Err(OptionsError::EmptyCommand);
@@ -135,9 +132,13 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     }
     let mut longest = 0;
     for (i, entry) in entries.iter().enumerate() {
-        let what = || format!("entry {i}");
-        check(&what, b"HQ_ENTRY=".len() + entry.len())?;
-        check_nul(&what, entry)?;
+        let bytes = b"HQ_ENTRY=".len() + entry.len();
+        if bytes > max {
+            return Err(OptionsError::EntryTooLong { entry: i, bytes, max });
+        }
+        if entry.contains(&0) {
+            return Err(OptionsError::Nul { what: format!("entry {i}") });
+        }
         longest = longest.max(entry.len());
     }
     total += longest;

@@ -21,11 +21,11 @@ pub struct DependencyOptions {
     /// because of whom. A whole job has to be closed, too.
     ///
     /// Examples: `--after 3`, `--after last`, `--after 3@0-9,17`.
-    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after: Vec<After>,
 
     /// Start when this job, or these tasks of it, have ended, whether with success or not
-    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 
     /// Start when this file or directory exists, as the server sees it
@@ -41,7 +41,7 @@ pub struct DependencyOptions {
     pub each: bool,
 
     /// Wait element by element, and for K neighbours on both sides
-    #[arg(long, allow_negative_numbers = true, value_name = "K")]
+    #[arg(long, allow_hyphen_values = true, value_name = "K")]
     pub window: Option<u32>,
 }
 

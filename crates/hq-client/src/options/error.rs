@@ -183,6 +183,19 @@ pub enum OptionsError {
         /// The limit.
         max: usize,
     },
+    /// An entry that no system takes as a variable.
+    #[error(
+        "entry {entry} has {bytes} bytes; Linux passes at most {max} in one argument or variable. \
+         Put it into a file of its own, and the name of that into the entry"
+    )]
+    EntryTooLong {
+        /// Which.
+        entry: usize,
+        /// Its length, with the name of the variable.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
     /// More arguments than any system takes.
     #[error(
         "the command's arguments and variables have {bytes} bytes together; Linux passes at most about {max} \
@@ -194,7 +207,7 @@ pub enum OptionsError {
         /// The limit.
         max: usize,
     },
-    /// An argument with a NUL byte.
+    /// An entry with a NUL byte.
     #[error("{what} holds a NUL byte, which no program can be given")]
     Nul {
         /// The argument or variable that holds it.
@@ -216,6 +229,11 @@ impl OptionsError {
                 | OptionsError::NoEntries { .. }
                 | OptionsError::JsonNoArray { .. }
                 | OptionsError::Json { .. }
+                | OptionsError::JobFile { .. }
+                | OptionsError::JobFileTable { .. }
+                | OptionsError::TooLarge { .. }
+                | OptionsError::Nul { .. }
+                | OptionsError::EntryTooLong { .. }
                 | OptionsError::NoDirectory(_)
         )
     }

@@ -24,7 +24,7 @@ pub struct JobOptions {
     /// Abort the rest of the job when more than N tasks have failed [default: never]
     ///
     /// Example: `--max-fails 0` gives up at the first failure.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::count::<u64>)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
 
     /// How many tasks of the job run at once: at least MIN where there is room, never more than MAX
@@ -33,13 +33,13 @@ pub struct JobOptions {
     /// rest up to their maxima; without room for all minima, each gets a part in proportion to its own.
     ///
     /// Examples: `--share 10..50`, `--share ..8`.
-    #[arg(long, allow_negative_numbers = true, value_name = "MIN..MAX", value_parser = values::share)]
+    #[arg(long, allow_hyphen_values = true, value_name = "MIN..MAX", value_parser = values::share)]
     pub share: Option<Share>,
 
     /// The part of what is left over all minima that the job gets [default: 1]
     ///
     /// A job of weight 2 gets twice as much of it as one of weight 1.
-    #[arg(long, allow_negative_numbers = true, value_name = "NUMBER", value_parser = values::weight)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub share_weight: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ pub struct ArrayOptions {
     /// counted from 0. On a `#HQ` line it means nothing when the command line names a file of entries.
     ///
     /// Examples: `--array 1-1000`, `--array 0-100:10,7`, `--array "$(hq job task-ids last --filter failed)"`.
-    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids_some)]
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
     pub array: Option<IdSet>,
 
     /// One task for each line of FILE
@@ -152,7 +152,7 @@ pub struct WaitOptions {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless
     /// this option is given.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 

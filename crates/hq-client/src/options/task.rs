@@ -27,7 +27,7 @@ pub struct ResourceOptions {
     /// `tight!` (as few as possible, the largest filled first), `scatter` (spread).
     ///
     /// Examples: `--cpus 4`, `--cpus "8 compact!"`, `--cpus all`.
-    #[arg(long, allow_negative_numbers = true, value_name = "REQUEST", value_parser = values::cpus)]
+    #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::cpus)]
     pub cpus: Option<AmountRequest>,
 
     /// Another resource of each task; may be repeated
@@ -47,7 +47,7 @@ pub struct ResourceOptions {
     /// With --ranks-per-node, it gets what its ranks take of N workers.
     ///
     /// Example: `--nodes 4`.
-    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub nodes: Option<u32>,
 
     /// Run each task as so many processes on each of its nodes [default of --nodes then: 1]
@@ -58,15 +58,15 @@ pub struct ResourceOptions {
     ///
     /// Examples: `hq submit --nodes 2 --ranks-per-node 4 -- %{MPIRUN} ./solver`,
     /// `hq submit --ranks-per-node 4 --cpus-per-rank 2 -- ./worker`.
-    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
     pub ranks_per_node: Option<u32>,
 
     /// CPUs of each rank [default: 1]
-    #[arg(long, allow_negative_numbers = true, value_name = "REQUEST", value_parser = values::cpus)]
+    #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::cpus)]
     pub cpus_per_rank: Option<AmountRequest>,
 
     /// GPUs of each rank, of any vendor
-    #[arg(long, allow_negative_numbers = true, value_name = "REQUEST", value_parser = values::gpus)]
+    #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::gpus)]
     pub gpus_per_rank: Option<AmountRequest>,
 
     /// Nothing else runs on the nodes of a task with ranks
@@ -78,17 +78,17 @@ pub struct ResourceOptions {
     /// A worker knows when it ends from `--time-limit` or from its batch system.
     ///
     /// Examples: `--time-request 90m`, `--time-request 1:30:00`.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_request: Option<Duration>,
 
     /// How much the scheduler values this request [default: 1]
     ///
     /// Where tasks compete for a worker, one of weight 2 counts as much as two of weight 1.
-    #[arg(long, allow_negative_numbers = true, value_name = "NUMBER", value_parser = values::weight)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", value_parser = values::weight)]
     pub weight: Option<u32>,
 
     /// Tasks with a larger number go first [default: 0]
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = values::priority)]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = values::priority)]
     pub priority: Option<i32>,
 
     /// How long a task is expected to run
@@ -96,7 +96,7 @@ pub struct ResourceOptions {
     /// Of tasks with equal priority and weight those go first that have the longest way to the end: their own time and that
     /// of what waits for them. So a few long tasks do not end up running alone. Without it, a second is assumed. Once
     /// five tasks of the submit have ended, their times count instead.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::expect)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::expect)]
     pub expect: Option<Duration>,
 
     /// Tasks with the same key like to run on the same workers
@@ -232,7 +232,7 @@ pub struct FailureOptions {
     /// End a task that runs longer; it counts as failed
     ///
     /// Examples: `--time-limit 90s`, `--time-limit 1:30:00`.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
 
     /// Send a signal this long before --time-limit, or before the worker ends for want of time
@@ -244,19 +244,19 @@ pub struct FailureOptions {
     pub signal: Option<Warning>,
 
     /// Time between SIGTERM and SIGKILL for a task that has to end [default: 5s]
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub kill_grace: Option<Duration>,
 
     /// Run a failed task again, up to N times [default: 0]
     ///
     /// Each run is a new instance of the task: see %{INSTANCE_ID} and HQ_INSTANCE_ID.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::count::<u32>)]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::count::<u32>)]
     pub retry: Option<u32>,
 
     /// Wait before the first retry [default: 0s]
     ///
     /// The wait doubles with each further retry, up to an hour.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub retry_delay: Option<Duration>,
 
     /// Retry only these failures [default: all]
@@ -272,7 +272,7 @@ pub struct FailureOptions {
     ///
     /// A number from 1, `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
     /// limit, does not count; but with `never-restart` a task does not run again even then.
-    #[arg(long, allow_negative_numbers = true, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,
 
     /// Start a task that takes long a second time, on another worker
@@ -282,7 +282,7 @@ pub struct FailureOptions {
     /// may run twice at the same time; see %{INSTANCE_ID}.
     ///
     /// Example: `--speculate 3`.
-    #[arg(long, allow_negative_numbers = true, value_name = "FACTOR", value_parser = values::speculate)]
+    #[arg(long, allow_hyphen_values = true, value_name = "FACTOR", value_parser = values::speculate)]
     pub speculate: Option<SpeculateFactor>,
 }
 

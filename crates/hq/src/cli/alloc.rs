@@ -38,7 +38,7 @@ pub(crate) enum AllocCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueOptions {
     /// Workers of this queue at most, waiting ones included
-    #[arg(long, allow_negative_numbers = true, value_name = "COUNT", value_parser = values::at_least_one)]
+    #[arg(long, allow_hyphen_values = true, value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_worker_count: Option<u32>,
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
@@ -50,7 +50,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "WHAT")]
     pub on_server_lost: Option<OnServerLostArg>,
     /// Workers end after this long [default: the time limit]
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_time_limit: Option<Duration>,
     /// Shell command that runs on each node before the worker
     #[arg(long, value_name = "COMMAND")]
@@ -73,16 +73,16 @@ pub(crate) struct NewQueue {
     #[arg(value_name = "MANAGER")]
     pub manager: String,
     /// Wall time of an allocation
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Duration,
     /// How many allocations may wait in the batch system at once
-    #[arg(short = 'b', long, allow_negative_numbers = true, value_name = "COUNT", default_value = "1", value_parser = backlog)]
+    #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", default_value = "1", value_parser = backlog)]
     pub backlog: u32,
     /// Nodes of an allocation at most, each with one worker
     #[arg(
         short = 'm',
         long,
-        allow_negative_numbers = true,
+        allow_hyphen_values = true,
         alias = "workers-per-alloc",
         value_name = "COUNT",
         default_value = "1",
@@ -161,7 +161,7 @@ fn state(text: &str) -> Result<AllocationState, String> {
 #[command(after_help = "Examples:\n  hq alloc log 123456 stderr\n  hq alloc log 1.3 stdout")]
 pub(crate) struct LogArgs {
     /// Its id in the batch system, or QUEUE.NUMBER
-    #[arg(value_name = "ALLOCATION")]
+    #[arg(allow_negative_numbers = true, value_name = "ALLOCATION")]
     pub allocation: String,
     /// Which output
     #[arg(value_name = "CHANNEL")]
@@ -192,13 +192,13 @@ pub(crate) struct EditArgs {
     #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
     /// Wall time of an allocation
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
     /// How many allocations may wait in the batch system at once
-    #[arg(short = 'b', long, allow_negative_numbers = true, value_name = "COUNT", value_parser = backlog)]
+    #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", value_parser = backlog)]
     pub backlog: Option<u32>,
     /// Nodes of an allocation at most, each with one worker
-    #[arg(short = 'm', long, allow_negative_numbers = true, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
+    #[arg(short = 'm', long, allow_hyphen_values = true, alias = "workers-per-alloc", value_name = "COUNT", value_parser = values::at_least_one)]
     pub max_workers_per_alloc: Option<u32>,
     /// What it shall ask for.
     #[command(flatten)]

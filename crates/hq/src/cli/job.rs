@@ -106,7 +106,7 @@ pub(crate) struct CancelArgs {
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids_some)]
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
     pub tasks: Option<IdSet>,
     /// Why, in at most 200 characters; shown by `hq job info`
     #[arg(long, value_name = "TEXT", value_parser = reason)]
@@ -153,7 +153,7 @@ pub(crate) struct CatArgs {
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids)]
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
     pub tasks: Option<IdSet>,
     /// Only tasks in one of these states
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = task_state)]
@@ -203,7 +203,7 @@ pub(crate) struct WaitArgs {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
     /// option is given.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
@@ -222,7 +222,7 @@ pub(crate) struct ProgressArgs {
     ///
     /// A server that was killed is waited for and the wait goes on; one that was stopped ends it, unless this
     /// option is given.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
 }
 
@@ -253,7 +253,7 @@ pub(crate) struct SubmitFileArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Add the tasks to this open job, or to the `last` one that was made
-    #[arg(long, allow_negative_numbers = true, value_name = "ID", value_parser = values::job)]
+    #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::job)]
     pub job: Option<JobId>,
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct GlobalOptions {
     pub output_mode: Option<OutputMode>,
 
     /// Version of the JSON documents; there is only 1 so far
-    #[arg(long, allow_negative_numbers = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
+    #[arg(long, allow_hyphen_values = true, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1), hide_short_help = true)]
     pub output_version: Option<u32>,
 
     /// Log what is done in detail [env: HQ_DEBUG]
@@ -210,7 +210,8 @@ mod tests {
 
     use super::Cli;
 
-    const NUMBERS: [&str; 15] = [
+    const NUMBERS: [&str; 19] = [
+        "ALLOCATION",
         "COUNT",
         "DURATION",
         "FACTOR",
@@ -220,10 +221,13 @@ mod tests {
         "JOB[@TASKS]",
         "JOBS",
         "K",
+        "MIN..MAX",
         "N",
+        "N|never-restart|unlimited",
         "NUMBER",
         "PORT",
         "QUEUE",
+        "REQUEST",
         "TASKS",
         "WORKERS",
     ];
@@ -231,7 +235,13 @@ mod tests {
     fn take_minus_for_an_option(command: &Command, found: &mut Vec<String>) {
         for arg in command.get_arguments() {
             let mut names = arg.get_value_names().unwrap_or_default().iter();
-            if names.any(|name| NUMBERS.contains(&name.as_str())) && !arg.is_allow_negative_numbers_set() {
+            // Behind the name of an option its value stands, whatever it begins with. Where a value has no name before it,
+            // an option that does not exist must be told as such.
+            let allows = match arg.is_positional() {
+                true => arg.is_allow_negative_numbers_set(),
+                false => arg.is_allow_hyphen_values_set(),
+            };
+            if names.any(|name| NUMBERS.contains(&name.as_str())) && !allows {
                 found.push(format!("{} {}", command.get_name(), arg.get_id()));
             }
         }
@@ -239,9 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn a_number_below_zero_is_a_value_that_is_explained() {
+    fn a_value_with_a_minus_sign_is_a_value_that_is_explained() {
         let mut found = Vec::new();
         take_minus_for_an_option(&Cli::command(), &mut found);
-        assert_eq!(found, Vec::<String>::new(), "allow_negative_numbers is missing");
+        assert_eq!(
+            found,
+            Vec::<String>::new(),
+            "allow_hyphen_values is missing, or allow_negative_numbers where it is no option"
+        );
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct ListArgs {
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector_some)]
     pub jobs: Selector,
     /// Only these tasks
-    #[arg(long, allow_negative_numbers = true, value_name = "IDS", value_parser = values::ids)]
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
     pub tasks: Option<IdSet>,
     /// Only tasks in one of these states
     ///
@@ -117,13 +117,13 @@ pub(crate) struct DeferArgs {
     /// May be given several times. When one of them ends otherwise, this task is aborted.
     #[arg(
         long,
-        allow_negative_numbers = true,
+        allow_hyphen_values = true,
         value_name = "JOB[@TASKS]",
         required_unless_present = "after_any"
     )]
     pub after: Vec<After>,
     /// Run again when this job, or these tasks of it, have ended, whether with success or not
-    #[arg(long, allow_negative_numbers = true, value_name = "JOB[@TASKS]")]
+    #[arg(long, allow_hyphen_values = true, value_name = "JOB[@TASKS]")]
     pub after_any: Vec<After>,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct MpirunArgs {
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
     /// Fail when not all ranks have started after this time (direct start only)
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
     pub start_timeout: Duration,
     /// Show all launchers, and which are found here
     #[arg(long)]

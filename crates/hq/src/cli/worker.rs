@@ -33,7 +33,7 @@ pub(crate) struct SharedArgs {
     /// CPUs it offers [default: those found]
     ///
     /// `N`, `NxM` (N groups of M), `[0,1,7]`, `[[0,1],[2,3]]` (groups) or `range(0-15)`.
-    #[arg(long, allow_negative_numbers = true, value_name = "DEFINITION", value_parser = cpus)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DEFINITION", value_parser = cpus)]
     pub cpus: Option<ResourcePool>,
     /// Another resource it offers; may be repeated
     ///
@@ -66,13 +66,13 @@ pub(crate) struct SharedArgs {
     #[arg(long)]
     pub no_hyper_threading: bool,
     /// Stop when there was no task for this long [default: what the server says]
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
     /// Accepted for scripts: the use of the hardware is not sampled in this release
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, default_value = "0s", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, default_value = "0s", value_parser = values::duration)]
     pub overview_interval: Duration,
     /// Start nothing while idle unless at least this part of the CPUs will be used, from 0 to 1
-    #[arg(long, allow_negative_numbers = true, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value = "0.0", value_parser = utilization)]
     pub min_utilization: u32,
     /// Hold tasks to what they asked for
     ///
@@ -161,15 +161,15 @@ pub(crate) struct StartArgs {
     /// How often it says that it lives
     ///
     /// A worker that is silent for twice as long is given up, and its tasks go elsewhere.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
     pub heartbeat: Duration,
     /// Stop after this long [default: the time left in its allocation]
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_limit: Option<Duration>,
     /// End so much before the time limit, so that tasks can be run elsewhere [default: 30s, or a tenth of a shorter limit]
     ///
     /// Tasks that asked for more time (`--time-request`) have it, up to the limit.
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub time_reserve: Option<Duration>,
     /// The batch system it runs in
     #[arg(long, value_name = "WHICH", default_value = "detect")]
@@ -181,10 +181,10 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "WHAT", default_value = "reconnect")]
     pub on_server_lost: OnServerLostArg,
     /// How long to look for a lost server
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", default_value = "10m", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "10m", value_parser = values::duration)]
     pub reconnect_timeout: Duration,
     /// Accepted for scripts: work is taken back when another worker runs dry, not at intervals
-    #[arg(long, allow_negative_numbers = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", hide = true, value_parser = values::duration)]
     pub retract_check_interval: Option<Duration>,
     /// Directory for temporary files [default: a fresh one under TMPDIR]
     #[arg(long, value_name = "PATH")]

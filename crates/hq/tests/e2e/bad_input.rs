@@ -9,6 +9,13 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("submit --array 5-1 true", "--array"),
         ("submit --array 1-10:20 true", "--array"),
         ("submit --array 1-5,3 true", "--array"),
+        ("submit --array -1-3 true", "--array <IDS>': `-1-3` is neither an id nor a range"),
+        ("submit --time-limit -5s true", "--time-limit <DURATION>'"),
+        ("submit --share -1..5 true", "--share <MIN..MAX>'"),
+        ("submit --cpus -1x true", "--cpus <REQUEST>'"),
+        ("worker start --time-limit -5m", "--time-limit <DURATION>'"),
+        ("job wait 1 --reconnect-timeout -5s", "--reconnect-timeout <DURATION>'"),
+        ("job info -1-3", "`-1-3` is no value: ids, counts and times have no minus sign before them"),
         ("submit --array -1 true", "`-1` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
         ("job info -1", "`-1` is neither an id nor a range"),
         ("task info 1 -1", "`-1` is neither an id nor a range"),
@@ -70,12 +77,16 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
 fn bad_files_are_named_and_nothing_is_submitted() {
     let cluster = Cluster::server();
     cluster.write("empty", "");
+    cluster.write("nul", "a\nb\0c\n");
     cluster.write("object", "{\"a\": 1}");
     cluster.write("torn", "[1,\n2,");
     for (line, text) in [
         ("submit --each-line missing true", "cannot read the entries in missing: No such file"),
         ("submit --each-line . true", "cannot read the entries in .: Is a directory"),
         ("submit --each-line empty true", "empty is empty: there is no line to make a task of"),
+        ("submit --each-line nul true", "entry 1 holds a NUL byte, which no program can be given"),
+        ("run --each-line nul true", "entry 1 holds a NUL byte"),
+        ("job submit-file torn", "torn"),
         ("submit --from-json object true", "object holds an object, not an array"),
         ("submit --from-json torn true", "torn is not valid JSON: EOF while parsing a value at line 2"),
         ("submit --directives=file missing", "cannot read the script"),
@@ -96,7 +107,7 @@ fn arguments_the_system_does_not_take_are_refused_plainly() {
     assert_eq!(ran.exit, 0, "{ran:?}");
     assert_eq!(cluster.ok("job cat 1 stdout"), "100000\n");
     cluster.write("entries", "y".repeat(200_000));
-    let error = cluster.fails(2, "submit --each-line entries true");
+    let error = cluster.fails(1, "submit --each-line entries true");
     assert!(error.contains("entry 0 has 200009 bytes; Linux passes at most 131071"), "{error}");
 }
 
