@@ -1,5 +1,6 @@
 //! What can go wrong between a client and its server, with the exit code it leads to.
 
+use std::borrow::Cow;
 use std::io;
 
 use hq_core::client_messages::RequestError;
@@ -70,8 +71,8 @@ impl ClientError {
     }
 
     /// What the user can do about it, if that can be said.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             ClientError::Access(source) => Some(source.hint()),
             ClientError::Connect(source) => Some(source.hint()),
             ClientError::Lost(_) => {
@@ -80,7 +81,14 @@ impl ClientError {
             ClientError::Refused(RequestError::JobNotOpen(_)) => Some(
                 "it was closed, or never open: `hq job open` makes a job that takes tasks until `hq job close`",
             ),
+            ClientError::Refused(RequestError::JobAlive(job)) => {
+                return Some(Cow::Owned(format!(
+                    "it ends when all its tasks have (`hq job cancel {job}` ends them) and, if it is open, when \
+                     `hq job close {job}` has closed it"
+                )));
+            }
             _ => None,
-        }
+        };
+        hint.map(Cow::Borrowed)
     }
 }

@@ -22,6 +22,7 @@ pub mod request;
 pub mod resources;
 pub mod selector;
 pub mod signal;
+pub mod similar;
 pub mod sink;
 pub mod state;
 pub mod task;

@@ -246,7 +246,7 @@ impl fmt::Display for AmountRequest {
     }
 }
 
-/// Prints `cpus: 2 compact, mem: 4 GiB`, or `nodes: 3`.
+/// Prints `cpus: 2, mem: 4 GiB`, `cpus: 8 scatter`, or `nodes: 3`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -264,6 +264,8 @@ impl fmt::Display for Request {
                 AmountRequest::Some(amount, _) if resource.name == MEM => {
                     format!("mem: {}", crate::memory::format(amount))
                 }
+                // What everybody gets who names no policy need not be said.
+                AmountRequest::Some(amount, Policy::Compact) => format!("{}: {amount}", resource.name),
                 amount => format!("{}: {amount}", resource.name),
             });
         }

@@ -54,7 +54,7 @@ impl From<ClientError> for HqError {
         HqError {
             text: error.to_string(),
             code: error.code(),
-            hint: error.hint().map(str::to_owned),
+            hint: error.hint().map(Into::into),
             exit: error.exit_code(),
             done: None,
         }

@@ -8,13 +8,17 @@ use std::time::Instant;
 
 use hq_client::{ClientError, Next, Watch};
 use hq_core::client_messages::{ClientResponse, JobSummary};
-use hq_model::{ByteString, JobId, TaskRef, WorkerId};
+use hq_model::selector::Selector;
+use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, WorkerId};
 use tracing::warn;
 
 use crate::error::HqError;
 use crate::progress::Progress;
 use crate::report::Waited;
 use crate::signals::Signals;
+
+/// How many intervals of jobs are named when a wait is interrupted.
+const RANGES_NAMED: usize = 8;
 
 /// How to follow jobs.
 pub(crate) struct Follow {
@@ -57,16 +61,44 @@ impl NotifyCommand {
     }
 }
 
-/// Follows jobs until all have ended. `what` goes on when a signal ends the wait.
+/// Follows jobs until all have ended. `again` is the command that waits again when a signal ends the wait, and for what.
 ///
 /// # Errors
 /// When the server refuses or is lost, or a signal came: then the user is told, in JSON with a document.
-pub(crate) fn follow(watch: &mut Watch<'_>, follow: Follow, what: &str) -> Result<Waited, HqError> {
+pub(crate) fn follow(
+    watch: &mut Watch<'_>,
+    follow: Follow,
+    again: (&str, &Selector),
+) -> Result<Waited, HqError> {
     let mut signals = watch.enter(Signals::catch)?;
-    let interrupted = |_: &mut Watch<'_>, _: &mut Progress, signal| {
-        Err(HqError::interrupted(signal, format!("The wait was interrupted; {what}")))
+    let interrupted = |_: &mut Watch<'_>, _: &mut Progress, known: &Known, signal| {
+        Err(interrupted(signal, &unended(known, again.1), again.0))
     };
     follow_or(watch, follow, async || signals.next().await, interrupted)
+}
+
+/// Jobs as they were told last.
+pub(crate) type Known = BTreeMap<JobId, JobSummary>;
+
+// Those of the jobs that go on, as far as that is known; `None` for all jobs.
+fn unended(known: &Known, jobs: &Selector) -> Option<IdSet> {
+    let Selector::Ids(ids) = jobs else { return None };
+    let has_ended = |job: &&JobSummary| !job.is_open && job.counters.terminal() == job.counters.total();
+    let ended: IdSet = known.values().filter(has_ended).map(|job| TaskId(job.job.0)).collect();
+    Some(ids.difference(&ended))
+}
+
+fn interrupted(signal: u8, jobs: &Option<IdSet>, again: &str) -> HqError {
+    let (what, how) = match jobs {
+        Some(one) if one.len() == 1 => {
+            (format!("job {one} goes on"), format!("`{again} {one}` waits for it again"))
+        }
+        Some(few) if !few.is_empty() && few.range_count() <= RANGES_NAMED => {
+            (format!("jobs {few} go on"), format!("`{again} {few}` waits for them again"))
+        }
+        _ => ("the jobs go on".to_owned(), format!("`{again} all` waits for all jobs")),
+    };
+    HqError::interrupted(signal, format!("The wait was interrupted; {what}")).hint(how)
 }
 
 /// Follows jobs until all have ended. Whenever `other` is done, `act` is called with its output, and with what shows the
@@ -78,16 +110,16 @@ pub(crate) fn follow_or<T>(
     watch: &mut Watch<'_>,
     follow: Follow,
     mut other: impl AsyncFnMut() -> T,
-    mut act: impl FnMut(&mut Watch<'_>, &mut Progress, T) -> Result<(), HqError>,
+    mut act: impl FnMut(&mut Watch<'_>, &mut Progress, &Known, T) -> Result<(), HqError>,
 ) -> Result<Waited, HqError> {
     let begin = Instant::now();
     let Follow { on_notify, mut progress } = follow;
-    let mut known: BTreeMap<JobId, JobSummary> = BTreeMap::new();
+    let mut known = Known::new();
     loop {
         let response = match watch.next_or(std::pin::pin!(other()))? {
             Next::Response(response) => response,
             Next::Other(output) => {
-                act(watch, &mut progress, output)?;
+                act(watch, &mut progress, &known, output)?;
                 continue;
             }
         };
@@ -107,4 +139,24 @@ pub(crate) fn follow_or<T>(
     }
     drop(progress);
     Ok(Waited { jobs: known.into_values().collect(), duration: begin.elapsed() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_interrupted_is_told_what_goes_on_and_how_to_wait_again() {
+        let many: IdSet = (0..20).map(|id| TaskId(2 * id)).collect();
+        for (jobs, text, hint) in [
+            (Some(IdSet::range(3, 3)), "job 3 goes on", "`hq job wait 3` waits for it again"),
+            (Some(IdSet::range(1, 4)), "jobs 1-4 go on", "`hq job wait 1-4` waits for them again"),
+            (Some(many), "the jobs go on", "`hq job wait all` waits for all jobs"),
+            (None, "the jobs go on", "`hq job wait all` waits for all jobs"),
+        ] {
+            let error = interrupted(2, &jobs, "hq job wait");
+            assert_eq!(error.text, format!("The wait was interrupted; {text}"));
+            assert_eq!((error.hint.as_deref(), error.exit), (Some(hint), 130));
+        }
+    }
 }

@@ -222,7 +222,7 @@ fn array_submit(array: Task, of: &SubmitsOf<'_>) -> Result<(Submit, Vec<String>)
 pub(super) fn checked(spec: &TaskSpec, entries: &Entries, tasks: u64) -> Result<Vec<String>, String> {
     check_lengths(spec, entries).map_err(|error| error.to_string())?;
     check_locality(spec, entries).map_err(|error| error.to_string())?;
-    Ok(warnings(spec, tasks, None, None))
+    Ok(warnings(spec, (tasks, !entries.is_empty()), None, None))
 }
 
 /// What all submits of a file have in common.
@@ -446,12 +446,9 @@ mod tests {
         let given = |ids: &str| format!("{:?}", TaskIds::Given(ids.parse().expect("ids")));
         assert_eq!(ids, [given("8"), given("7,9")]);
         let requests: Vec<String> = file.submits[0].spec.requests.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            requests,
-            ["cpus: 1 compact, gpus/nvidia: 0.5 compact", "cpus: 4 compact!, mem: 2 GiB, time: 10m"]
-        );
+        assert_eq!(requests, ["cpus: 1, gpus/nvidia: 0.5", "cpus: 4 compact!, mem: 2 GiB, time: 10m"]);
         assert_eq!(file.submits[0].spec.requests[0].weight, 25_000);
-        assert_eq!(file.submits[1].spec.requests[0].to_string(), "cpus: 1 compact");
+        assert_eq!(file.submits[1].spec.requests[0].to_string(), "cpus: 1");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Placeholders that mean nothing where they are written, and the one that was perhaps meant.
 
+use hq_model::similar::distance;
 use hq_model::{TaskSpec, pattern};
 
 // Where a text stands, and what is replaced in it.
@@ -16,14 +17,20 @@ const MPIRUN: &str = "MPIRUN";
 const OF_KEYS: [&str; 2] = ["ENTRY", "TASK_ID"];
 
 /// Warnings of a task's placeholders. `name` and `key` are what was said of the job's name and of keys.
-pub(super) fn warnings(spec: &TaskSpec, name: Option<&str>, key: Option<&str>) -> Vec<String> {
+pub(super) fn warnings(
+    spec: &TaskSpec,
+    has_entries: bool,
+    name: Option<&str>,
+    key: Option<&str>,
+) -> Vec<String> {
     let known = &pattern::KNOWN[..];
     let of_args = [known, &[MPIRUN]].concat();
     let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
     let mut found = Vec::new();
     let mut check = |text: &[u8], place: &Place<'_>| {
         for name in unknown(text, place) {
-            let warning = told(&name, place);
+            let lacks_entries = !has_entries && is_entry(&name) && place.is_of_programs;
+            let warning = if lacks_entries { without_entries(&name, place) } else { told(&name, place) };
             if !found.contains(&warning) {
                 found.push(warning);
             }
@@ -83,6 +90,14 @@ fn told(name: &str, place: &Place<'_>) -> String {
     format!("%{{{name}}} in {at} is no placeholder that is known{meant}; it stays as it is")
 }
 
+fn without_entries(name: &str, place: &Place<'_>) -> String {
+    format!(
+        "%{{{name}}} stays as it is in {}: the tasks have no entries; --each-line FILE, --from-json FILE or `entries` \
+         in a job file gives one to each, in HQ_ENTRY",
+        place.name
+    )
+}
+
 // In whatever case it is written.
 fn is_entry(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -107,19 +122,6 @@ fn nearest<'a>(name: &str, place: &Place<'a>) -> Option<&'a str> {
     known.min().map(|(_, known)| known)
 }
 
-// How many letters have to be put in, taken out or changed.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let above = row.clone();
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            row[j + 1] = (above[j] + usize::from(a != b)).min(above[j + 1] + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use hq_model::Body;
@@ -129,7 +131,7 @@ mod tests {
     fn check(change: impl FnOnce(&mut TaskSpec), expected: &[&str]) {
         let mut spec = TaskSpec { body: Body::program(["cmd"]), ..TaskSpec::default() };
         change(&mut spec);
-        assert_eq!(warnings(&spec, None, None), expected);
+        assert_eq!(warnings(&spec, true, None, None), expected);
     }
 
     #[test]
@@ -154,12 +156,24 @@ mod tests {
             &["%{TASK_ID} is not replaced in the name of a variable; it stays as it is"],
         );
         assert_eq!(
-            warnings(&TaskSpec::default(), Some("run-%{JOB_ID}"), Some("%{ENTRY}-%{JOB_ID}")),
+            warnings(&TaskSpec::default(), true, Some("run-%{JOB_ID}"), Some("%{ENTRY}-%{JOB_ID}")),
             [
                 "%{JOB_ID} is not replaced in --name; it stays as it is",
                 "%{JOB_ID} is not replaced in --key; it stays as it is",
             ]
         );
+    }
+
+    #[test]
+    fn an_entry_of_tasks_without_entries_is_told_with_the_way_to_some() {
+        let mut spec = TaskSpec { args: vec![b"cmd".to_vec(), b"%{ENTRY}".to_vec()], ..TaskSpec::default() };
+        let told = "%{ENTRY} stays as it is in the command: the tasks have no entries; --each-line FILE, --from-json FILE \
+                    or `entries` in a job file gives one to each, in HQ_ENTRY";
+        assert_eq!(warnings(&spec, false, None, None), [told]);
+        spec.args.truncate(1);
+        spec.outputs = vec![b"%{ENTRY}".to_vec()];
+        let told = "%{ENTRY} is not replaced in --output; it stays as it is";
+        assert_eq!(warnings(&spec, false, None, None), [told]);
     }
 
     #[test]
@@ -177,7 +191,7 @@ mod tests {
         ] {
             let of_text = |text: &str| {
                 let spec = TaskSpec { outputs: vec![text.into()], ..TaskSpec::default() };
-                warnings(&spec, None, None).concat()
+                warnings(&spec, true, None, None).concat()
             };
             let told = of_text(&format!("%{{{name}}}"));
             let meant = if meant.is_empty() { String::new() } else { format!(" (%{{{meant}}} is)") };
@@ -211,7 +225,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            warnings(&TaskSpec::default(), None, Some("%{entry}")),
+            warnings(&TaskSpec::default(), true, None, Some("%{entry}")),
             ["%{entry} in --key is no placeholder that is known (%{ENTRY} is); it stays as it is"]
         );
     }

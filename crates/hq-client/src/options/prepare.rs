@@ -84,7 +84,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     check_locality(&spec, &entries)?;
-    let mut warnings = warnings(&spec, task_count(&ids), job.name.as_deref(), array.key.as_deref());
+    let size = (task_count(&ids), !entries.is_empty());
+    let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
     let target = match options.job {
         Some(id) => Target::Open(id),
         None => Target::New(job.spec(&name)),

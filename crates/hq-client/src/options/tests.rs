@@ -82,10 +82,10 @@ fn nodes_and_ranks() {
     let place = Place::new();
     for (line, expected) in [
         ("--nodes 2 cmd", "nodes: 2"),
-        ("--ranks-per-node 4 cmd", "nodes: 1, ranks per node: 4, cpus: 1 compact"),
+        ("--ranks-per-node 4 cmd", "nodes: 1, ranks per node: 4, cpus: 1"),
         (
             "--nodes 2 --ranks-per-node 4 --cpus-per-rank 8 --gpus-per-rank 1 --exclusive --pin taskset cmd",
-            "nodes: 2, ranks per node: 4, exclusive, cpus: 8 compact, gpus: 1 compact",
+            "nodes: 2, ranks per node: 4, exclusive, cpus: 8, gpus: 1",
         ),
         (
             "--nodes 2 --ranks-per-node 1 --cpus-per-rank all --resource mem=1GiB --launcher srun cmd",
@@ -104,7 +104,7 @@ fn a_plain_command_gets_the_defaults() {
     let submit = place.submit("/usr/bin/simulate --steps 10");
     assert_eq!((name(&submit), &submit.ids), ("simulate", &TaskIds::Next(1)));
     assert_eq!(submit.spec.requests.len(), 1);
-    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 1 compact");
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 1");
     assert_eq!((submit.spec.requests[0].nodes, submit.spec.requests[0].weight), (0, 10_000));
     let spec = &submit.spec;
     assert_eq!(args(&submit), ["/usr/bin/simulate", "--steps", "10"]);
@@ -343,7 +343,7 @@ fn a_script_brings_its_options() {
     assert_eq!(args(&submit), ["/bin/bash", "-e", "job.sh", "arg"]);
     assert_eq!(submit.spec.time_limit, Some(Duration::from_secs(5400)));
     assert_eq!(submit.spec.priority, 0, "what follows the first command is not read");
-    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 2 compact, mem: 100 MiB, x: 1 compact");
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 2, mem: 100 MiB, x: 1");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn the_command_line_wins_over_the_script() {
     let place = Place::new().file("job.sh", SCRIPT);
     let submit = place.submit("--name own --cpus 3 --env A=own --resource x=5 --resource y=6 ./job.sh");
     assert_eq!(name(&submit), "own");
-    let expected = "cpus: 3 compact, mem: 100 MiB, x: 5 compact, y: 6 compact";
+    let expected = "cpus: 3, mem: 100 MiB, x: 5, y: 6";
     assert_eq!(submit.spec.requests[0].to_string(), expected);
     let values: Vec<&[u8]> = submit.spec.env.iter().map(|(_, v)| v.as_slice()).collect();
     assert_eq!(values, [&b"script"[..], b"own"], "the later one wins");
@@ -409,7 +409,7 @@ fn directives_as_workflow_managers_write_them() {
     );
     let submit = place.submit("--directives=file .command.run");
     assert_eq!(submit.spec.cwd, b"/work/a b");
-    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 4 compact, gpus: 1 compact, mem: 2 GiB");
+    assert_eq!(submit.spec.requests[0].to_string(), "cpus: 4, gpus: 1, mem: 2 GiB");
     assert_eq!(submit.spec.time_limit, Some(Duration::from_secs(3600)));
     assert_eq!(args(&submit)[0], "/bin/bash");
 }

@@ -6,8 +6,13 @@ use super::placeholders;
 use crate::limits;
 
 /// Warnings about a submit of so many tasks, with what was said of the job's name and of keys.
-pub(super) fn warnings(spec: &TaskSpec, tasks: u64, name: Option<&str>, key: Option<&str>) -> Vec<String> {
-    let mut warnings = placeholders::warnings(spec, name, key);
+pub(super) fn warnings(
+    spec: &TaskSpec,
+    (tasks, has_entries): (u64, bool),
+    name: Option<&str>,
+    key: Option<&str>,
+) -> Vec<String> {
+    let mut warnings = placeholders::warnings(spec, has_entries, name, key);
     let outputs = [("--stdout", &spec.stdout), ("--stderr", &spec.stderr)];
     let paths = outputs.iter().filter_map(|(option, output)| Some((*option, output.path()?)));
     for (option, path) in paths.clone() {

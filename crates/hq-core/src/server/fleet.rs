@@ -9,7 +9,7 @@ use std::time::Duration;
 use hq_model::fit::Kind;
 use hq_model::request::MEM;
 use hq_model::{
-    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory,
+    Amount, AmountRequest, JobId, Request, Timestamp, WorkerId, WorkerResources, duration, memory, similar,
 };
 
 use super::capacity::Needs;
@@ -148,7 +148,12 @@ impl Fleet<'_> {
             let most = all().map(has).max().unwrap_or_default();
             let name = &resource.name;
             match request.on_node(resource.amount) {
-                _ if most == Amount::ZERO => found.push(format!("no worker has {name}")),
+                _ if most == Amount::ZERO => {
+                    let offered = all().flat_map(|one| one.pools.iter().map(|pool| pool.name.as_str()));
+                    let meant = similar::resource(name, offered);
+                    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
+                    found.push(format!("no worker has {name}{meant}"));
+                }
                 AmountRequest::Some(amount, _) if amount > most => found.push(format!(
                     "{name}: {} asked for, the most that any worker has is {}",
                     shown(name, amount),

@@ -1,8 +1,12 @@
 //! Requests of clients that change something.
 
+use std::collections::BTreeSet;
+
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId};
+use hq_model::{
+    IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId, similar,
+};
 
 use super::job::SubmitState;
 use super::live::{LiveWorker, Stop};
@@ -315,7 +319,10 @@ impl Server {
             return Vec::new();
         }
         let fleet = self.fleet(now);
-        if fleet.is_empty() || fleet.could_run(requests) {
+        if fleet.is_empty() {
+            return misnamed(requests);
+        }
+        if fleet.could_run(requests) {
             return Vec::new();
         }
         vec![format!(
@@ -649,4 +656,15 @@ pub(super) fn shown_state(state: TaskState, running: bool) -> TaskState {
         TaskState::Waiting if running => TaskState::Running,
         state => state,
     }
+}
+
+// Resources that may go by another name, where no worker is there that could tell.
+fn misnamed(requests: &[Request]) -> Vec<String> {
+    let names: BTreeSet<&str> =
+        requests.iter().flat_map(|request| &request.resources).map(|asked| asked.name.as_str()).collect();
+    let warning = |name: &str| {
+        let meant = similar::resource(name, [])?;
+        Some(format!("Only workers that declare it have `{name}`. Did you mean `{meant}`?"))
+    };
+    names.into_iter().filter_map(warning).collect()
 }

@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use hq_client::request_key;
-use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
+use hq_client::{ClientError, request_key};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, TaskInfo};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
+use super::submit::last_job;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
@@ -16,7 +17,6 @@ use crate::cli::job::{
 };
 use crate::error::HqError;
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
-use crate::logging::now;
 use crate::progress::Progress;
 use crate::report::{Canceled, ExplainedJobs, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds};
 use crate::tasks::{ServerPages, TaskStream};
@@ -63,7 +63,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     };
     let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector))?;
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
-    Done::ok(JobDetails { jobs, failed, tasks, now: now() })
+    Done::ok(JobDetails { now: jobs.now(), jobs, failed, tasks })
 }
 
 /// The jobs that a selector means, ascending.
@@ -148,7 +148,8 @@ pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqErro
 pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     let mut session = context.connect()?;
     session.wait_for_lost_server(args.reconnect_timeout);
-    wait_for(session, args.jobs, !args.without_close, args.allow_failures, Progress::hidden())
+    let again = if args.without_close { "hq job wait --without-close" } else { "hq job wait" };
+    wait_for(session, args.jobs, (!args.without_close, again), args.allow_failures, Progress::hidden())
 }
 
 pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, HqError> {
@@ -158,24 +159,24 @@ pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, Hq
     };
     let mut session = context.connect()?;
     session.wait_for_lost_server(args.reconnect_timeout);
-    wait_for(session, args.jobs, true, args.allow_failures, progress)
+    wait_for(session, args.jobs, (true, "hq job progress"), args.allow_failures, progress)
 }
 
 fn wait_for(
     mut session: hq_client::Session,
     jobs: Selector,
-    until_closed: bool,
+    (until_closed, again): (bool, &str),
     allow_failures: bool,
     progress: Progress,
 ) -> Result<Done, HqError> {
-    let is_one = match &jobs {
-        Selector::Last => true,
-        Selector::Ids(ids) => ids.len() == 1,
-        Selector::All => false,
+    let jobs = match jobs {
+        // Soon it may be another one.
+        Selector::Last => only([last_job(&mut session)?]),
+        jobs => jobs,
     };
-    let what = if is_one { "the job goes on" } else { "the jobs go on" };
-    let request = ClientRequest::WatchJobs { jobs, until_closed, notifications: false };
-    let waited = follow(&mut session.watch(request)?, Follow { on_notify: None, progress }, what)?;
+    let request = ClientRequest::WatchJobs { jobs: jobs.clone(), until_closed, notifications: false };
+    let how = Follow { on_notify: None, progress };
+    let waited = follow(&mut session.watch(request)?, how, (again, &jobs))?;
     let exit = exit_of(&waited, allow_failures);
     Ok(Done::ok(waited)?.exit(exit))
 }
@@ -199,7 +200,15 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
 }
 
 pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError> {
-    match context.ask(ClientRequest::CloseJobs { jobs: args.jobs })? {
+    let asked = context.connect()?.request(ClientRequest::CloseJobs { jobs: args.jobs });
+    let answer = asked.map_err(|error| match error {
+        ClientError::Refused(RequestError::JobNotOpen(job)) => {
+            let hint = format!("there is nothing to close; `hq job info {job}` says how far it is");
+            HqError::from(error).hint(hint)
+        }
+        error => error.into(),
+    })?;
+    match answer {
         ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "closed" }),
         _ => unexpected(),
     }

@@ -48,7 +48,8 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let shows = wait.progress && context.printer.mode == OutputMode::Cli;
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
     let how = Follow { on_notify, progress };
-    match follow(&mut watch, how, "the job goes on") {
+    let again = if wait.progress { "hq job progress" } else { "hq job wait" };
+    match follow(&mut watch, how, (again, &only([submitted.job]))) {
         Ok(waited) => {
             let exit = exit_of(&waited, wait.allow_failures);
             Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
@@ -160,7 +161,8 @@ fn close_draft(session: &mut Session, job: JobId) -> Result<(), HqError> {
     }
 }
 
-fn last_job(session: &mut Session) -> Result<JobId, HqError> {
+/// The job that was made last.
+pub(super) fn last_job(session: &mut Session) -> Result<JobId, HqError> {
     let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
     match session.request(ClientRequest::JobInfo { jobs: Selector::Last, page })? {
         ClientResponse::JobDetails { jobs, .. } => match &jobs[..] {

@@ -84,6 +84,23 @@ fn a_second_signal_ends_a_run_that_waits_for_its_tasks() {
 }
 
 #[test]
+fn the_time_of_an_interrupted_run_counts_until_its_tasks_have_ended() {
+    let place = Place::new();
+    let running = place.pipe("running");
+    let script = "trap '' TERM; echo > running; while :; do read -r line < never; done";
+    place.pipe("never");
+    let args = ["--output-mode", "json", "run", "--kill-grace", "1s", "--", "sh", "-c", script];
+    let mut command = place.command(args);
+    command.stdout(File::create(place.path("said")).expect("a file")).stderr(Stdio::null());
+    let run = Process::start(command);
+    place.line_from(&running);
+    run.signal(2);
+    assert_eq!(run.end(), 130);
+    let said: serde_json::Value = serde_json::from_str(&place.read("said")).expect("JSON");
+    assert!(said["duration"].as_f64().is_some_and(|seconds| seconds >= 1.0), "{said}");
+}
+
+#[test]
 fn a_run_ignores_the_signals_that_it_was_made_to_ignore() {
     let place = Place::new();
     let (running, go) = (place.pipe("running"), place.pipe("go"));

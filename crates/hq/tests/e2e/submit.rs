@@ -95,15 +95,15 @@ fn whoever_interrupts_a_wait_is_told_that_the_job_goes_on() {
         assert_eq!(process.end(), 128 + signal, "{line}");
         (cluster.read("out"), cluster.read("err"))
     };
-    for (line, what) in [
-        ("job wait last", "the job goes on"),
-        ("job wait all", "the jobs go on"),
-        ("job progress 1-2", "the jobs go on"),
-        ("submit --wait true", "the job goes on"),
-        ("submit --progress true", "the job goes on"),
+    for (line, what, how) in [
+        ("job wait last", "job 2 goes on", "`hq job wait 2` waits for it again"),
+        ("job wait all", "the jobs go on", "`hq job wait all` waits for all jobs"),
+        ("job progress 1-2", "jobs 1-2 go on", "`hq job progress 1-2` waits for them again"),
+        ("submit --wait true", "job 3 goes on", "`hq job wait 3` waits for it again"),
+        ("submit --progress true", "job 4 goes on", "`hq job progress 4` waits for it again"),
     ] {
         let (_, said) = broken(line, libc::SIGINT);
-        assert_eq!(said, format!("ERROR The wait was interrupted; {what}\n"), "{line}");
+        assert_eq!(said, format!("ERROR The wait was interrupted; {what}\nhint: {how}\n"), "{line}");
     }
     for line in ["job wait last", "job progress last", "submit --wait true"] {
         let (printed, said) = broken(&format!("--output-mode=json {line}"), libc::SIGTERM);
@@ -184,7 +184,15 @@ fn open_jobs_take_submits_until_they_are_closed() {
     cluster.ok("job close 1");
     cluster.ok("job wait 1");
     let closed = cluster.fails(1, "submit --job 1 true");
-    assert!(closed.contains("Job 1 is not opened.") && closed.contains("hint: it was closed"), "{closed}");
+    assert!(closed.contains("Job 1 is not open.") && closed.contains("hint: it was closed"), "{closed}");
+    let closed = cluster.fails(1, "job close 1");
+    assert!(
+        closed.contains("Job 1 is not open.") && closed.contains("there is nothing to close"),
+        "{closed}"
+    );
+    cluster.ok("job open");
+    let open = cluster.fails(1, "job forget 2");
+    assert!(open.contains("Job 2 has not ended yet.") && open.contains("`hq job close 2`"), "{open}");
 }
 
 #[test]

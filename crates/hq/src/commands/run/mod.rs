@@ -9,6 +9,8 @@ mod leftovers;
 mod outputs;
 mod room;
 
+use std::time::Instant;
+
 use hq_client::options::{Prepared, RunOptions};
 use hq_client::{Session, Watch};
 use hq_core::client_messages::ClientRequest;
@@ -26,7 +28,7 @@ use crate::logging;
 use crate::progress::Progress;
 use crate::report::RunEnded;
 use crate::signals::{HeldSignals, Signals};
-use crate::waiting::{Follow, NotifyCommand, follow_or};
+use crate::waiting::{Follow, Known, NotifyCommand, follow_or};
 
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
@@ -41,9 +43,14 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     let mut signals = session.enter(Signals::catch)?;
     held.release()?;
     let job = Job { submit, on_notify, warnings };
+    let begin = Instant::now();
     let (mut report, signal) = execute(context, &mut cluster, &mut session, &mut signals, job)?;
     // Tasks that were canceled have their grace, unless one more signal takes it from them.
     let signal = session.wait_for(cluster.end_worker(&mut signals, signal))?;
+    if signal.is_some() {
+        // The job had ended when it was canceled; its tasks took longer.
+        report.waited.duration = begin.elapsed();
+    }
     drop(session);
     cluster.stop()?;
     end_quietly_when_nobody_reads();
@@ -84,7 +91,7 @@ fn execute(
         }
     };
     let mut first = None;
-    let act = |watch: &mut Watch<'_>, progress: &mut Progress, event| match event {
+    let act = |watch: &mut Watch<'_>, progress: &mut Progress, _: &Known, event| match event {
         Event::Signal(signal) if first.is_none() => {
             first = Some(signal);
             // Canceled tasks count as ended while they have their grace, so the bar would be full and wrong.

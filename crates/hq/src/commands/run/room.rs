@@ -1,7 +1,7 @@
 //! Whether this machine has what each task asks for.
 
 use hq_model::request::GPUS;
-use hq_model::{Amount, AmountRequest, Request, WorkerResources};
+use hq_model::{Amount, AmountRequest, Request, WorkerResources, similar};
 
 use crate::error::HqError;
 
@@ -35,7 +35,17 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
         AmountRequest::All => most > Amount::ZERO,
         AmountRequest::Some(amount, _) => *amount <= most,
     };
-    (!fits).then(|| format!("This machine has {most} of {name}, and each task asks for {amount}"))
+    let asked = match amount {
+        AmountRequest::All => "all".to_owned(),
+        AmountRequest::Some(amount, _) => amount.to_string(),
+    };
+    let meant = if most == Amount::ZERO {
+        similar::resource(name, offered.pools.iter().map(|pool| pool.name.as_str()))
+    } else {
+        None
+    };
+    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
+    (!fits).then(|| format!("This machine has {most} of {name}{meant}, and each task asks for {asked}"))
 }
 
 #[cfg(test)]
@@ -54,9 +64,10 @@ mod tests {
         };
         assert_eq!(ask("cpus", 4), None);
         assert_eq!(ask("gpus", 1), None);
+        assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 of cpus, and each task asks for 5"));
         assert_eq!(
-            ask("cpus", 5).as_deref(),
-            Some("This machine has 4 of cpus, and each task asks for 5 compact")
+            ask("gpu", 1).as_deref(),
+            Some("This machine has 0 of gpu (did you mean `gpus`?), and each task asks for 1")
         );
         assert!(ask("gpus", 2).is_some() && ask("x", 1).is_some());
         assert!(missing(&offered, "mem", &AmountRequest::All).is_none());
