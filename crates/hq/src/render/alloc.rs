@@ -71,6 +71,10 @@ impl Report for Allocations {
             "Allocation",
         ];
         let rows: Vec<Vec<Cell>> = self.allocations.iter().map(allocation_row).collect();
+        let offered = worker_resources(&self.queue);
+        if !offered.is_empty() {
+            writeln!(out, "Workers of queue {} offer: {offered}", self.queue.queue)?;
+        }
         table::table(out, style, &header, &rows)?;
         let header = ["Node hours", "Asked for", "Used by tasks", "Idle", "Lost"];
         let mut rows: Vec<Vec<Cell>> =
@@ -179,7 +183,6 @@ fn queue_state(info: &QueueInfo) -> (&'static str, Color) {
 fn queue_row(info: &QueueInfo) -> Vec<Cell> {
     let params = &info.params;
     let (word, color) = queue_state(info);
-    let resources = info.known.as_ref().map_or_else(String::new, |(resources, _)| text::resources(resources));
     let mut cells: Vec<Cell> = vec![
         info.queue.to_string().into(),
         Cell::colored(word.to_ascii_uppercase(), color),
@@ -188,12 +191,20 @@ fn queue_row(info: &QueueInfo) -> Vec<Cell> {
         params.max_worker_count.map_or_else(|| "N/A".to_owned(), |count| count.to_string()).into(),
         duration::format(params.time_limit).into(),
         params.manager.to_ascii_uppercase().into(),
-        resources.into(),
+        worker_resources(info).into(),
         params.name.clone().unwrap_or_default().into(),
         text::command(&params.manager_args).into(),
     ];
     cells.extend(info.counts.iter().map(|count| Cell::from(count.to_string())));
     cells
+}
+
+// What a worker offers, as far as it is known: until one was there, what the user has said of it.
+fn worker_resources(info: &QueueInfo) -> String {
+    match &info.known {
+        Some((resources, _)) => text::resources(resources),
+        None => text::pools(&info.params.resources),
+    }
 }
 
 fn queue(info: &QueueInfo) -> Value {
@@ -219,6 +230,7 @@ fn queue(info: &QueueInfo) -> Value {
         "max_worker_count": params.max_worker_count,
         "worker_args": params.worker_args.iter().map(|arg| json::bytes(arg)).collect::<Vec<_>>(),
         "known_worker_resources": known,
+        "declared_worker_resources": params.resources.iter().map(json::pool).collect::<Vec<_>>(),
         "worker_time_limit": json::optional_seconds(params.worker_time_limit),
         "worker_start_cmd": params.start_command,
         "worker_stop_cmd": params.stop_command,

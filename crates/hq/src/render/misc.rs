@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::json::SCHEMA_VERSION;
 use super::style::Style;
+use super::table::{self, Cell};
 use super::{Report, json};
 use crate::error::HqError;
 use crate::report::{Answer, LauncherList, LauncherRow, Nothing, Plain, Sentence};
@@ -52,13 +53,17 @@ impl Report for Plain {
 }
 
 impl Report for LauncherList {
-    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        for launcher in &self.0 {
-            let found = if launcher.is_found { "found" } else { "-" };
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let row = |launcher: &LauncherRow| -> Vec<Cell> {
             let verified = if launcher.is_verified { "" } else { " (not tried with this release)" };
-            writeln!(out, "{:<10} {found:<6} {}{verified}", launcher.name, launcher.about)?;
-        }
-        Ok(())
+            vec![
+                launcher.name.as_str().into(),
+                if launcher.is_found { "yes" } else { "no" }.into(),
+                format!("{}{verified}", launcher.about).into(),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = self.0.iter().map(row).collect();
+        Ok(table::table(out, style, &["Launcher", "Found", "About"], &rows)?)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {

@@ -20,6 +20,9 @@ const WORD_WIDTH_WHOLE: usize = 10;
 /// A word that is too long for its column is cut behind one of these, if there is one in the later half of the line.
 const CUT_BEHIND: [char; 7] = ['/', ',', ':', '=', '-', '_', '.'];
 
+/// In tables of names and values the names are neither broken nor cut as long as values have this much.
+const VALUE_WIDTH_MIN: usize = 24;
+
 /// What a table without rows says where the names of its columns have no room.
 const NO_ROWS: &str = "nothing to show";
 
@@ -238,6 +241,15 @@ impl<'a> TableWriter<'a> {
             return true;
         };
         let frame = 3 * self.widths.len() + 1;
+        if let [names, value] = &mut self.widths[..]
+            && self.header.is_empty()
+        {
+            let room = max.saturating_sub(frame + *names);
+            if room >= VALUE_WIDTH_MIN {
+                *value = room.min(*value);
+                return true;
+            }
+        }
         let excess = (self.widths.iter().sum::<usize>() + frame).saturating_sub(max);
         let excess = narrow(&mut self.widths, &self.words, excess);
         if excess == 0 {

@@ -104,8 +104,12 @@ pub(crate) fn requests(requests: &[Request]) -> String {
 
 /// What a worker offers in one line: `2x8 cpus; mem 64 GiB`.
 pub(crate) fn resources(resources: &WorkerResources) -> String {
-    let pools: Vec<String> = resources.pools.iter().map(pool_short).collect();
-    pools.join("; ")
+    pools(&resources.pools)
+}
+
+/// The same, of a part of it.
+pub(crate) fn pools(pools: &[ResourcePool]) -> String {
+    pools.iter().map(pool_short).collect::<Vec<_>>().join("; ")
 }
 
 /// What a worker offers, a line for each pool, with labels.

@@ -4,6 +4,7 @@ use hq_core::alloc::ShapeSource;
 use hq_core::alloc::decisions::Decision;
 use hq_core::alloc::messages::{AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus};
 use hq_model::allocation::{AllocationEnd, AllocationState, NodeTime, QueueParams};
+use hq_model::resources::parse_pool;
 use hq_model::{AllocationRef, QueueId};
 
 use super::*;
@@ -20,6 +21,7 @@ fn queue(id: u32, status: QueueStatus) -> QueueInfo {
             time_limit: Duration::from_secs(14_400),
             manager_args: vec![b"--partition=cpu".to_vec(), b"--comment=it's".to_vec()],
             worker_args: vec![b"--idle-timeout=3m".to_vec()],
+            resources: if id == 3 { vec![parse_pool("cpus", "2x8").expect("a pool")] } else { Vec::new() },
             ..QueueParams::default()
         },
         status,
@@ -73,7 +75,7 @@ pub(super) fn explanation() -> QueueExplanation {
         next: "it asks for 1 allocation with 2 workers".into(),
         facts: vec!["1 of at most 2 allocations wait in the batch system (backlog)".into()],
         demand: vec![DemandLine {
-            request: "cpus: 2 compact or cpus: 1 compact, gpus: 1 compact".into(),
+            request: "cpus: 2 or cpus: 1, gpus: 1".into(),
             priority: 3,
             waiting: 100,
             coming: 8,
