@@ -422,6 +422,10 @@ fn end(child: &mut Child) {
     // One that has ended cannot be killed.
     let _ = child.kill();
     let _ = child.wait();
+    // What `faketime` shares is left behind when a program under another clock is killed.
+    for name in ["faketime_shm_", "sem.faketime_sem_"] {
+        let _ = fs::remove_file(format!("/dev/shm/{name}{}", child.id()));
+    }
 }
 
 fn spawn(mut command: Command, line: &str, log: File) -> Child {

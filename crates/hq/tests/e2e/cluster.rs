@@ -7,19 +7,18 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::patience;
+
 /// Longest wait for a server or workers to come up, as `hq` options take it.
 const START_TIMEOUT: &str = "60s";
 
-/// Longest wait for a command to end, for a process to end, and for a task to write a line.
+/// Longest wait for a command to end, and for a task to write a line.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How often a process is looked at whose end is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A place to run `hq` in: a server directory and a working directory.
 pub(crate) struct Place {
@@ -39,12 +38,10 @@ pub(crate) struct Ran {
 impl Drop for Place {
     fn drop(&mut self) {
         // What still ends, as workers in a batch system, may write into it while it is being removed.
-        let begin = Instant::now();
-        while fs::remove_dir_all(self.root.path()).is_err_and(|error| error.kind() != ErrorKind::NotFound)
-            && begin.elapsed() < PATIENCE
-        {
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let _ = patience::answer(|| match fs::remove_dir_all(self.root.path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        });
     }
 }
 
@@ -225,14 +222,8 @@ impl Process {
     /// Waits for its end; one that hangs is killed and fails the test.
     #[track_caller]
     pub(crate) fn end(mut self) -> i32 {
-        let begin = Instant::now();
-        let status = loop {
-            match self.0.try_wait().expect("a child") {
-                Some(status) => break status,
-                None if begin.elapsed() < PATIENCE => std::thread::sleep(LOOK_EVERY),
-                None => panic!("{} did not end within {PATIENCE:?}", self.1),
-            }
-        };
+        let ended = patience::answer(|| self.0.try_wait().expect("a child").ok_or(()));
+        let status = ended.unwrap_or_else(|()| panic!("{} did not end", self.1));
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
     }
 
@@ -248,16 +239,14 @@ impl Process {
     #[allow(dead_code)]
     #[track_caller]
     pub(crate) fn until_it_catches(&self, signal: i32) {
-        let begin = Instant::now();
         let catches = || {
             let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("a process");
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("signals");
             u64::from_str_radix(caught.trim(), 16).expect("a number") & 1 << (signal - 1) != 0
         };
-        while !catches() {
-            assert!(begin.elapsed() < PATIENCE, "{} does not catch signal {signal}", self.1);
-            std::thread::sleep(LOOK_EVERY);
-        }
+        patience::until(&self.1, || {
+            if catches() { Ok(()) } else { Err(format!("it does not catch signal {signal}")) }
+        });
     }
 
     pub(crate) fn signal(&self, signal: i32) {
@@ -275,11 +264,8 @@ impl Drop for Process {
         // One that has ended cannot be killed.
         let _ = self.0.kill();
         let _ = self.0.wait();
-        let begin = Instant::now();
         let lives = |child: &str| Path::new("/proc").join(child).exists();
-        while children.split_whitespace().any(lives) && begin.elapsed() < PATIENCE {
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let _ = patience::answer(|| if children.split_whitespace().any(lives) { Err(()) } else { Ok(()) });
     }
 }
 

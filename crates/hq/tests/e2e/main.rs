@@ -10,6 +10,8 @@ mod journal;
 mod matrix;
 mod nodes;
 mod outputs;
+#[path = "../../../../tests/patience.rs"]
+mod patience;
 mod reference;
 mod run;
 mod server;
