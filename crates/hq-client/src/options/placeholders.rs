@@ -166,11 +166,11 @@ mod tests {
 
     #[test]
     fn an_entry_of_tasks_without_entries_is_told_with_the_way_to_some() {
-        let mut spec = TaskSpec { args: vec![b"cmd".to_vec(), b"%{ENTRY}".to_vec()], ..TaskSpec::default() };
+        let mut spec = TaskSpec { body: Body::program(["cmd", "%{ENTRY}"]), ..TaskSpec::default() };
         let told = "%{ENTRY} stays as it is in the command: the tasks have no entries; --each-line FILE, --from-json FILE \
                     or `entries` in a job file gives one to each, in HQ_ENTRY";
         assert_eq!(warnings(&spec, false, None, None), [told]);
-        spec.args.truncate(1);
+        spec.body = Body::program(["cmd"]);
         spec.outputs = vec![b"%{ENTRY}".to_vec()];
         let told = "%{ENTRY} is not replaced in --output; it stays as it is";
         assert_eq!(warnings(&spec, false, None, None), [told]);
