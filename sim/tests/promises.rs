@@ -80,7 +80,7 @@ const REGRESSIONS: [(u64, &str); 30] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [(u64, &str); 8] = [
+const STRICT_REGRESSIONS: [(u64, &str); 9] = [
     (
         992_000_179,
         "what waited on a worker started as another variant when more was sent there, and what it had lacked was offered \
@@ -95,6 +95,10 @@ const STRICT_REGRESSIONS: [(u64, &str); 8] = [
     (700_300_201, "as 32_141, on a worker that was to be free for a task on several nodes"),
     (700_600_359, "what waited on a worker stopped to keep room from others, and nobody looked"),
     (701_000_143, "an idle worker was kept for a task that lacked nothing there, and got nothing"),
+    (
+        830_012_288,
+        "what an idle worker gave back that starts only for enough found its room elsewhere taken by lower priority",
+    ),
     (
         820_006_037,
         "a task whose earlier attempt had not ended counted as one that an idle worker could start",

@@ -65,34 +65,33 @@ impl Server {
         let picky: BTreeSet<WorkerId> = looked_at.iter().filter(is_picky).copied().collect();
         let gathering = self.gather(now, looked_at);
         changed_workers.retain(|id| !gathering.contains(id));
-        all.retain(|id| !gathering.contains(id));
+        all.retain(|id| !gathering.contains(id) && !picky.contains(id));
         self.begin_reserve();
-        // They may have had too little of what is there before.
-        let open: BTreeSet<WorkerId> = changed_workers.union(&picky).copied().collect();
+        let mut open: BTreeSet<WorkerId> = changed_workers.difference(&picky).copied().collect();
         let contended =
             self.hand_out(now, [&open, &all], &changed_classes, Say::Planner(judged), &mut batches, effects);
         if let Some(priority) = contended {
             self.keep_reservations(priority);
             self.ask_for_plan(now, priority, effects);
         }
-        self.hand_out_backlogs(now, &changed_workers, &all, &changed_classes, &mut batches);
-        let mut returned = self.take_back_too_little(&picky, &mut batches);
-        self.fill_picky(now, &picky, &mut batches);
-        returned.extend(self.take_back_too_little(&picky, &mut batches));
-        if !returned.is_empty() {
-            let mut others = everyone(self);
-            others.retain(|id| !gathering.contains(id) && (!picky.contains(id) || batches.contains_key(id)));
-            self.hand_out(now, [&BTreeSet::new(), &others], &returned, Say::Order, &mut batches, effects);
-            self.hand_out_backlogs(now, &BTreeSet::new(), &others, &returned, &mut batches);
+        // Idle workers that start only for enough come last: what they give back fits on no other.
+        let mut begun = picky;
+        if !begun.is_empty() {
+            self.hand_out(now, [&begun, &begun], &changed_classes, Say::Order, &mut batches, effects);
+            self.take_back_too_little(&begun, &mut batches);
+            self.fill_picky(now, &begun, &mut batches);
+            self.take_back_too_little(&begun, &mut batches);
+            begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
+            open.extend(&begun);
+            all.extend(begun.iter().filter(|_| !changed_classes.is_empty()));
         }
+        self.hand_out_backlogs(now, &open, &all, &changed_classes, &mut batches);
         let no_longer_kept = self.end_reserve().filter(|kept| !gathering.contains(kept));
         if let Some(kept) = no_longer_kept {
             let workers = BTreeSet::from([kept]);
             self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
             self.let_room();
         }
-        let mut begun = picky;
-        begun.retain(|id| self.live.get(id).is_some_and(|live| !live.is_idle_and_picky()));
         let opens_room = self.send(now, batches, effects) || !begun.is_empty();
         self.changed_workers.extend(begun);
         self.hand_out_followers(now, effects);
@@ -278,22 +277,14 @@ impl Server {
     }
 
     // A worker that was idle may want to start only when enough of it is used. What it was to get otherwise is ready
-    // again; its classes are returned.
-    fn take_back_too_little(
-        &mut self,
-        picky: &BTreeSet<WorkerId>,
-        batches: &mut Batches,
-    ) -> BTreeSet<ClassId> {
-        let mut returned = BTreeSet::new();
+    // again.
+    fn take_back_too_little(&mut self, picky: &BTreeSet<WorkerId>, batches: &mut Batches) {
         for id in picky {
-            if !self.live.get(id).is_some_and(|live| live.is_used_too_little()) {
-                continue;
+            if self.live.get(id).is_some_and(|live| live.is_used_too_little()) {
+                let taken = batches.remove(id).unwrap_or_default();
+                self.take_back(Batches::from([(*id, taken)]));
             }
-            let taken = batches.remove(id).unwrap_or_default();
-            returned.extend(taken.keys().filter_map(|lot| self.classes.get(&lot.0)));
-            self.take_back(Batches::from([(*id, taken)]));
         }
-        returned
     }
 
     // Those of the workers that are not known to be full: without that, each of many classes would be tried on each.

@@ -142,6 +142,10 @@ impl Server {
             }
             for class in self.queue.in_order() {
                 let key = self.queue.key(class);
+                // What waits there kept room as long as something was left of what it lacks.
+                if live.waits_before(key.priority) {
+                    continue;
+                }
                 let without = self.without(live, &run, Some(key.priority));
                 for choice in choices(&live.resources, &key.requests) {
                     let is_new = without.room(&choice.needs) > 0 && live.capacity.room(&choice.needs) <= 0;

@@ -373,6 +373,11 @@ impl LiveWorker {
         gone
     }
 
+    /// True when something waits there for room that comes before tasks of this priority, or with them.
+    pub(super) fn waits_before(&self, priority: i32) -> bool {
+        self.backlog.first_key_value().is_some_and(|(place, _)| place.0.0 >= priority)
+    }
+
     /// True when tasks wait there for room.
     pub(super) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
