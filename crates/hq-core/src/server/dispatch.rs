@@ -17,7 +17,7 @@ use super::machine::Server;
 use super::nodes::MultiNodeRound;
 use super::picky::Part;
 use super::planning::Judged;
-use super::queue::ClassId;
+use super::queue::{ClassId, Place};
 use super::readiness::Services;
 use super::{Effect, Gate};
 use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
@@ -138,18 +138,18 @@ impl Server {
                 self.goes_lower(now);
             }
             let Some((place, class)) = next else { break };
-            last = Some(place);
+            let before = std::mem::replace(&mut last, Some(place));
             if level.is_none() {
                 self.place_multi_node(now, place.0.0, &mut multi_node, effects);
                 self.begin_level(now, place.0.0);
             }
-            let level = level.get_or_insert_with(|| Level::new(place.0.0));
+            let level = level.get_or_insert_with(|| Level::new(place.0.0, before));
             if let Some(plan) = say.plan_for(level) {
                 self.follow(now, plan, batches);
                 open = open.map(|open| self.open(&open.workers));
             }
             let Open { workers, most_cpus } = &open[usize::from(changed_classes.contains(&class))];
-            let before = self.queue.count(class);
+            let ready = self.queue.count(class);
             let may_fit = self.is_room_kept_for(class) || self.queue.cpus_least(class) <= *most_cpus;
             // What was kept for it is not for others of its priority.
             let own = if self.may_use_room(now, class) { &mut *batches } else { &mut level.batches };
@@ -157,8 +157,15 @@ impl Server {
             for rank in 0..variants {
                 self.fill(now, workers, class, Round::Room { rank }, own);
             }
-            if self.queue.count(class) < before {
-                level.placed.push(class);
+            if self.queue.count(class) < ready {
+                if !level.placed.contains(&class) {
+                    level.placed.push(class);
+                }
+                // Nothing is kept for it any more: that is for those of its priority that it was kept from, too.
+                if let Some(kept) = self.has_what_was_kept_for(class) {
+                    open[0].workers.insert(kept);
+                    last = level.before;
+                }
                 open = open.map(|open| self.open(&open.workers));
             } else {
                 misses += 1;
@@ -647,14 +654,16 @@ struct Open {
 // The classes of one priority.
 struct Level {
     priority: i32,
+    // The place in the order before its first class.
+    before: Option<Place>,
     is_begun: bool,
     placed: Vec<ClassId>,
     batches: Batches,
 }
 
 impl Level {
-    fn new(priority: i32) -> Level {
-        Level { priority, is_begun: false, placed: Vec::new(), batches: Batches::new() }
+    fn new(priority: i32, before: Option<Place>) -> Level {
+        Level { priority, before, is_begun: false, placed: Vec::new(), batches: Batches::new() }
     }
 }
 

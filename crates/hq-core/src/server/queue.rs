@@ -43,7 +43,7 @@ pub struct Queue {
 }
 
 /// Where a class stands: priority, weight, path and age of its head.
-pub type Place = (Reverse<i32>, Reverse<u32>, Reverse<Step>, TemplateId, ClassId);
+pub(super) type Place = (Reverse<i32>, Reverse<u32>, Reverse<Step>, TemplateId, ClassId);
 
 // Tasks of a submit with paths of one length.
 type Group = (Reverse<Step>, TemplateId);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use hq_model::{Timestamp, WorkerId};
 
 use super::capacity::Needs;
+use super::live::LiveWorker;
 use super::machine::Server;
 use super::queue::ClassId;
 use crate::keeping::keeps_room_for;
@@ -142,9 +143,30 @@ impl Server {
         }
     }
 
+    /// Tasks of a class were placed: those that are left wait anew. Returns the worker that was kept for them and now takes
+    /// others.
+    pub(super) fn has_what_was_kept_for(&mut self, class: ClassId) -> Option<WorkerId> {
+        self.reserve.first.take_if(|first| first.0 == class)?;
+        self.let_room();
+        let takes_others = |id: &WorkerId| {
+            let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
+            !self.gathering.contains(id) && self.live.get(id).is_some_and(is_open)
+        };
+        self.reserve.worker.take().filter(takes_others)
+    }
+
     /// None of the tasks of a class fits anywhere.
     pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) {
-        if self.reserve.is_met || self.reserve.unfit >= UNFIT_CLASSES_MAX || self.share_room(class) == 0 {
+        // It may fit where room is kept for another one of its priority, whose turn is yet to come.
+        let is_kept_from_it = self.reserve.kept.is_some()
+            && self.reserve.first.is_some_and(|first| {
+                first.0 != class && self.queue.key(first.0).priority == self.queue.key(class).priority
+            });
+        if is_kept_from_it
+            || self.reserve.is_met
+            || self.reserve.unfit >= UNFIT_CLASSES_MAX
+            || self.share_room(class) == 0
+        {
             return;
         }
         if self.reserve.first.is_none_or(|first| first.0 != class) {
