@@ -80,7 +80,7 @@ const REGRESSIONS: [(u64, &str); 30] = [
 ];
 
 /// The same of those that only strict observers see.
-const STRICT_REGRESSIONS: [(u64, &str); 13] = [
+const STRICT_REGRESSIONS: [(u64, &str); 14] = [
     (
         992_000_179,
         "what waited on a worker started as another variant when more was sent there, and what it had lacked was offered \
@@ -114,6 +114,11 @@ const STRICT_REGRESSIONS: [(u64, &str); 13] = [
         "a task that fitted only where room was kept for another one took the place of that one, and got nothing",
     ),
     (860_010_355, "as 860_008_082"),
+    (
+        870_033_802,
+        "room that was kept for one task was let for a new one of higher priority that fits nowhere, and offered to new \
+         tasks only",
+    ),
 ];
 
 #[test]

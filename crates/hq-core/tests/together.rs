@@ -72,14 +72,21 @@ impl Cluster {
     }
 
     fn submit_of(&mut self, count: u32, request: &str, priority: i32, weight: u32, takes: Duration) -> u32 {
-        let resource = |part: &str| {
-            let (name, amount) = part.split_once('=').expect("NAME=AMOUNT");
-            ResourceRequest { name: name.into(), amount: parse_amount(name, amount).expect("an amount") }
-        };
-        let resources = request.split(' ').map(resource).collect();
+        let request =
+            Request { resources: resources_of(request), weight: weight * 10_000, ..Request::default() };
+        self.submit_as(count, request, priority, takes)
+    }
+
+    // The same on several nodes, which each task has for itself.
+    fn submit_on_nodes(&mut self, count: u32, nodes: u32, seconds: u64) -> u32 {
+        let request = Request { nodes, ..Request::default() };
+        self.submit_as(count, request, 0, Duration::from_secs(seconds))
+    }
+
+    fn submit_as(&mut self, count: u32, request: Request, priority: i32, takes: Duration) -> u32 {
         let spec = TaskSpec {
             body: Body::program(["work"]),
-            requests: vec![Request { resources, weight: weight * 10_000, ..Request::default() }],
+            requests: vec![request],
             priority,
             ..TaskSpec::default()
         };
@@ -120,8 +127,16 @@ impl Cluster {
         self.workers[at].handle(self.now, input, &mut effects);
         self.workers[at].settle(self.now, &mut effects);
         assert_eq!(self.workers[at].check().and_then(|()| self.workers[at].wastes_nothing(self.now)), Ok(()));
+        // Of tasks that another worker leads.
+        let mut parts = Vec::new();
         for effect in effects {
             match effect {
+                Effect::Start(start) if start.is_part => {}
+                Effect::Signal { task, ends: true, .. }
+                    if !self.running.iter().any(|run| run.1 == at && run.2 == task) =>
+                {
+                    parts.push(task);
+                }
                 Effect::Start(start) => {
                     let end = self.now.after(self.takes[&start.task.job.0]);
                     self.running.insert((end, at, start.task));
@@ -130,6 +145,10 @@ impl Cluster {
                 Effect::Send(message) => self.to_server.push_back((at, message)),
                 _ => {}
             }
+        }
+        for task in parts {
+            let (outcome, usage) = (Outcome::Finished, Usage::default());
+            self.worker_hears(at, Input::Ended { task, outcome, usage });
         }
     }
 
@@ -183,6 +202,15 @@ impl Cluster {
         self.running.iter().for_each(|(_, _, task)| *counts.entry(task.job.0).or_default() += 1);
         counts.iter().map(|(job, count)| format!("{job}:{count}")).collect::<Vec<_>>().join(" ")
     }
+}
+
+// `cpus=1 foo=2`
+fn resources_of(text: &str) -> Vec<ResourceRequest> {
+    let resource = |part: &str| {
+        let (name, amount) = part.split_once('=').expect("NAME=AMOUNT");
+        ResourceRequest { name: name.into(), amount: parse_amount(name, amount).expect("an amount") }
+    };
+    text.split(' ').map(resource).collect()
 }
 
 #[test]
@@ -246,5 +274,37 @@ fn what_waits_on_a_worker_lets_tasks_of_higher_priority_go_first() {
         let overtaken = started[..last].iter().filter(|job| **job == lower).count();
         // What waited on the worker before they came.
         assert!(overtaken <= 170, "{request}: {overtaken} tasks of lower priority went first");
+    }
+}
+
+#[test]
+fn gpus_do_not_idle_behind_tasks_of_which_nothing_is_known() {
+    let mut cluster = Cluster::new(&["cpus=8 gpus/nvidia=[0,1]"; 2], 0);
+    let begin = cluster.now;
+    let large = cluster.submit(40, "cpus=1", 0, 1, 3);
+    let small = cluster.submit(8, "cpus=1 gpus/nvidia=1", 0, 1, 3);
+    cluster.pass(Duration::from_secs(60));
+    let took = cluster.ended[&small].max(cluster.ended[&large]).since(begin);
+    assert!(took <= Duration::from_millis(9_500), "it took {took:?}");
+}
+
+#[test]
+fn nodes_that_come_free_together_are_for_tasks_on_several_nodes() {
+    for (nodes, before, count, after, most_s) in [(5, 0, 4, 48, 8), (4, 64, 8, 0, 12)] {
+        let mut cluster = Cluster::new(&["cpus=4"; 8], 0);
+        let begin = cluster.now;
+        if before > 0 {
+            cluster.submit(before, "cpus=1", 0, 1, 2);
+        }
+        cluster.submit_on_nodes(count, nodes, 2);
+        if after > 0 {
+            cluster.submit(after, "cpus=1", 0, 1, 2);
+        }
+        cluster.pass(Duration::from_secs(60));
+        let took = cluster.ended.values().max().expect("they ended").since(begin);
+        assert!(
+            took <= Duration::from_millis(1000 * most_s + 500),
+            "{count} on {nodes} nodes: it took {took:?}"
+        );
     }
 }

@@ -31,6 +31,33 @@ impl Server {
         }
     }
 
+    /// What waits on workers and may take long is asked back where others wait for room, too: who gets it is decided when it
+    /// is there.
+    pub(super) fn leave_choice(&mut self, effects: &mut Vec<Effect>) {
+        let first: Vec<ClassId> = self.queue.in_order().take(2).collect();
+        let mut asked = Vec::new();
+        for (id, live) in self.live.iter().filter(|(_, live)| live.has_backlog()) {
+            for template in live.backlog() {
+                let (Some(class), Some(held)) = (self.classes.get(&template), live.held.get(&template))
+                else {
+                    continue;
+                };
+                let priority = self.queue.key(*class).priority;
+                let other = first.iter().find(|other| *other != class);
+                let expected_us = || self.forecast.run_time(&self.state, template).map(|time| time.us);
+                if other.is_some_and(|other| self.queue.key(*other).priority >= priority)
+                    && held.retracting.is_empty()
+                    && live.may_take_long(template, expected_us())
+                {
+                    asked.push((*id, template, held.waiting.len()));
+                }
+            }
+        }
+        for (worker, template, count) in asked {
+            self.retract(worker, template, count, effects);
+        }
+    }
+
     // Workers with a backlog of tasks that fit on `id` now, how many to take, and how many would fit; the largest
     // backlog first. Where the last task of a template runs, all of them may: those are the last to be looked at.
     fn find_backlogs(&self, id: WorkerId) -> Vec<(WorkerId, TemplateId, u64, u64)> {

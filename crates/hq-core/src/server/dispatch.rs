@@ -103,6 +103,9 @@ impl Server {
             self.changed_classes.extend(changed_classes);
         } else {
             self.balance(&changed_workers, effects);
+            if !changed_classes.is_empty() {
+                self.leave_choice(effects);
+            }
         }
         opens_room
     }
@@ -169,7 +172,10 @@ impl Server {
                 open = open.map(|open| self.open(&open.workers));
             } else {
                 misses += 1;
-                self.fits_nowhere(now, class);
+                if let Some(let_go) = self.fits_nowhere(now, class) {
+                    open[0].workers.insert(let_go);
+                    open = open.map(|open| self.open(&open.workers));
+                }
             }
         }
         self.place_multi_node(now, i32::MIN, &mut multi_node, effects);

@@ -140,7 +140,8 @@ impl Forecast {
 
     // How long a task of a submit takes, for the order of tasks.
     fn expected_us(&self, state: &State, id: TemplateId) -> u64 {
-        self.own_run_time(state, id).unwrap_or(EXPECTED_DEFAULT).as_micros() as u64
+        let known = submit_of(state, id).and_then(|submit| self.run_times.for_order(id, &submit.task));
+        known.unwrap_or(EXPECTED_DEFAULT.as_micros() as u64)
     }
 }
 

@@ -251,10 +251,15 @@ impl LiveWorker {
         self.is_draining && self.stop.is_none_or(|stop| !stop.drain)
     }
 
+    /// True when tasks may be handed to it, or may be when what it has for itself has ended.
+    pub(super) fn is_open(&self) -> bool {
+        let is_there = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
+        is_there && self.trouble.is_none()
+    }
+
     /// True when tasks may be handed to it.
     pub(super) fn takes_tasks(&self) -> bool {
-        let is_open = self.connection.is_some() && !self.is_draining && self.reconcile_at.is_none();
-        is_open && self.trouble.is_none() && self.whole.is_none()
+        self.is_open() && self.whole.is_none()
     }
 
     /// True when tasks of this priority within one worker may be handed to it.
@@ -528,13 +533,21 @@ impl LiveWorker {
         expected_us: Option<u64>,
         is_mixed: bool,
     ) -> u64 {
-        let wall_us = self.walls_us.get(&template).copied().or(expected_us.map(|us| us as f64));
-        let Some(wall_us) = wall_us else { return slots.min(BACKLOG_START) };
-        if is_mixed && !is_short_among_others(wall_us) {
+        if is_mixed && self.may_take_long(template, expected_us) {
             return 0;
         }
+        let Some(wall_us) = self.wall_us(template, expected_us) else { return slots.min(BACKLOG_START) };
         let waves = BACKLOG_TIME.as_micros() as f64 / wall_us.max(1.0);
         ((slots as f64 * waves) as u64).min(BACKLOG_MAX)
+    }
+
+    /// True when tasks of a template are not known to be short: where others wait, too, none of them are in a backlog.
+    pub(super) fn may_take_long(&self, template: TemplateId, expected_us: Option<u64>) -> bool {
+        !self.wall_us(template, expected_us).is_some_and(is_short_among_others)
+    }
+
+    fn wall_us(&self, template: TemplateId, expected_us: Option<u64>) -> Option<f64> {
+        self.walls_us.get(&template).copied().or(expected_us.map(|us| us as f64))
     }
 
     /// A job is over: nothing of it is handed out any more.

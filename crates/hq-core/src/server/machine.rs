@@ -277,7 +277,11 @@ impl Server {
             self.take_back_late(now, effects);
             self.dispatch(now, effects);
             self.allocate(now, effects);
+            let changed = self.changed_workers.len();
             self.speculate(now, effects);
+            if self.changed_workers.len() > changed {
+                self.dispatch(now, effects);
+            }
         }
         self.report_progress(now, effects);
         if !self.is_read_only() {

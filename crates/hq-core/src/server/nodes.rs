@@ -6,6 +6,7 @@
 //! workers are gone, as long as the first one lives. While a task waits for nodes that are busy, workers are kept free for it: those of the group that
 //! can give it enough of them soonest. They get nothing more of its priority or below.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerId};
@@ -142,7 +143,7 @@ impl Server {
         let first = head.and_then(|(_, template)| Some((template, self.queue.head_ids(class)?.first()?)));
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (worker, live) in &mut self.live {
-            if !live.has_time(now, request.time_request) || !live.takes_tasks() || live.reserved.is_some() {
+            if !live.has_time(now, request.time_request) || !live.is_open() || live.reserved.is_some() {
                 continue;
             }
             let choices = live.choices(class, &key.requests);
@@ -154,6 +155,7 @@ impl Server {
             let room = live.capacity.room(&needs);
             let is_kept = live.kept_from(now, key.priority, &needs).is_some();
             let is_free = room > 0
+                && live.takes_tasks()
                 && !is_kept
                 && !has_it
                 && (!is_whole || live.held.is_empty())
@@ -181,12 +183,38 @@ impl Server {
         }) else {
             return Found::Nowhere;
         };
+        if let Some(nodes) = self.nodes_of_one_task(&workers, count) {
+            return Found::Busy(nodes);
+        }
         let mut order: Vec<(bool, bool, u64, WorkerId)> = workers
             .iter()
             .map(|candidate| (!candidate.is_free, !candidate.was_reserved, candidate.held, candidate.worker))
             .collect();
         order.sort_unstable();
         Found::Busy(order.into_iter().take(count).map(|candidate| candidate.3).collect())
+    }
+
+    // Where such a task has to wait for another one, the nodes of that one: they come free together, and what is free now is
+    // of use to others meanwhile. Of several, those kept before, or of the task that has run longest.
+    fn nodes_of_one_task(&self, workers: &[Candidate], count: usize) -> Option<Vec<WorkerId>> {
+        let mut taken: BTreeMap<TaskRef, Vec<&Candidate>> = BTreeMap::new();
+        for candidate in workers {
+            let live = self.live.get(&candidate.worker)?;
+            let Some(template) = live.whole else { continue };
+            let Some(task) = live.held.get(&template).and_then(|held| held.ids.first()) else { continue };
+            taken.entry(TaskRef::new(template.job, task)).or_default().push(candidate);
+        }
+        let others = workers.len() - taken.values().map(Vec::len).sum::<usize>();
+        if others >= count {
+            return None;
+        }
+        let enough = taken.into_iter().filter(|(_, nodes)| nodes.len() >= count);
+        let (_, nodes) = enough.min_by_key(|(task, nodes)| {
+            let was_reserved = nodes.iter().filter(|candidate| candidate.was_reserved).count();
+            let runs = self.running.get(&task.job).and_then(|running| running.get(&task.task));
+            (Reverse(was_reserved), runs.map_or(Timestamp(u64::MAX), |run| run.since))
+        })?;
+        Some(nodes.into_iter().map(|candidate| candidate.worker).take(count).collect())
     }
 
     // They get no more, and what waits there goes elsewhere.

@@ -147,6 +147,11 @@ impl Server {
     /// others.
     pub(super) fn has_what_was_kept_for(&mut self, class: ClassId) -> Option<WorkerId> {
         self.reserve.first.take_if(|first| first.0 == class)?;
+        self.let_worker()
+    }
+
+    // The worker that was kept is not any more. Returns it where it takes others.
+    fn let_worker(&mut self) -> Option<WorkerId> {
         self.let_room();
         let takes_others = |id: &WorkerId| {
             let is_open = |live: &LiveWorker| live.takes_tasks() && !live.is_idle_and_picky();
@@ -155,8 +160,8 @@ impl Server {
         self.reserve.worker.take().filter(takes_others)
     }
 
-    /// None of the tasks of a class fits anywhere.
-    pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) {
+    /// None of the tasks of a class fits anywhere. Returns the worker that was kept for one behind it and now takes others.
+    pub(super) fn fits_nowhere(&mut self, now: Timestamp, class: ClassId) -> Option<WorkerId> {
         // It may fit where room is kept for another one of its priority, whose turn is yet to come.
         let is_kept_from_it = self.reserve.kept.is_some()
             && self.reserve.first.is_some_and(|first| {
@@ -167,14 +172,15 @@ impl Server {
             || self.reserve.unfit >= UNFIT_CLASSES_MAX
             || self.share_room(class) == 0
         {
-            return;
+            return None;
         }
+        let mut let_go = None;
         if self.reserve.first.is_none_or(|first| first.0 != class) {
             let Some(worker) = self.nearest(now, class) else {
                 self.reserve.unfit += 1;
-                return;
+                return None;
             };
-            self.let_room();
+            let_go = self.let_worker();
             self.reserve.first = Some((class, now));
             self.reserve.worker = Some(worker);
         }
@@ -182,6 +188,7 @@ impl Server {
         if self.is_firm(now) {
             self.keep_room(now);
         }
+        let_go
     }
 
     /// What comes now is of lower priority than all that was tried.

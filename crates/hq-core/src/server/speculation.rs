@@ -109,7 +109,8 @@ impl Server {
         }
     }
 
-    /// Looks for tasks that take long, and starts them a second time where there is room.
+    /// Looks for tasks that take long, and starts them a second time where there is room. Workers that now have room for
+    /// others have changed then.
     pub(super) fn speculate(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.speculation.next_look().is_none_or(|at| now < at) {
             return;
@@ -213,6 +214,10 @@ impl Server {
             shared.out += 1;
         }
         let Some(live) = self.live.get_mut(&worker) else { return false };
+        if live.is_idle_and_picky() {
+            // Now that it begins it takes others, too.
+            self.changed_workers.insert(worker);
+        }
         live.place(template, Some(&choice.needs), &ids);
         let content = live.templates.insert(template).then(|| Template {
             id: template,

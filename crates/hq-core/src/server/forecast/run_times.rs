@@ -102,13 +102,18 @@ impl RunTimes {
         sure.or(learned).or(named).map(Learned::estimate)
     }
 
+    /// The same by what is known of the submit alone: how long tasks of it took, or what was said of it.
+    pub(super) fn of_submit(&self, template: TemplateId, spec: &TaskSpec) -> Option<u64> {
+        let learned = self.templates.get(&template).filter(|_| spec.expected.is_none());
+        learned.map(|learned| learned.estimate().us).or_else(|| self.for_order(template, spec))
+    }
+
     /// The same for the order of jobs: what is known of other submits does not count, so that jobs of one program stay
     /// in the order in which they came.
-    pub(super) fn of_submit(&self, template: TemplateId, spec: &TaskSpec) -> Option<u64> {
-        let is_known = self.templates.contains_key(&template) || spec.expected.is_some();
-        let learned = self.templates.get(&template).map(Learned::estimate);
-        let learned = learned.filter(|_| spec.expected.is_none()).or_else(|| self.of(template, spec));
-        learned.filter(|_| is_known).map(|estimate| estimate.us)
+    pub(super) fn for_order(&self, template: TemplateId, spec: &TaskSpec) -> Option<u64> {
+        let learned = self.templates.get(&template).filter(|learned| learned.count >= RUN_TIMES_SURE);
+        let expected = spec.expected.map(|expected| expected.as_micros() as u64);
+        learned.map(|learned| learned.estimate().us).or(expected)
     }
 
     /// A job is over.

@@ -190,11 +190,11 @@ fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
     let last = explained(&mut world, small, 199);
     assert_eq!(
         last[0],
-        format!("198 ready tasks go before it: 1 of job {first} (priority 3 against 0), 197 like it, older")
+        format!("200 ready tasks go before it: 3 of job {first} (priority 3 against 0), 197 like it, older")
     );
     let said = job_explained(&mut world, small);
     assert_eq!(said[0], "0-1: they are handed to worker 1 and start there as soon as they fit");
-    assert!(said[1].starts_with("2-199: 1 ready task goes before it: 1 of job 3 (priority 3"), "{said:?}");
+    assert!(said[1].starts_with("2-199: 3 ready tasks go before it: 3 of job 3 (priority 3"), "{said:?}");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn tasks_of_several_jobs_that_go_before_one_are_told_of_their_jobs() {
     let ahead = |world: &mut World, job| explained(world, job, 9).remove(0);
     assert_eq!(
         ahead(&mut world, own),
-        "43 ready tasks go before it: 5 of job 10 (priority 2 against 0), 29 of jobs 2-4 (older), 9 like it, older"
+        "44 ready tasks go before it: 6 of job 10 (priority 2 against 0), 29 of jobs 2-4 (older), 9 like it, older"
     );
     let said = ahead(&mut world, last);
     assert!(said.contains("59 of jobs 2-4,6-8 (older), 59 like it, older"), "{said}");
