@@ -92,7 +92,8 @@ impl Server {
             self.hand_out(now, [&workers, &workers], &changed_classes, Say::Order, &mut batches, effects);
             self.let_room();
         }
-        let opens_room = self.send(now, batches, effects) || !begun.is_empty();
+        let opens_room =
+            self.send(now, batches, effects) || !begun.is_empty() || !self.changed_workers.is_empty();
         self.changed_workers.extend(begun);
         self.hand_out_followers(now, effects);
         self.changed_workers.extend(gathering);

@@ -262,6 +262,10 @@ impl Server {
         let all: Vec<TaskNode> = workers.iter().map(|worker| self.task_node(*worker)).collect();
         for (at, (worker, needs)) in nodes.iter().enumerate() {
             let Some(live) = self.live.get_mut(worker) else { continue };
+            if live.is_idle_and_picky() {
+                // Now that it begins it takes others, too.
+                self.changed_workers.insert(*worker);
+            }
             live.place(template, Some(needs), &ids);
             live.whole = is_whole.then_some(template);
             let content = live.templates.insert(template).then(|| Template {
