@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 15] = [
+const RULES: [(&str, &[&str], &[&str]); 16] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
@@ -19,21 +19,32 @@ const RULES: [(&str, &[&str], &[&str]); 15] = [
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
     ("hq-net", &["hq-proto"], &["clap"]),
     ("hq-batch", &["hq-model"], &["tokio", "clap", "prost", "rustls"]),
+    ("hq-stream", &["hq-model"], &["tokio", "clap", "serde", "prost", "rustls"]),
     (
         "hq-server",
         &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal", "hq-batch"],
         &["clap"],
     ),
-    ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net"], &["clap"]),
+    ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream"], &["clap"]),
     ("hq-client", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
     (
         "hq",
-        &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-client", "hq-server", "hq-worker", "hq-journal"],
+        &[
+            "hq-model",
+            "hq-core",
+            "hq-proto",
+            "hq-net",
+            "hq-client",
+            "hq-server",
+            "hq-worker",
+            "hq-journal",
+            "hq-stream",
+        ],
         &[],
     ),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
     ("hq-bench", &["hq-model", "hq-core", "hq-sched", "hq-sim", "hq-proto", "hq-net", "hq-client"], &[]),
-    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal"], &[]),
+    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream"], &[]),
     ("xtask", &[], &["tokio"]),
 ];
 

@@ -1,0 +1,57 @@
+//! What can be wrong with a stream file.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The system refuses.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Something else, or its beginning is damaged.
+    #[error("{} is no stream file, or its beginning is damaged", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A later release wrote it.
+    #[error("{} has format {version}, this release reads {newest}: use a newer hq", path.display(), newest = crate::limits::FORMAT_VERSION)]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: u16,
+    },
+}
+
+impl StreamError {
+    /// True for a file that a worker is about to begin, or had begun when it was killed.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, StreamError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A part of a file that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The end is not complete: it is being written, or was when its writer died.
+    Torn {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// It is not what was written.
+    Damaged {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+}

@@ -1,0 +1,200 @@
+//! Reads one stream file from its beginning to its end, also while it is written.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use hq_model::Timestamp;
+
+use crate::error::{Fault, StreamError};
+use crate::format::{Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, take_entry};
+use crate::limits::{BLOCK_BYTES, INDEX_BYTES};
+
+/// A file of which the header is known.
+#[derive(Debug)]
+pub struct StreamFile {
+    pub(crate) file: File,
+    path: PathBuf,
+    header: Header,
+    pub(crate) first_block: u64,
+}
+
+/// One line of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The start of a task that it is of.
+    pub attempt: Attempt,
+    /// When it was appended.
+    pub at: Timestamp,
+    /// What it says.
+    pub content: Content<'a>,
+}
+
+/// A block of entries that is whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// Where it begins.
+    pub offset: u64,
+    payload: &'a [u8],
+}
+
+/// Goes through the blocks of a file.
+#[derive(Debug)]
+pub struct Scan {
+    file: StreamFile,
+    at: u64,
+    end: u64,
+    payload: Vec<u8>,
+    faults: Vec<Fault>,
+}
+
+impl StreamFile {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is of something else.
+    pub fn open(path: &Path) -> Result<StreamFile, StreamError> {
+        let failed = |error| StreamError::Io { path: path.into(), error };
+        let file = File::open(path).map_err(failed)?;
+        let mut bytes = [0; HEADER_BYTES_MAX];
+        let length = read_up_to(&file, &mut bytes, 0).map_err(failed)?;
+        let (header, length) = Header::decode(&bytes[..length]).map_err(|version| match version {
+            Some(version) => StreamError::Newer { path: path.into(), version },
+            None => StreamError::Foreign { path: path.into() },
+        })?;
+        Ok(StreamFile { file, path: path.into(), header, first_block: length as u64 })
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Goes through all blocks that are there when they are asked for.
+    pub fn scan(self) -> Scan {
+        let at = self.first_block;
+        self.scan_from(at)
+    }
+
+    pub(crate) fn scan_from(self, at: u64) -> Scan {
+        Scan { file: self, at, end: 0, payload: Vec::new(), faults: Vec::new() }
+    }
+
+    pub(crate) fn failed(&self, error: io::Error) -> StreamError {
+        StreamError::Io { path: self.path.clone(), error }
+    }
+
+    // The head at this place, if there is one and the whole block is before `end`.
+    pub(crate) fn head(&self, at: u64, end: u64) -> Result<Option<Head>, StreamError> {
+        let mut head = [0; HEAD_BYTES];
+        let length = read_up_to(&self.file, &mut head, at).map_err(|error| self.failed(error))?;
+        let head = (length == HEAD_BYTES).then(|| Head::decode(&head, at)).flatten();
+        Ok(head.filter(|head| at.saturating_add(head.block_bytes()) <= end))
+    }
+
+    // The payload behind such a head; false if it is not what was written.
+    pub(crate) fn payload(&self, at: u64, head: &Head, into: &mut Vec<u8>) -> Result<bool, StreamError> {
+        into.resize(head.length, 0);
+        let read =
+            read_up_to(&self.file, into, at + HEAD_BYTES as u64).map_err(|error| self.failed(error))?;
+        Ok(read == head.length && head.fits(into))
+    }
+
+    pub(crate) fn length(&self) -> Result<u64, StreamError> {
+        Ok(self.file.metadata().map_err(|error| self.failed(error))?.len())
+    }
+}
+
+impl Scan {
+    /// The next block of entries; nothing at the end of what is whole. Memory is one block.
+    ///
+    /// # Errors
+    /// When the file cannot be read. What is damaged is passed over and told by [`faults`](Scan::faults).
+    pub fn next_block(&mut self) -> Result<Option<Block<'_>>, StreamError> {
+        loop {
+            self.end = self.file.length()?;
+            if self.at >= self.end {
+                return Ok(None);
+            }
+            let at = self.at;
+            let Some(head) = self.file.head(at, self.end)? else {
+                match self.next_head()? {
+                    Some(next) => {
+                        self.faults.push(Fault::Damaged { offset: at, bytes: next - at });
+                        self.at = next;
+                        continue;
+                    }
+                    None => {
+                        self.faults.push(Fault::Torn { offset: at, bytes: self.end - at });
+                        self.at = u64::MAX;
+                        return Ok(None);
+                    }
+                }
+            };
+            self.at = at + head.block_bytes();
+            if head.kind == Kind::Index {
+                continue;
+            }
+            if self.file.payload(at, &head, &mut self.payload)? {
+                return Ok(Some(Block { offset: at, payload: &self.payload }));
+            }
+            let is_last = self.at >= self.end;
+            let (offset, bytes) = (at, head.block_bytes());
+            self.faults.push(match is_last {
+                true => Fault::Torn { offset, bytes },
+                false => Fault::Damaged { offset, bytes },
+            });
+        }
+    }
+
+    /// What was passed over so far.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The file.
+    pub fn file(&self) -> &StreamFile {
+        &self.file
+    }
+
+    // Where the block behind a head that cannot be read begins: it is not farther than the longest block.
+    fn next_head(&self) -> Result<Option<u64>, StreamError> {
+        let mut bytes = vec![0; HEAD_BYTES + INDEX_BYTES.max(BLOCK_BYTES) + HEAD_BYTES];
+        let first = self.at + 1;
+        let length =
+            read_up_to(&self.file.file, &mut bytes, first).map_err(|error| self.file.failed(error))?;
+        let heads = bytes[..length].windows(HEAD_BYTES).zip(first..);
+        Ok(heads.into_iter().find(|(bytes, at)| Head::decode(bytes, *at).is_some()).map(|(_, at)| at))
+    }
+}
+
+impl<'a> Block<'a> {
+    /// What it holds, in the order in which it was appended.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let mut rest = self.payload;
+        std::iter::from_fn(move || {
+            let ((attempt, at, content), behind) = take_entry(rest)?;
+            rest = behind;
+            Some(Entry { attempt, at, content })
+        })
+    }
+}
+
+pub(crate) fn read_up_to(file: &File, into: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < into.len() {
+        match file.read_at(&mut into[read..], at + read as u64) {
+            Ok(0) => break,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}

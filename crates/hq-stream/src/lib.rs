@@ -1,0 +1,22 @@
+//! Files in which a worker keeps what all its tasks print: their format, what writes them, and what reads them.
+//!
+//! A [`Writer`] appends to one file; a [`StreamFile`] reads one, also while it is written. Both block.
+//! The format is in `docs/reference/stream-format.md`.
+//!
+//! # Promises
+//! - What [`Writer::flush`] has returned for is in the file, as safe as what a program writes into a file of its own.
+//! - After an error nothing that was taken is lost: the next call writes it to the same place. An append that fails has
+//!   taken nothing.
+//! - A reader cuts what a crash left unfinished, and says so; what was changed later is told with its place.
+//! - Neither needs memory for more than a block, an index, and what was appended at once.
+
+mod error;
+mod file;
+mod format;
+pub mod limits;
+mod writer;
+
+pub use error::{Fault, StreamError};
+pub use file::{Block, Entry, Scan, StreamFile};
+pub use format::{Attempt, Channel, Content, FILE_ENDING, Header};
+pub use writer::Writer;

@@ -1,0 +1,22 @@
+//! The bounds of stream files, by name.
+
+/// The version of the format that this release writes, and the newest it reads.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Bytes of entries in a block; a longer output is split.
+pub const BLOCK_BYTES: usize = 64 << 10;
+
+/// Attempts in blocks since the last index (one counts in each block again) after which the next index is written.
+pub const INDEX_LINES: usize = 4096;
+
+/// Bytes of blocks since the last index after which the next one is written. A reader scans at most as much, and a block.
+pub const INDEX_DISTANCE_BYTES: u64 = 4 << 20;
+
+/// The longest index: its lines may be exceeded by as many attempts as a block can hold.
+pub const INDEX_BYTES: usize = 256 << 10;
+
+/// Bytes of a server's id.
+pub const SERVER_UID_BYTES: usize = 255;
+
+/// How often another random name is tried for a new file.
+pub const NAMES_TRIED: u32 = 16;

@@ -1,0 +1,269 @@
+//! Appends what tasks print to a file of its own, in blocks, with an index now and then.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use hq_model::Timestamp;
+
+use crate::format::{
+    Attempt, Channel, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, push_entry, push_key,
+};
+use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
+
+const NAME_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const NAME_LENGTH: usize = 12;
+
+/// Writes one stream file.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+    /// Entries of the block that is being filled.
+    block: Vec<u8>,
+    /// Attempts in it, each with what it has there.
+    attempts: Vec<(Attempt, u8)>,
+    /// Blocks that are complete, and not or not wholly in the file.
+    complete: Vec<u8>,
+    /// Where these belong.
+    offset: u64,
+    /// Lines of the next index: attempts, what they have there, and the block.
+    lines: Vec<(Attempt, u64, u8)>,
+    /// Where the last index begins; 0 before the first.
+    last_index: u64,
+    /// Bytes of blocks since then.
+    since_index_bytes: u64,
+}
+
+impl Writer {
+    /// Makes the directory, if it is missing, and a new file in it with a random name.
+    ///
+    /// # Errors
+    /// When the directory or the file cannot be made, or the header does not fit onto the disk.
+    pub fn create(dir: &Path, header: &Header) -> io::Result<Writer> {
+        if header.server_uid.len() > SERVER_UID_BYTES {
+            let text = format!("the id of the server has more than {SERVER_UID_BYTES} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        fs::create_dir_all(dir)?;
+        let (file, path) = new_file(dir)?;
+        let header = header.encode();
+        if let Err(error) = file.write_all_at(&header, 0) {
+            // Nobody needs an empty file; where it cannot be removed, readers pass over it.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Writer {
+            file,
+            path,
+            block: Vec::with_capacity(BLOCK_BYTES),
+            attempts: Vec::new(),
+            complete: Vec::new(),
+            offset: header.len() as u64,
+            lines: Vec::new(),
+            last_index: 0,
+            since_index_bytes: 0,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends what a task printed. What makes a block complete is written.
+    ///
+    /// # Errors
+    /// When blocks of before could not be written and still cannot be: nothing of `bytes` was taken. That those of
+    /// this call cannot be written is told by the next call.
+    pub fn append(
+        &mut self,
+        attempt: Attempt,
+        channel: Channel,
+        at: Timestamp,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.write()?;
+        let mut bytes = bytes;
+        while !bytes.is_empty() {
+            // An entry of a few bytes at the end of a block is not worth its head.
+            if self.block.len() + 2 * ENTRY_BYTES > BLOCK_BYTES {
+                self.complete_block();
+            }
+            let room = BLOCK_BYTES - self.block.len() - ENTRY_BYTES;
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.push(attempt, at, Content::Bytes(channel, now), channel.bit());
+            bytes = later;
+        }
+        let _ = self.write();
+        Ok(())
+    }
+
+    /// Says that these channels of an attempt are complete.
+    ///
+    /// # Errors
+    /// As for [`append`](Writer::append).
+    pub fn end(&mut self, attempt: Attempt, channels: &[Channel], at: Timestamp) -> io::Result<()> {
+        self.write()?;
+        if self.block.len() + ENTRY_BYTES > BLOCK_BYTES {
+            self.complete_block();
+        }
+        let has = |channel| channels.contains(&channel);
+        let content = Content::End { stdout: has(Channel::Stdout), stderr: has(Channel::Stderr) };
+        let bits = channels.iter().fold(0, |bits, channel| bits | channel.bit() << 2);
+        self.push(attempt, at, content, bits);
+        let _ = self.write();
+        Ok(())
+    }
+
+    /// Writes all that was appended. It is in the file then, and not necessarily on the disk.
+    ///
+    /// # Errors
+    /// When it cannot be written. A later call tries again at the same place.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.complete_block();
+        self.write()
+    }
+
+    /// Writes all that was appended and the last index. May be called again after an error.
+    ///
+    /// # Errors
+    /// As for [`flush`](Writer::flush).
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.complete_block();
+        self.index();
+        self.write()
+    }
+
+    fn push(&mut self, attempt: Attempt, at: Timestamp, content: Content<'_>, bits: u8) {
+        push_entry(&mut self.block, attempt, at, content);
+        match self.attempts.last_mut() {
+            Some((last, has)) if *last == attempt => *has |= bits,
+            _ => self.attempts.push((attempt, bits)),
+        }
+    }
+
+    fn complete_block(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        let offset = self.end_offset();
+        let mut payload = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK_BYTES));
+        self.complete.extend_from_slice(&Head::encode(Kind::Data, self.last_index, offset, &payload));
+        self.complete.append(&mut payload);
+        self.attempts.sort_unstable();
+        let first = self.lines.len();
+        for (attempt, bits) in self.attempts.drain(..) {
+            match self.lines[first..].last_mut() {
+                Some((last, _, has)) if *last == attempt => *has |= bits,
+                _ => self.lines.push((attempt, offset, bits)),
+            }
+        }
+        self.since_index_bytes += self.end_offset() - offset;
+        if self.lines.len() >= INDEX_LINES || self.since_index_bytes >= INDEX_DISTANCE_BYTES {
+            self.index();
+        }
+    }
+
+    fn index(&mut self) {
+        if self.lines.is_empty() {
+            return;
+        }
+        self.lines.sort_unstable();
+        let offset = self.end_offset();
+        let payload = index_payload(self.last_index, offset - self.since_index_bytes, &self.lines);
+        self.complete.extend_from_slice(&Head::encode(Kind::Index, self.last_index, offset, &payload));
+        self.complete.extend_from_slice(&payload);
+        self.lines.clear();
+        self.last_index = offset;
+        self.since_index_bytes = 0;
+    }
+
+    // Where the next block belongs.
+    fn end_offset(&self) -> u64 {
+        self.offset + self.complete.len() as u64
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if !self.complete.is_empty() {
+            self.file.write_all_at(&self.complete, self.offset)?;
+            self.offset = self.end_offset();
+            self.complete = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+// What an index says: where the one before it is, from where on it knows blocks, its first and last attempt and the
+// number of its lines (with a checksum, so that this much can be read alone), and the lines in order.
+fn index_payload(before: u64, from: u64, lines: &[(Attempt, u64, u8)]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(48 + lines.len() * 24);
+    out.extend_from_slice(&before.to_le_bytes());
+    out.extend_from_slice(&from.to_le_bytes());
+    push_key(&mut out, lines[0].0);
+    push_key(&mut out, lines[lines.len() - 1].0);
+    out.extend_from_slice(&u32::try_from(lines.len()).expect("an index is short").to_le_bytes());
+    let check = crc32c::crc32c(&out);
+    out.extend_from_slice(&check.to_le_bytes());
+    for &(attempt, offset, bits) in lines {
+        push_key(&mut out, attempt);
+        out.extend_from_slice(&u32::from(bits).to_le_bytes());
+        out.extend_from_slice(&offset.to_le_bytes());
+    }
+    out
+}
+
+fn new_file(dir: &Path) -> io::Result<(File, PathBuf)> {
+    let mut tried = 0;
+    loop {
+        let mut random = [0; NAME_LENGTH];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let letters = random.iter().map(|byte| char::from(NAME_LETTERS[usize::from(byte % 32)]));
+        let name: String = letters.chain(FILE_ENDING.chars()).collect();
+        let path = dir.join(name);
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => tried += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::{Instance, JobId, TaskId, TaskRef, WorkerId};
+
+    use super::*;
+    use crate::StreamFile;
+
+    #[test]
+    fn what_a_full_disk_refuses_is_written_later_at_the_same_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let header = Header { server_uid: "uid".into(), worker: WorkerId(1), created: Timestamp(5) };
+        let mut writer = Writer::create(dir.path(), &header).unwrap();
+        let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(2)), instance: Instance(0) };
+        writer.append(attempt, Channel::Stdout, Timestamp(6), b"one").unwrap();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut writer.file, full);
+        assert_eq!(writer.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(writer.append(attempt, Channel::Stdout, Timestamp(7), b"not taken").is_err());
+        assert!(writer.end(attempt, &[Channel::Stdout], Timestamp(7)).is_err());
+        // A part of it was written before the disk was full.
+        file.write_all_at(&writer.complete[..7], writer.offset).unwrap();
+        writer.file = file;
+        writer.append(attempt, Channel::Stdout, Timestamp(8), b" two").unwrap();
+        writer.finish().unwrap();
+        let mut text = Vec::new();
+        let mut scan = StreamFile::open(writer.path()).unwrap().scan();
+        while let Some(block) = scan.next_block().unwrap() {
+            for entry in block.entries() {
+                if let Content::Bytes(_, bytes) = entry.content {
+                    text.extend_from_slice(bytes);
+                }
+            }
+        }
+        assert_eq!(String::from_utf8(text).unwrap(), "one two");
+        assert_eq!(scan.faults(), []);
+    }
+}
