@@ -142,7 +142,7 @@ impl Server {
                 self.goes_lower(now);
             }
             let Some((place, class)) = next else { break };
-            let before = std::mem::replace(&mut last, Some(place));
+            let before = last.replace(place);
             if level.is_none() {
                 self.place_multi_node(now, place.0.0, &mut multi_node, effects);
                 self.begin_level(now, place.0.0);
