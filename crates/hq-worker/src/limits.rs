@@ -35,6 +35,10 @@ pub const CLEANUP_PAUSE: Duration = Duration::from_millis(5);
 pub const LAUNCHER_EXIT_LIMIT: Duration = Duration::from_secs(8);
 /// Pause between two looks at whether the launcher, or what it left, is gone.
 pub const LAUNCHER_LOOK: Duration = Duration::from_millis(1);
+/// Least time between two warnings that the launcher was stopped and goes on.
+pub const STOP_WORDS_PAUSE: Duration = Duration::from_secs(60);
+/// Most tasks that are named when the launcher was stopped or has died; of the others it is said how many there are.
+pub const TASKS_NAMED: usize = 5;
 /// Time between two looks at the resident memory of tasks that are held to some and are in no control group.
 pub const MEMORY_LOOK: Duration = Duration::from_millis(200);
 /// How long the end of a worker waits for its control groups to be empty; the next worker removes what is left.

@@ -81,8 +81,10 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// The process that executes tasks is gone, and the tasks with it.
-    #[error("the launcher process has died, and the tasks that ran with it: {source}")]
+    #[error("the launcher process has died, and what ran with it: {tasks}: {source}")]
     Launcher {
+        /// Which tasks ran.
+        tasks: String,
         /// What was seen of it.
         source: io::Error,
     },
@@ -112,7 +114,8 @@ impl WorkerError {
             WorkerError::Connect { source, .. } => source.hint(),
             WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
             WorkerError::Launcher { .. } => {
-                "was it killed by the system for want of memory? see the kernel's log; the tasks are run again elsewhere"
+                "it was killed by one of its tasks, or by the system for want of memory: look at what these tasks do, and at \
+                 the kernel's log; they are run again elsewhere"
             }
             WorkerError::System { .. } => "check the limits on open files and processes (`ulimit -a`)",
         }

@@ -67,6 +67,10 @@ struct Turns {
     link: Link,
     server: ServerSource,
     interrupts: InterruptSource,
+    // A child has ended, or was stopped.
+    children: Signal,
+    // When it was last said that the launcher was stopped.
+    stop_said: Option<Instant>,
     // For the last time.
     interrupted: Option<Instant>,
     words: mpsc::Receiver<Words>,
@@ -79,6 +83,8 @@ struct Turns {
     effects: Vec<Effect>,
     // The launcher is gone, and this is what was seen of it.
     launcher_lost: Option<std::io::Error>,
+    // What ran then.
+    lost_tasks: String,
     // The directory goes after the tasks that write there: fields are dropped in this order.
     supervisor: Supervisor,
     _socket_dir: Option<WorkDir>,
@@ -95,6 +101,7 @@ enum Event {
     Connected(Result<Connection, WorkerError>),
     Frame(Result<Option<Vec<u8>>, hq_net::NetError>),
     Launcher,
+    Child,
     Words(Words),
     Ask(Ask),
     Cleaned(Input),
@@ -151,6 +158,8 @@ impl Turns {
             link: Link::Down(Box::pin(link::first(server.clone()))),
             server,
             interrupts: InterruptSource::new(interrupts).map_err(system("no signal handlers"))?,
+            children: signal(SignalKind::child()).map_err(system("no signal handlers"))?,
+            stop_said: None,
             interrupted: None,
             words,
             asks,
@@ -161,6 +170,7 @@ impl Turns {
             inputs: Vec::new(),
             effects: Vec::new(),
             launcher_lost: None,
+            lost_tasks: String::new(),
             supervisor,
             _socket_dir: socket_dir,
             _work_dir: work_dir,
@@ -169,6 +179,8 @@ impl Turns {
 
     async fn run(&mut self) -> Result<WorkerEnd, WorkerError> {
         let mut is_handed_over = true;
+        // It may have been stopped before anybody listened.
+        self.look_at_launcher();
         loop {
             if !self.supervisor.has_ended() && self.inputs.is_empty() {
                 let event = self.next_event(is_handed_over).await;
@@ -213,7 +225,9 @@ impl Turns {
                 }
                 info!(?end, "the worker ends");
                 return match self.launcher_lost.take() {
-                    Some(source) if end == WorkerEnd::LauncherLost => Err(WorkerError::Launcher { source }),
+                    Some(source) if end == WorkerEnd::LauncherLost => {
+                        Err(WorkerError::Launcher { source, tasks: std::mem::take(&mut self.lost_tasks) })
+                    }
                     _ => Ok(end),
                 };
             }
@@ -222,7 +236,9 @@ impl Turns {
 
     /// Waits until something happens.
     async fn next_event(&mut self, is_handed_over: bool) -> Event {
-        let Turns { link, orders, control, words, asks, cleaned, interrupts, machine, clock, .. } = self;
+        let Turns {
+            link, orders, control, words, asks, cleaned, interrupts, children, machine, clock, ..
+        } = self;
         let has_launcher = self.launcher_lost.is_none();
         let wakeup = machine.next_wakeup().map(|at| clock.instant(at));
         tokio::select! {
@@ -233,6 +249,7 @@ impl Turns {
             Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
             by = interrupts.next() => Event::Interrupt { by },
+            Some(()) = children.recv() => Event::Child,
             () = sleep_until(wakeup) => Event::Wakeup,
         }
     }
@@ -252,6 +269,7 @@ impl Turns {
             Event::Cleaned(input) => self.inputs.push(input),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
+            Event::Child => self.look_at_launcher(),
             Event::Launcher => {}
         }
         Ok(())
@@ -292,9 +310,24 @@ impl Turns {
         }
     }
 
+    // A task may have stopped its parent, and would then never be ended.
+    fn look_at_launcher(&mut self) {
+        if !self.supervisor.launcher.continue_if_stopped() {
+            return;
+        }
+        // A task that does it again and again does not fill the log.
+        if self.stop_said.is_none_or(|said| said.elapsed() >= limits::STOP_WORDS_PAUSE) {
+            self.stop_said = Some(Instant::now());
+            let tasks = self.supervisor.running_tasks();
+            warn!(%tasks, "the process that executes tasks was stopped by a signal, perhaps by one of them; it goes on");
+        }
+    }
+
     // Its tasks are told to be over when nothing of them is left.
     fn lose_launcher(&mut self, error: std::io::Error) {
-        warn!(%error, "the process that executes tasks has died");
+        let tasks = self.supervisor.running_tasks();
+        warn!(%error, %tasks, "the process that executes tasks has died");
+        self.lost_tasks = tasks;
         self.supervisor.kill_launcher();
         self.launcher_lost = Some(error);
         self.inputs.push(Input::LauncherLost);

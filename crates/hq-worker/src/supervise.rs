@@ -18,6 +18,7 @@ use crate::declared::{self, Declared};
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
+use crate::limits::TASKS_NAMED;
 use crate::nodes;
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
@@ -238,6 +239,18 @@ impl Supervisor {
             let active = self.slots[*index as usize].active.as_ref();
             matches!(active, Some(Active::Task { start, .. }) if start.instance == instance)
         })
+    }
+
+    /// The tasks that run, for people: the first of them, and how many more.
+    pub(crate) fn running_tasks(&self) -> String {
+        let mut tasks: Vec<TaskRef> = self.running.keys().copied().collect();
+        tasks.sort_unstable();
+        let named: Vec<String> = tasks.iter().take(TASKS_NAMED).map(|task| format!("task {task}")).collect();
+        match tasks.len() - named.len() {
+            _ if named.is_empty() => "no task".to_owned(),
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
+        }
     }
 
     /// Hands orders and signals over. False when the launcher takes no more at the moment.

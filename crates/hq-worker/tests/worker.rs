@@ -31,7 +31,8 @@ use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions, notify};
 
 use node_faults::{
-    a_directory_that_was_removed_comes_back, a_node_that_cannot_start_tasks_gives_them_back,
+    a_directory_that_was_removed_comes_back, a_launcher_that_a_task_stops_goes_on,
+    a_node_that_cannot_start_tasks_gives_them_back,
     a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
 };
 
@@ -64,6 +65,7 @@ fn main() {
                 "a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing",
                 a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing,
             ),
+            ("a_launcher_that_a_task_stops_goes_on", a_launcher_that_a_task_stops_goes_on),
             ("a_directory_that_was_removed_comes_back", a_directory_that_was_removed_comes_back),
             (
                 "a_node_that_cannot_start_tasks_gives_them_back",

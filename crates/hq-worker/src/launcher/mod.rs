@@ -113,6 +113,24 @@ impl Launcher {
         self.pid as u32
     }
 
+    /// Lets the launcher go on if a signal has stopped it: a task may have stopped its parent. True when it was stopped
+    /// since this was asked last.
+    pub fn continue_if_stopped(&self) -> bool {
+        // SAFETY: system calls on a child of ours; one that has ended is not reaped.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WSTOPPED | libc::WNOHANG;
+            if self.is_gone
+                || libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, flags) != 0
+                || info.si_pid() == 0
+            {
+                return false;
+            }
+            libc::kill(self.pid, libc::SIGCONT);
+        }
+        true
+    }
+
     /// `KEY=VALUE` of the environment that tasks start from; orders name variables by their position here.
     pub fn environment(&self) -> &[CString] {
         &self.environment

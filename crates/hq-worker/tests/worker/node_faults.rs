@@ -1,6 +1,7 @@
 //! Nodes on which something is wrong: a launcher that was killed, directories that vanished, no way to start tasks.
 
 use std::fs;
+use std::time::Duration;
 
 use hq_core::worker_messages::{FromWorker, WorkerEnd};
 use hq_model::IdSet;
@@ -29,7 +30,23 @@ pub(crate) fn a_worker_without_its_launcher_leaves_at_once_and_leaves_nothing(_:
         assert_eq!(left, "", "what the task left was killed before the server hears of it");
         drop(connection);
         let text = server.ended();
-        assert!(text.starts_with("the launcher process has died"), "{text}");
+        assert!(text.starts_with("the launcher process has died, and what ran with it: task 3@1:"), "{text}");
+    });
+}
+
+pub(crate) fn a_launcher_that_a_task_stops_goes_on(_: &mut ()) {
+    block_on(async {
+        let server = Server::start("process");
+        let dir = server.dir.path().to_owned();
+        let (mut connection, _) = server.welcome().await;
+        let mut seen = Seen::default();
+        let mut stops = spec(&["sh", "-c", "kill -STOP $PPID; exec sleep 1000"]);
+        stops.time_limit = Some(Duration::from_millis(200));
+        connection.run(stops, &dir, IdSet::range(1, 1), &[]).await;
+        connection.until_ended(&mut seen, 1).await;
+        assert_eq!(seen.failed.len(), 1, "its time limit ends it: {:?}", seen.failed);
+        connection.stop().await;
+        assert_eq!(server.ended(), "Stopped");
     });
 }
 
