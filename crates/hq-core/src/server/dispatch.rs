@@ -3,13 +3,18 @@
 //!
 //! Cost: classes that changed times workers with room, plus workers that changed times classes. Never tasks.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+mod batches;
 
-use hq_model::task::CrashLimit;
-use hq_model::{Entries, IdSet, TaskId, TaskRef, Timestamp, WorkerId};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use hq_model::{IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
+use batches::join;
+pub(super) use batches::{Batches, entries_of};
+
+use super::Effect;
 use super::forecast::Estimate;
 use super::live::{Choice, is_short_among_others};
 use super::locality::Near;
@@ -18,11 +23,7 @@ use super::nodes::MultiNodeRound;
 use super::picky::Part;
 use super::planning::Judged;
 use super::queue::{ClassId, Place};
-use super::readiness::Services;
-use super::{Effect, Gate};
 use crate::limits::{BACKLOG_CLASSES_MAX, MISSES_MAX, SCAN_BLOCKED_MAX};
-use crate::record::Record;
-use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
 
 impl Server {
     /// Hands out what can be handed out.
@@ -253,21 +254,6 @@ impl Server {
         let left = self.queue.of_priority(level.priority).filter(|class| self.share_room(*class) > 0);
         let mut left = left.peekable();
         left.peek().is_some() && (level.placed.len() > 1 || left.any(|class| class != *placed))
-    }
-
-    fn take_back(&mut self, batches: Batches) {
-        let mut returned = Vec::new();
-        for (worker, lots) in batches {
-            for ((template, _), ids) in lots {
-                let Some(live) = self.live.get_mut(&worker) else { break };
-                live.drop_held(template, &ids);
-                if let Some(&class) = self.classes.get(&template) {
-                    self.queue_up(class, template, &ids);
-                    returned.push((class, ids.len()));
-                }
-            }
-        }
-        returned.into_iter().for_each(|(class, count)| self.give_share_back(class, count));
     }
 
     // The lines of a plan, as far as they still fit.
@@ -524,87 +510,6 @@ impl Server {
     fn head_time(&self, class: ClassId) -> Option<Estimate> {
         self.run_time(self.queue.head(class)?.1)
     }
-
-    // Says whether what waits on a worker keeps other room from others now.
-    fn send(&mut self, now: Timestamp, batches: Batches, effects: &mut Vec<Effect>) -> bool {
-        let mut lets_room = false;
-        for (worker, lots) in batches {
-            // What waits there may fit as another variant, and leave to others what it has waited for.
-            if self.presume_starts(now, worker) {
-                self.changed_workers.insert(worker);
-                lets_room = true;
-            }
-            let mut run = Vec::new();
-            let gate = self.gate_of_run(lots.keys().map(|lot| &lot.0));
-            // A worker starts what comes first: what has room goes before what waits, whatever their templates.
-            let (placed, waits): (Vec<_>, Vec<_>) = lots.into_iter().partition(|(lot, _)| lot.1.0.is_some());
-            for ((template, variant), ids) in placed.into_iter().chain(waits) {
-                self.lease(now, worker, (template, variant), &ids, &mut run, effects);
-                self.may_lead(worker, template.job, &ids);
-                self.may_be_late(worker, template);
-            }
-            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
-                let message = ToWorker::Run(run);
-                effects.push(Effect::ToWorker { connection, message, gate });
-            }
-        }
-        lets_room
-    }
-
-    /// What must have happened before tasks of these templates leave: where a lease could be forgotten, a task could
-    /// start twice.
-    pub(super) fn gate_of_run<'a>(&self, templates: impl IntoIterator<Item = &'a TemplateId>) -> Gate {
-        match templates.into_iter().any(|template| self.never_runs_twice(*template)) {
-            true => Gate::Synced,
-            false => Gate::Written,
-        }
-    }
-
-    fn never_runs_twice(&self, template: TemplateId) -> bool {
-        let submit = self.state.jobs.get(&template.job).map(|job| &job.submits[template.submit as usize]);
-        submit.is_some_and(|submit| submit.task.crash_limit == CrashLimit::NeverRestart)
-    }
-
-    pub(super) fn lease(
-        &mut self,
-        now: Timestamp,
-        worker: WorkerId,
-        (template, Reverse(variant)): Lot,
-        ids: &IdSet,
-        run: &mut Vec<RunBatch>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let job = template.job;
-        let parts = self.by_services(template, ids);
-        self.record(now, Record::Leased { worker, job, ids: ids.clone() }, effects);
-        let state = &self.state.jobs[&job];
-        let submit = &state.submits[template.submit as usize];
-        let Some(live) = self.live.get_mut(&worker) else { return };
-        let by_instance = |(services, ids): (Services, IdSet)| {
-            let parts = state.by_instance(&ids);
-            parts.into_iter().map(move |(instance, ids)| (services.clone(), instance, ids))
-        };
-        for (services, instance, ids) in parts.into_iter().flat_map(by_instance) {
-            let content = live.templates.insert(template).then(|| Template {
-                id: template,
-                spec: submit.task.clone(),
-                submit_dir: submit.submit_dir.clone(),
-                submitted: submit.submitted,
-            });
-            let entries = entries_of(&submit.ids, &submit.entries, &ids);
-            run.push(RunBatch {
-                template,
-                content,
-                ids,
-                instance,
-                entries,
-                nodes: Vec::new(),
-                services,
-                after: None,
-                variant,
-            });
-        }
-    }
 }
 
 /// What a round hands out.
@@ -672,33 +577,4 @@ impl Level {
     fn new(priority: i32, before: Option<Place>) -> Level {
         Level { priority, before, is_begun: false, placed: Vec::new(), batches: Batches::new() }
     }
-}
-
-fn join(batches: &mut Batches, more: Batches) {
-    for (worker, lots) in more {
-        let batch = batches.entry(worker).or_default();
-        for (lot, ids) in lots {
-            batch.entry(lot).or_default().union_with(&ids);
-        }
-    }
-}
-
-// Tasks of a template, as the variant as which they were placed; nothing is said of what waits, which comes last.
-pub(super) type Lot = (TemplateId, Reverse<Option<u32>>);
-
-// What each worker gets in one settling.
-pub(super) type Batches = BTreeMap<WorkerId, BTreeMap<Lot, IdSet>>;
-
-// The entries of some tasks of a submit, in order of ids.
-pub(super) fn entries_of(all: &IdSet, entries: &Entries, ids: &IdSet) -> Entries {
-    if entries.is_empty() {
-        return Entries::default();
-    }
-    let picked = ids.ranges().flat_map(|range| {
-        let first = all.rank(hq_model::TaskId(*range.start())).unwrap_or(0) as usize;
-        // Neighbours in `ids` are neighbours in `all`, too: it contains them all.
-        let count = (range.end() - range.start()) as usize + 1;
-        (first..first + count).filter_map(|index| entries.get(index))
-    });
-    Entries::new(picked).unwrap_or_default()
 }
