@@ -13,6 +13,8 @@ use hq_model::{
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
+use crate::cause::JobFailures;
+pub use crate::client_pages::{JobPage, PageStart};
 use crate::clock_gap::ClockGap;
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::measures::Measures;
@@ -133,6 +135,13 @@ pub enum ClientRequest {
         /// Send notifications of the jobs' tasks.
         notifications: bool,
     },
+    /// Say why tasks of jobs failed. Answered by `Failures`.
+    JobFailures {
+        /// The jobs.
+        jobs: Selector,
+        /// Begin with this one: the `next` of the answer before.
+        from: Option<JobId>,
+    },
     /// Say what a task waits for. Answered by `Explained`.
     ExplainTask {
         /// One job.
@@ -178,33 +187,6 @@ pub enum ClientRequest {
         /// Begin with the record of this number: the `next` of the last `Events` that came. 0 for all.
         after: u64,
     },
-}
-
-/// A page of what is known of jobs. It holds as many submits as fit, and leaves out what their tasks read from standard
-/// input.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct JobPage {
-    /// Only the submits of these tasks, as far as there are such tasks, and of their tasks only these: without any, jobs
-    /// are told without submits. Tasks that no worker could run are not counted then.
-    pub tasks: Option<IdSet>,
-    /// Begin here: the `next` of the page before.
-    pub from: Option<PageStart>,
-}
-
-/// Where a page of what is known of jobs begins. Only the server knows what the number means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PageStart {
-    /// A job.
-    pub job: JobId,
-    /// A place in it.
-    pub place: u32,
-}
-
-impl PageStart {
-    /// All about a job, from its beginning.
-    pub fn of(job: JobId) -> PageStart {
-        PageStart { job, place: 0 }
-    }
 }
 
 /// Which workers a list shows.
@@ -273,6 +255,13 @@ pub enum ClientResponse {
     Explained(Box<TaskExplanation>),
     /// Answer to `ExplainJobs`.
     ExplainedJobs(Vec<JobExplanation>),
+    /// Answer to `JobFailures`.
+    Failures {
+        /// The jobs, ascending.
+        jobs: Vec<JobFailures>,
+        /// The first of those for which there was no room.
+        next: Option<JobId>,
+    },
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.

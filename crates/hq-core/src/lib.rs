@@ -5,7 +5,9 @@
 //! the worker process and the simulator are shells around the same two machines.
 
 pub mod alloc;
+pub mod cause;
 pub mod client_messages;
+pub mod client_pages;
 pub mod clock_gap;
 pub mod explanation;
 pub mod keeping;

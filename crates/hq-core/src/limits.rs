@@ -9,6 +9,12 @@ pub const DETAIL_BYTES_MAX: usize = 16 << 20;
 /// Bytes of details of failed tasks (error text, times, worker) that the server keeps over all jobs; the oldest leave
 /// first, their tasks then show a state and no error.
 pub const FAILURE_DETAILS_BYTES_MAX: usize = 32 << 20;
+/// Causes of failures that are told apart in a job; failures of further ones are only counted together.
+pub const CAUSES_MAX: usize = 32;
+/// Longest text of a cause that is kept, in bytes.
+pub const CAUSE_TEXT_MAX: usize = 400;
+/// Workers that are remembered of a cause.
+pub const CAUSE_WORKERS_MAX: usize = 1000;
 /// Longest error text kept for a failed task, in bytes; longer ones are cut.
 pub const ERROR_TEXT_MAX: usize = 4096;
 /// Longest text of a notification, in bytes; longer ones are refused.
@@ -118,6 +124,8 @@ pub const TASK_PAGE_SINGLE: usize = 4096;
 pub const TASK_PAGE_BYTES: usize = 1 << 20;
 /// About how many bytes of submits a page of what is known of jobs may have; the next one tells the rest.
 pub const JOB_PAGE_BYTES: usize = 1 << 20;
+/// About how many bytes of causes of failures one answer may have; the next one tells of the other jobs.
+pub const FAILURES_PAGE_BYTES: usize = 1 << 20;
 /// How long the client that makes a draft may be away before the draft is dropped: longer than clients look for a server
 /// that they lost.
 pub const DRAFT_GRACE: Duration = Duration::from_secs(15);

@@ -10,6 +10,7 @@ use hq_model::{
     Usage, WorkerId,
 };
 
+use crate::cause::FailureCause;
 use crate::measures::Measures;
 use crate::worker_messages::WorkerEnd;
 
@@ -332,6 +333,9 @@ pub struct JobProgress {
     pub failed: IdSet,
     /// Ended by the user.
     pub canceled: IdSet,
+    /// Why tasks failed, in the order in which that came up. What is left of all that failed has causes beyond
+    /// [`CAUSES_MAX`](crate::limits::CAUSES_MAX), or failed under a release that did not count causes.
+    pub causes: Vec<FailureCause>,
     /// Given up by the server, with the reasons, in order of time.
     pub abort_reasons: Vec<(IdSet, String)>,
     /// Instances above 0; no empty sets.

@@ -1,7 +1,7 @@
 //! What clients ask.
 
 use hq_core::client_messages::{ClientRequest, WorkerFilter};
-use hq_model::{IdSet, Instance, TaskId, TaskRef};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef};
 use prost::Message;
 
 use crate::ProtoError;
@@ -109,6 +109,9 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::StopWorkers { workers, drain } => {
             Body::StopWorkers(form::StopWorkers { workers: Some(workers.to_wire()), drain: *drain })
         }
+        ClientRequest::JobFailures { jobs, from } => {
+            Body::JobFailures(form::ListFailures { jobs: Some(jobs.to_wire()), from: from.map(|job| job.0) })
+        }
         ClientRequest::ExplainTask { jobs, task } => {
             Body::ExplainTask(form::ExplainTask { jobs: Some(jobs.to_wire()), task: task.0 })
         }
@@ -172,6 +175,10 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::TaskIds(list) => ClientRequest::TaskIds {
             jobs: required("jobs to list", list.jobs)?,
             states: list_from_wire(list.states)?,
+        },
+        Body::JobFailures(list) => ClientRequest::JobFailures {
+            jobs: required("jobs whose failures are listed", list.jobs)?,
+            from: list.from.map(JobId),
         },
         Body::ExplainJobs(jobs) => ClientRequest::ExplainJobs { jobs: Wire::from_wire(jobs)? },
         Body::ExplainTask(explain) => ClientRequest::ExplainTask {

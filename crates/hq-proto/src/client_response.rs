@@ -88,6 +88,9 @@ fn to_wire(body: &ClientResponse) -> Body {
             })
         }
         ClientResponse::Explained(explained) => Body::Explained(explained.to_wire()),
+        ClientResponse::Failures { jobs, next } => {
+            Body::Failures(form::Failures { jobs: list_to_wire(jobs), next: next.map(|job| job.0) })
+        }
         ClientResponse::ExplainedJobs(jobs) => {
             Body::ExplainedJobs(form::ExplainedJobs { jobs: list_to_wire(jobs) })
         }
@@ -140,6 +143,9 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             ClientResponse::TaskIds(jobs.collect::<Result<_, ProtoError>>()?)
         }
         Body::Explained(explained) => ClientResponse::Explained(Box::new(Wire::from_wire(explained)?)),
+        Body::Failures(list) => {
+            ClientResponse::Failures { jobs: list_from_wire(list.jobs)?, next: list.next.map(JobId) }
+        }
         Body::ExplainedJobs(list) => ClientResponse::ExplainedJobs(list_from_wire(list.jobs)?),
         Body::Progress(list) => ClientResponse::Progress(list_from_wire(list.jobs)?),
         Body::Notification(notification) => ClientResponse::Notification {

@@ -1,15 +1,16 @@
 //! Ended tasks on the wire and in the journal: spans of finished ones with their measures, failures.
 
+use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::measures::Measures;
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
 
 use crate::ProtoError;
-use crate::error::{byte, present};
+use crate::error::{byte, count, present};
 use crate::generated::{self as form, failure_kind::Kind};
 use crate::idset;
-use crate::wire::{Wire, required, wire_enum};
+use crate::wire::{Wire, list_from_wire, required, wire_enum};
 
 wire_enum!(
     WorkerEnd = WorkerEnd, "end of a worker":
@@ -82,6 +83,60 @@ impl Wire for Failure {
             started: failure.started_us.map(Timestamp),
             usage: failure.usage.map(Usage::from_wire).transpose()?.unwrap_or_default(),
             nodes: failure.nodes.into_iter().map(WorkerId).collect(),
+        })
+    }
+}
+
+impl Wire for FailureCause {
+    type Form = form::FailureCause;
+
+    fn to_wire(&self) -> form::FailureCause {
+        form::FailureCause {
+            kind: Some(self.kind.to_wire()),
+            text: self.text.clone(),
+            count: self.count,
+            workers: self.workers.iter().map(|worker| worker.0).collect(),
+            first: self.first.0,
+            first_worker: self.first_worker.map(|worker| worker.0),
+            first_error: self.first_error.clone(),
+        }
+    }
+
+    fn from_wire(cause: form::FailureCause) -> Result<FailureCause, ProtoError> {
+        Ok(FailureCause {
+            kind: required("kind of a cause of failures", cause.kind)?,
+            text: cause.text,
+            count: cause.count,
+            workers: cause.workers.into_iter().map(WorkerId).collect(),
+            first: TaskId(cause.first),
+            first_worker: cause.first_worker.map(WorkerId),
+            first_error: cause.first_error,
+        })
+    }
+}
+
+impl Wire for JobFailures {
+    type Form = form::JobFailures;
+
+    fn to_wire(&self) -> form::JobFailures {
+        form::JobFailures {
+            job: self.job.0,
+            tasks: self.tasks,
+            failed: self.failed,
+            causes: self.causes.iter().map(|(cause, _)| cause.to_wire()).collect(),
+            instances: self.causes.iter().map(|(_, instance)| instance.0).collect(),
+        }
+    }
+
+    fn from_wire(failures: form::JobFailures) -> Result<JobFailures, ProtoError> {
+        count("instances of failed tasks", failures.instances.len() as u64, failures.causes.len() as u64)?;
+        let causes: Vec<FailureCause> = list_from_wire(failures.causes)?;
+        let instances = failures.instances.into_iter().map(Instance);
+        Ok(JobFailures {
+            job: JobId(failures.job),
+            tasks: failures.tasks,
+            failed: failures.failed,
+            causes: causes.into_iter().zip(instances).collect(),
         })
     }
 }

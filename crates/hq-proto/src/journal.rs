@@ -350,6 +350,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
             .collect(),
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
         nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
+        causes: list_to_wire(&progress.causes),
     }
 }
 
@@ -380,6 +381,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         ready: kept.ready.into_iter().map(|ready| (TaskId(ready.task), ready.text)).collect(),
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
+        causes: list_from_wire(kept.causes)?,
     })
 }
 

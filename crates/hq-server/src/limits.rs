@@ -147,6 +147,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
         ("ended workers kept", core::WORKERS_KEPT.to_string()),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
         ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
+        ("causes of failures of a job", core::CAUSES_MAX.to_string()),
         ("error text", format!("{} bytes", core::ERROR_TEXT_MAX)),
         ("notification text", format!("{} bytes", core::NOTIFY_TEXT_MAX)),
         ("page of a task list", bytes(core::TASK_PAGE_BYTES)),

@@ -10,6 +10,7 @@ use hq_core::alloc::decisions::Decision;
 use hq_core::alloc::messages::{
     AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
+use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
     AlikeTasks, ClientResponse, JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
 };
@@ -46,6 +47,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::TaskIds(jobs) => jobs.heap(),
         Is::Explained(explanation) => explanation.heap(),
         Is::ExplainedJobs(jobs) => jobs.heap(),
+        Is::Failures { jobs, .. } => jobs.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
         Is::WorkersStopped { workers, away, stopping } => workers.heap() + away.heap() + stopping.heap(),
@@ -223,7 +225,9 @@ sum_of! {
     FinishedSpan: ids measures;
     Failure: error nodes;
     JobProgress: cancel_reason leased finished failed canceled abort_reasons instances crashes retries delayed workers
-        seconds deferred ready files nodes;
+        seconds deferred ready files nodes causes;
+    FailureCause: text workers first_error;
+    JobFailures: causes;
     Request: resources;
     ResourceRequest: name;
 }

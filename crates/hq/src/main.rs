@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod error;
+mod failures;
 mod history;
 mod jobs;
 mod launchers;

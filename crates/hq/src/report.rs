@@ -11,6 +11,7 @@ use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
 use hq_worker::discovery::Detected;
 
 use crate::error::HqError;
+use crate::failures::FailedJob;
 use crate::jobs::JobStream;
 use crate::tasks::TaskStream;
 
@@ -212,6 +213,14 @@ pub(crate) struct Explained(pub Box<TaskExplanation>);
 
 /// What the tasks of jobs wait for.
 pub(crate) struct ExplainedJobs(pub Vec<JobExplanation>);
+
+/// Why tasks of jobs failed.
+pub(crate) struct Failures {
+    /// The jobs, read while they are printed.
+    pub jobs: Box<dyn Iterator<Item = Result<FailedJob, HqError>>>,
+    /// More than one job was asked for.
+    pub are_several: bool,
+}
 
 /// A queue was made.
 pub(crate) struct QueueAdded(pub QueueId);

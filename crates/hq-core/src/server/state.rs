@@ -17,6 +17,7 @@ use hq_model::worker::WorkerConfig;
 use hq_model::{Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use crate::alloc::AllocState;
+use crate::cause;
 use crate::limits::{
     FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
 };
@@ -193,6 +194,7 @@ impl State {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));
                     job.progress.failed.insert(failure.task);
+                    cause::note(&mut job.progress.causes, failure);
                     if failure.kind == FailureKind::Crashes {
                         *job.progress.crashes.entry(failure.task).or_default() += 1;
                     }

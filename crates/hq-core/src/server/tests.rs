@@ -6,6 +6,7 @@ mod backlogs;
 mod defer;
 mod drafts;
 mod explanations;
+mod failures;
 mod files;
 mod followers;
 mod full_disk;

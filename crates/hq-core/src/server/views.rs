@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, WorkerId};
 
 use super::job::Job;
 use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
+use crate::cause::JobFailures;
 use crate::client_messages::{
     ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter, WorkerInfo,
 };
-use crate::limits::JOB_PAGE_BYTES;
+use crate::limits::{FAILURES_PAGE_BYTES, JOB_PAGE_BYTES};
+
+/// What a job costs of an answer beside its causes.
+const JOB_BYTES: usize = 64;
 
 impl Server {
     /// Answers a request that changes nothing.
@@ -33,6 +38,7 @@ impl Server {
                 };
                 self.list_tasks(jobs, &query)
             }
+            ClientRequest::JobFailures { jobs, from } => self.failures(jobs, *from, FAILURES_PAGE_BYTES),
             ClientRequest::ExplainTask { jobs, task } => self.explain(now, jobs, *task),
             ClientRequest::ExplainJobs { jobs } => self.explain_jobs(now, jobs),
             ClientRequest::TaskIds { jobs, states } => {
@@ -64,6 +70,22 @@ impl Server {
             cancel_reason: job.cancel_reason.clone(),
             unrunnable: 0,
         }
+    }
+
+    /// Why tasks of these jobs failed: of as many jobs as fit into so many bytes.
+    pub(super) fn failures(&self, jobs: &Selector, from: Option<JobId>, page_bytes: usize) -> Answer {
+        let (mut told, mut bytes) = (Vec::new(), 0);
+        for id in self.select_jobs(jobs)?.into_iter().filter(|id| Some(*id) >= from) {
+            if bytes >= page_bytes {
+                return Ok(ClientResponse::Failures { jobs: told, next: Some(id) });
+            }
+            let job = &self.state.jobs[&id];
+            let causes = job.causes.iter().map(|cause| (cause.clone(), job.instance_of(cause.first)));
+            let causes: Vec<_> = causes.collect();
+            bytes += JOB_BYTES + causes.iter().map(|(cause, _)| cause.bytes()).sum::<usize>();
+            told.push(JobFailures { job: id, tasks: job.ids.len(), failed: job.failed.len(), causes });
+        }
+        Ok(ClientResponse::Failures { jobs: told, next: None })
     }
 
     fn list_jobs(&self, now: Timestamp, states: &[JobState]) -> Vec<JobSummary> {

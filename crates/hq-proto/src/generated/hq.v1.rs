@@ -490,6 +490,27 @@ pub struct Failure {
     #[prost(uint32, repeated, tag = "8")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
 }
+/// What some failures of a job have in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FailureCause {
+    #[prost(message, optional, tag = "1")]
+    pub kind: ::core::option::Option<FailureKind>,
+    /// `#` stands for numbers that differ.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
+    /// Some of the workers.
+    #[prost(uint32, repeated, tag = "4")]
+    pub workers: ::prost::alloc::vec::Vec<u32>,
+    /// The task that failed first, where it ran, and its error.
+    #[prost(uint32, tag = "5")]
+    pub first: u32,
+    #[prost(uint32, optional, tag = "6")]
+    pub first_worker: ::core::option::Option<u32>,
+    #[prost(string, tag = "7")]
+    pub first_error: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureKind {
     #[prost(oneof = "failure_kind::Kind", tags = "1, 2, 3, 4, 5, 90, 91, 92")]
@@ -1379,7 +1400,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1437,6 +1458,8 @@ pub mod client_request {
         Ready(super::Ready),
         #[prost(message, tag = "110")]
         ExplainJobs(super::Selector),
+        #[prost(message, tag = "120")]
+        JobFailures(super::ListFailures),
     }
 }
 /// A page of what is known of jobs.
@@ -1589,7 +1612,7 @@ pub struct ClientResponse {
     pub request: u64,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1637,6 +1660,8 @@ pub mod client_response {
         Alloc(super::AllocResponse),
         #[prost(message, tag = "110")]
         ExplainedJobs(super::ExplainedJobs),
+        #[prost(message, tag = "120")]
+        Failures(super::Failures),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1719,6 +1744,36 @@ pub struct LackedNodes {
     pub nodes: u32,
     #[prost(uint32, tag = "2")]
     pub size: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListFailures {
+    #[prost(message, optional, tag = "1")]
+    pub jobs: ::core::option::Option<Selector>,
+    /// Begin with this job.
+    #[prost(uint32, optional, tag = "2")]
+    pub from: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Failures {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<JobFailures>,
+    /// The first job for which there was no room.
+    #[prost(uint32, optional, tag = "2")]
+    pub next: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobFailures {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint64, tag = "2")]
+    pub tasks: u64,
+    #[prost(uint64, tag = "3")]
+    pub failed: u64,
+    #[prost(message, repeated, tag = "4")]
+    pub causes: ::prost::alloc::vec::Vec<FailureCause>,
+    /// Of the first task of each cause, the instance.
+    #[prost(uint32, repeated, tag = "5")]
+    pub instances: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainedJobs {
@@ -2851,6 +2906,9 @@ pub struct JobKept {
     pub files: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<NodesOfTask>,
+    /// Absent in journals of releases that did not count causes.
+    #[prost(message, repeated, tag = "120")]
+    pub causes: ::prost::alloc::vec::Vec<FailureCause>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadyService {

@@ -1,5 +1,6 @@
 //! Generators of whole messages and records.
 
+use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
     AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, PageStart, RequestError,
     ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
@@ -61,6 +62,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         any::<u32>().prop_map(|count| WaitWorkers { count }),
         allocation::alloc_request().prop_map(Alloc),
         selector().prop_map(|jobs| ExplainJobs { jobs }),
+        (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
 }
@@ -86,6 +88,7 @@ pub fn client_response() -> impl Strategy<Value = ClientResponse> {
         vec((job(), id_set()), 0..4).prop_map(TaskIds),
         explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
+        (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
         vec(job_summary(), 0..4).prop_map(Progress),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
             task,
@@ -196,6 +199,23 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
             unrunnable,
         },
     )
+}
+
+fn job_failures() -> impl Strategy<Value = JobFailures> {
+    (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3))
+        .prop_map(|(job, (tasks, failed), causes)| JobFailures { job, tasks, failed, causes })
+}
+
+fn cause() -> impl Strategy<Value = FailureCause> {
+    (failure(), text(), any::<u64>()).prop_map(|(first, text, count)| FailureCause {
+        kind: first.kind,
+        text,
+        count,
+        workers: first.nodes.into_iter().collect(),
+        first: first.task,
+        first_worker: first.worker,
+        first_error: first.error,
+    })
 }
 
 fn page_start() -> impl Strategy<Value = PageStart> {
@@ -464,8 +484,8 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let ready = (edgy_id().prop_map(TaskId), byte_string());
     let seconds = (vec(second, 0..3), vec(deferred, 0..3), vec(ready, 0..3));
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
-    let more = (seconds, nodes);
-    (sets, parts, counted, rest, more).prop_map(|(sets, parts, counted, rest, (seconds, nodes))| {
+    let more = (seconds, nodes, vec(cause(), 0..3));
+    (sets, parts, counted, rest, more).prop_map(|(sets, parts, counted, rest, (seconds, nodes, causes))| {
         JobProgress {
             is_open: rest.0,
             last_end: rest.1,
@@ -486,6 +506,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             files: seconds.2.iter().map(|(_, text): &(TaskId, _)| Vec::clone(text)).collect(),
             ready: seconds.2.into_iter().collect(),
             nodes: nodes.into_iter().collect(),
+            causes,
         }
     })
 }

@@ -21,6 +21,7 @@ pub(crate) enum JobCommand {
     Summary,
     Info(InfoArgs),
     Explain(ExplainArgs),
+    Failures(FailuresArgs),
     Cancel(CancelArgs),
     Forget(ForgetArgs),
     Cat(CatArgs),
@@ -89,6 +90,18 @@ pub(crate) struct InfoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job explain last")]
 pub(crate) struct ExplainArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+}
+
+/// Say why tasks failed, each cause once
+///
+/// How many tasks failed with it and where, and of the first one the last line that it wrote to standard error, where this
+/// machine can read it. Numbers that differ from task to task are shown as #.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job failures last\n  hq job failures 1,4-6 --output-mode json")]
+pub(crate) struct FailuresArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,

@@ -12,13 +12,16 @@ use super::submit::last_job;
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
-    CancelArgs, CloseArgs, ExplainArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs, TaskIdsArgs,
-    WaitArgs,
+    CancelArgs, CloseArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs,
+    TaskIdsArgs, WaitArgs,
 };
 use crate::error::HqError;
+use crate::failures::FailureStream;
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
-use crate::report::{Canceled, ExplainedJobs, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds};
+use crate::report::{
+    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds,
+};
 use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::{Follow, follow};
 
@@ -49,6 +52,17 @@ pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqEr
         ClientResponse::ExplainedJobs(jobs) => Done::ok(ExplainedJobs(jobs)),
         _ => unexpected(),
     }
+}
+
+pub(super) fn failures(context: &Context, args: FailuresArgs) -> Result<Done, HqError> {
+    let are_several = match &args.jobs {
+        Selector::All => true,
+        Selector::Last => false,
+        Selector::Ids(ids) => ids.len() > 1,
+    };
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let stream = FailureStream::begin(session, args.jobs)?;
+    Done::ok(Failures { jobs: Box::new(stream), are_several })
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {

@@ -338,6 +338,7 @@ macro_rules! snapshots {
 
 mod alloc;
 mod explain;
+mod failures;
 mod narrow;
 
 snapshots! {

@@ -4,6 +4,7 @@ mod bad_input;
 mod cluster;
 mod enforce;
 mod explain;
+mod failures;
 mod graphs;
 mod jobs;
 mod journal;

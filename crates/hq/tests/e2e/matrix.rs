@@ -302,6 +302,13 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     for mode in Mode::ALL {
         reader.ok(kind, mode, &format!("job explain {id}"));
     }
+    let failures = format!("job failures {id}");
+    let failed = job.tasks.get("failed").map_or(0, IdSet::len);
+    let causes =
+        if failed > 0 { format!("{failed} Program terminated with exit code 1.\n") } else { String::new() };
+    reader.ok(kind, Mode::Cli, &failures);
+    reader.ok(kind, Mode::Json, &failures);
+    reader.ok(kind, Mode::Quiet, &failures).says(&causes);
     if job.has_ended() {
         let is_well = job.tasks.keys().all(|state| *state == "finished");
         for what in ["wait", "progress"] {
@@ -336,6 +343,7 @@ fn about_all(reader: &Reader<'_>, jobs: &[Job]) {
             "job list",
             "job summary",
             "job explain all",
+            "job failures all",
             "server info",
             "server wait",
             "worker list",

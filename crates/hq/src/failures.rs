@@ -1,0 +1,198 @@
+//! Why tasks of jobs failed: read from the server job by job, with what the first task of each cause wrote last.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use hq_client::ClientError;
+use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::record::FailureKind;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, Instance, JobId, TaskId};
+
+use crate::error::HqError;
+use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
+use crate::tasks::TaskSubmit;
+
+/// How much of the end of a file is looked at for its last line.
+const TAIL_BYTES: u64 = 8 << 10;
+/// Longer lines are cut.
+const LINE_CHARS_MAX: usize = 200;
+
+/// A job with the causes of its failures.
+pub(crate) struct FailedJob {
+    /// What the server says.
+    pub failures: JobFailures,
+    /// The causes, those of most failures first.
+    pub causes: Vec<Cause>,
+}
+
+/// Why some tasks failed.
+pub(crate) struct Cause {
+    /// What they have in common.
+    pub cause: FailureCause,
+    /// The instance of the first of them.
+    pub instance: Instance,
+    /// The file to which that one wrote its standard error, if it did.
+    pub stderr: Option<PathBuf>,
+    /// The last line in it, where this machine can read it.
+    pub last_line: Option<String>,
+}
+
+/// Jobs with the causes of their failures, a page at a time.
+pub(crate) struct FailureStream {
+    session: SharedSession,
+    jobs: Selector,
+    from: Option<JobId>,
+    page: VecDeque<JobFailures>,
+    is_done: bool,
+}
+
+impl FailureStream {
+    /// A stream of these jobs, of which the first page is read now: when there is none, nothing has been printed yet.
+    pub(crate) fn begin(session: SharedSession, jobs: Selector) -> Result<FailureStream, HqError> {
+        let mut stream = FailureStream { session, jobs, from: None, page: VecDeque::new(), is_done: false };
+        stream.read()?;
+        Ok(stream)
+    }
+
+    fn read(&mut self) -> Result<(), HqError> {
+        let request = ClientRequest::JobFailures { jobs: self.jobs.clone(), from: self.from };
+        let ClientResponse::Failures { jobs, next } = self.session.borrow_mut().request(request)? else {
+            return Err(ClientError::Unexpected.into());
+        };
+        // A page that does not move on would be asked for again without end.
+        if next.is_some() && next <= self.from {
+            return Err(ClientError::Unexpected.into());
+        }
+        self.is_done = next.is_none();
+        self.from = next;
+        self.page = jobs.into();
+        Ok(())
+    }
+
+    fn next_job(&mut self) -> Result<Option<FailedJob>, HqError> {
+        loop {
+            if let Some(failures) = self.page.pop_front() {
+                return with_examples(&self.session, failures).map(Some);
+            }
+            if self.is_done {
+                return Ok(None);
+            }
+            self.read()?;
+        }
+    }
+}
+
+impl Iterator for FailureStream {
+    type Item = Result<FailedJob, HqError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_job().transpose()
+    }
+}
+
+// Looks for what the first task of each cause wrote.
+fn with_examples(session: &SharedSession, mut failures: JobFailures) -> Result<FailedJob, HqError> {
+    let causes = std::mem::take(&mut failures.causes);
+    let files = stderr_files(session, failures.job, &causes)?;
+    // The sum of what is told apart is still to be known.
+    failures.causes.clone_from(&causes);
+    let causes = causes.into_iter().map(|(cause, instance)| {
+        let stderr = files.get(&cause.first).cloned();
+        let last_line = stderr.as_deref().and_then(last_line);
+        Cause { cause, instance, stderr, last_line }
+    });
+    let mut causes: Vec<Cause> = causes.collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.cause.count));
+    Ok(FailedJob { failures, causes })
+}
+
+// Where the first tasks of causes wrote their standard error, of those that ran a program.
+fn stderr_files(
+    session: &SharedSession,
+    job: JobId,
+    causes: &[(FailureCause, Instance)],
+) -> Result<BTreeMap<TaskId, PathBuf>, HqError> {
+    let ran = |kind| {
+        matches!(
+            kind,
+            FailureKind::Exit(_) | FailureKind::Signal(_) | FailureKind::Timeout | FailureKind::Output
+        )
+    };
+    let tasks = causes.iter().filter(|(cause, _)| ran(cause.kind));
+    let tasks: BTreeMap<TaskId, Instance> = tasks.map(|(cause, instance)| (cause.first, *instance)).collect();
+    let mut files = BTreeMap::new();
+    if tasks.is_empty() {
+        return Ok(files);
+    }
+    let server_uid = session.borrow().server_uid().to_owned();
+    let ids: IdSet = tasks.keys().copied().collect();
+    let mut jobs = JobStream::begin(ServerJobs::new(Rc::clone(session), only([job])).of_tasks(ids))?;
+    while jobs.next_job()?.is_some() {
+        while let Some(submit) = jobs.next_submit()? {
+            let of_submit = submit.ids.clone();
+            let submit = TaskSubmit::new(submit, &server_uid);
+            for (task, instance) in tasks.iter().filter(|(task, _)| of_submit.contains(**task)) {
+                let stderr = submit.paths.expand(job, *task, *instance).stderr;
+                files.extend(stderr.map(|path| (*task, PathBuf::from(OsStr::from_bytes(&path)))));
+            }
+        }
+    }
+    Ok(files)
+}
+
+// The last line of a file that says something. Nothing goes wrong when there is none to read.
+fn last_line(path: &Path) -> Option<String> {
+    // Opening a pipe must not wait for whoever writes to it.
+    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let begin = metadata.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(begin)).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let tail = String::from_utf8_lossy(&tail);
+    let line = tail.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    match line.char_indices().nth(LINE_CHARS_MAX) {
+        Some((end, _)) => Some(format!("{}…", &line[..end])),
+        None => Some(line.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(content: &[u8], expected: Option<&str>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stderr");
+        std::fs::write(&path, content).expect("a file");
+        assert_eq!(last_line(&path).as_deref(), expected, "{:?}", String::from_utf8_lossy(content));
+    }
+
+    #[test]
+    fn the_last_line_that_says_something_is_found() {
+        check(b"first\nsecond\n", Some("second"));
+        check(b"Traceback\n  ValueError: 3  \n\n \n", Some("ValueError: 3"));
+        check(b"no end", Some("no end"));
+        check(b"", None);
+        check(b"\n\n", None);
+        check(b"bad \xff byte\n", Some("bad \u{fffd} byte"));
+        let long = "x".repeat(LINE_CHARS_MAX + 1);
+        check(long.as_bytes(), Some(&format!("{}…", &long[1..])));
+        check(format!("{}\nend\n", "line\n".repeat(10_000)).as_bytes(), Some("end"));
+    }
+
+    #[test]
+    fn what_is_no_file_has_no_line() {
+        assert_eq!(last_line(Path::new("/")), None);
+        assert_eq!(last_line(Path::new("/dev/zero")), None);
+        assert_eq!(last_line(Path::new("/nonexistent")), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! `hq job failures`.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use hq_core::limits::{CAUSE_WORKERS_MAX, CAUSES_MAX};
+use hq_core::record::FailureKind;
+use hq_model::{IdSet, TaskId, WorkerId};
+use serde::ser::{SerializeSeq, Serializer};
+use serde_json::{Value, json};
+
+use super::job::write_error;
+use super::style::{Color, Style};
+use super::table::{self, Cell};
+use super::{Report, text};
+use crate::error::HqError;
+use crate::failures::{Cause, FailedJob};
+use crate::report::Failures;
+
+const HEADER: [&str; 5] = ["Tasks", "Cause", "Workers", "First task", "Last line of its stderr"];
+/// Intervals of workers that are shown to people.
+const INTERVALS_SHOWN: usize = 4;
+
+impl Report for Failures {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let mut has_failures = false;
+        for job in self.jobs.by_ref() {
+            let job = job?;
+            if job.failures.failed > 0 || !self.are_several {
+                has_failures = true;
+                table_of(out, style, &job)?;
+            }
+        }
+        if !has_failures {
+            writeln!(out, "No task of these jobs failed")?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut serializer = serde_json::Serializer::pretty(&mut *out);
+        let mut list = serializer.serialize_seq(None).map_err(write_error)?;
+        for job in self.jobs.by_ref() {
+            list.serialize_element(&document(&job?)).map_err(write_error)?;
+        }
+        SerializeSeq::end(list).map_err(write_error)?;
+        Ok(out.write_all(b"\n")?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for job in self.jobs.by_ref() {
+            let job = job?;
+            let begin = if self.are_several { format!("{} ", job.failures.job) } else { String::new() };
+            for cause in &job.causes {
+                let words: Vec<String> = words(cause).lines().map(str::to_owned).collect();
+                writeln!(out, "{begin}{} {}", cause.cause.count, words.join(" "))?;
+            }
+            if job.failures.others() > 0 {
+                writeln!(out, "{begin}{} other causes", job.failures.others())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), HqError> {
+    let of = &job.failures;
+    if of.failed == 0 {
+        return Ok(writeln!(out, "Job {}: no task failed", of.job)?);
+    }
+    let causes = match job.causes.len() {
+        0 => String::new(),
+        count => format!(", {}", text::count(count as u64, "cause")),
+    };
+    writeln!(out, "Job {}: {} of {} failed{causes}", of.job, of.failed, text::count(of.tasks, "task"))?;
+    if !job.causes.is_empty() {
+        let rows: Vec<Vec<Cell>> = job.causes.iter().map(row).collect();
+        table::table(out, style, &HEADER, &rows)?;
+    }
+    if of.others() > 0 {
+        let tasks = text::count(of.others(), "task");
+        let why = if job.causes.len() >= CAUSES_MAX {
+            "failed for more causes, which are not told apart"
+        } else {
+            "failed under a release of hq that did not keep why"
+        };
+        writeln!(out, "{tasks} {why}; `hq task list {} --filter failed` tells of each", of.job)?;
+    }
+    Ok(())
+}
+
+fn row(cause: &Cause) -> Vec<Cell> {
+    let of = &cause.cause;
+    let mut first = of.first.to_string();
+    if of.first_error != of.text {
+        first = format!("{first}: {}", of.first_error);
+    }
+    vec![
+        of.count.to_string().into(),
+        Cell::colored(words(cause), Color::Red),
+        workers(&of.workers).into(),
+        first.into(),
+        cause.last_line.clone().unwrap_or_default().into(),
+    ]
+}
+
+/// The cause, with its exit code or signal where its text does not tell.
+pub(super) fn words(cause: &Cause) -> String {
+    let of = &cause.cause;
+    let missing = match of.kind {
+        FailureKind::Exit(code) if !of.text.contains("exit code") => format!("exit code {code}"),
+        FailureKind::Signal(signal) if !of.text.contains("signal") => format!("signal {signal}"),
+        _ => return of.text.clone(),
+    };
+    if of.text.is_empty() { missing } else { format!("{} ({missing})", of.text) }
+}
+
+fn workers(workers: &BTreeSet<WorkerId>) -> String {
+    let ids = ids(workers);
+    let first: IdSet = ids.ranges().take(INTERVALS_SHOWN).collect();
+    let more = if first.len() < ids.len() { "…" } else { "" };
+    match ids.len() {
+        0 => String::new(),
+        1 => format!("worker {first}"),
+        count if count >= CAUSE_WORKERS_MAX as u64 => format!("{count} or more workers: {first}{more}"),
+        count => format!("{count} workers: {first}{more}"),
+    }
+}
+
+fn ids(workers: &BTreeSet<WorkerId>) -> IdSet {
+    workers.iter().map(|worker| TaskId(worker.0)).collect()
+}
+
+fn document(job: &FailedJob) -> Value {
+    json!({
+        "id": job.failures.job.0,
+        "task_count": job.failures.tasks,
+        "failed": job.failures.failed,
+        "causes": job.causes.iter().map(cause).collect::<Vec<_>>(),
+        "other_failures": job.failures.others(),
+    })
+}
+
+fn cause(cause: &Cause) -> Value {
+    let of = &cause.cause;
+    let (exit_code, signal) = match of.kind {
+        FailureKind::Exit(code) => (Some(code), None),
+        FailureKind::Signal(signal) => (None, Some(signal)),
+        _ => (None, None),
+    };
+    json!({
+        "count": of.count,
+        "cause": of.text,
+        "kind": kind(of.kind),
+        "exit_code": exit_code,
+        "signal": signal,
+        "worker_count": of.workers.len(),
+        "workers": ids(&of.workers).to_string(),
+        "first": {
+            "id": of.first.0,
+            "instance": cause.instance.0,
+            "worker": of.first_worker.map(|worker| worker.0),
+            "error": of.first_error,
+            "stderr": cause.stderr.as_ref().map(|path| path.to_string_lossy()),
+            "stderr_last_line": cause.last_line,
+        },
+    })
+}
+
+fn kind(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Exit(_) => "exit",
+        FailureKind::Signal(_) => "signal",
+        FailureKind::Timeout => "timeout",
+        FailureKind::Start => "start",
+        FailureKind::Crashes => "crashes",
+        FailureKind::Lost => "lost",
+        FailureKind::Output => "output",
+        FailureKind::EndedEarly => "ended-early",
+    }
+}

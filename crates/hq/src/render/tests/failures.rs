@@ -1,0 +1,65 @@
+//! How the causes of failures look.
+
+use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::record::FailureKind;
+
+use super::*;
+use crate::failures::{Cause, FailedJob};
+
+fn cause(kind: FailureKind, text: &str, count: u64, workers: &[u32]) -> Cause {
+    let workers = workers.iter().copied().map(WorkerId);
+    let cause = FailureCause {
+        kind,
+        text: text.into(),
+        count,
+        first_worker: workers.clone().next(),
+        workers: workers.collect(),
+        first: TaskId(17),
+        first_error: text.replace('#', "17"),
+    };
+    let ran = cause.first_worker.is_some();
+    Cause {
+        cause,
+        instance: Instance(1),
+        stderr: ran.then(|| "/w/17.stderr".into()),
+        last_line: ran.then(|| "KeyError: 'x'".into()),
+    }
+}
+
+fn job(job: u32, failed: u64, causes: Vec<Cause>) -> FailedJob {
+    let told = causes.iter().map(|cause| (cause.cause.clone(), cause.instance)).collect();
+    FailedJob { failures: JobFailures { job: JobId(job), tasks: 1000, failed, causes: told }, causes }
+}
+
+fn failures(are_several: bool) -> Failures {
+    let many: Vec<u32> = (1..20).map(|id| 3 * id).collect();
+    let causes = vec![
+        cause(FailureKind::Exit(1), "Program terminated with exit code 1.", 790, &[1, 2, 5]),
+        cause(FailureKind::Exit(3), "cannot open in/#.dat\ngiving up", 20, &many),
+        cause(FailureKind::Signal(9), "", 1, &[4]),
+        cause(FailureKind::Start, "cannot start \"x\": no such file or directory", 1, &[]),
+    ];
+    let mut jobs = vec![job(3, 822, causes)];
+    if are_several {
+        jobs.push(job(4, 0, Vec::new()));
+        jobs.push(job(5, 7, Vec::new()));
+    }
+    Failures { jobs: Box::new(jobs.into_iter().map(Ok)), are_several }
+}
+
+#[test]
+fn causes_of_failures() {
+    insta::assert_snapshot!("failures", show(&mut failures(false)));
+    insta::assert_snapshot!("failures_several", show(&mut failures(true)));
+    insta::assert_snapshot!("failures_json", json(&mut failures(false)));
+    insta::assert_snapshot!("failures_quiet", quiet(&mut failures(false)));
+    insta::assert_snapshot!("failures_several_quiet", quiet(&mut failures(true)));
+    let none =
+        |are_several| Failures { jobs: Box::new(std::iter::once(Ok(job(1, 0, Vec::new())))), are_several };
+    assert_eq!(show(&mut none(false)), "Job 1: no task failed\n");
+    assert_eq!(show(&mut none(true)), "No task of these jobs failed\n");
+    assert_eq!(quiet(&mut none(false)), "");
+    let breaks = || Err(HqError::usage("the server is gone"));
+    let mut broken = Failures { jobs: Box::new(std::iter::once_with(breaks)), are_several: false };
+    assert_eq!(show(&mut broken), "error: the server is gone");
+}
