@@ -64,7 +64,8 @@ pub(crate) struct ListArgs {
     pub all: bool,
     /// Only jobs in one of these states
     ///
-    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled.
+    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled. `opened` takes all jobs that are open
+    /// for more tasks, whatever those they have are doing.
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = job_state)]
     pub filter: Vec<JobState>,
     /// With the reason of a cancellation

@@ -15,7 +15,7 @@ use crate::cli::OutputMode;
 use crate::cli::job::{CatArgs, Channel};
 use crate::error::HqError;
 use crate::jobs::{JobStream, ServerJobs};
-use crate::render::{Report, style::Style};
+use crate::render::{Printer, Report, style::Style};
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
@@ -30,11 +30,14 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         let mut stream = JobStream::begin(ServerJobs::new(Rc::clone(&session), args.jobs))?;
         let mut jobs = Vec::new();
         while let Some(job) = stream.next_job()? {
-            let job = job.summary.job;
+            let (job, tasks) = (job.summary.job, job.summary.counters.total());
             if has_files(&mut stream, args.channel)? {
                 jobs.push(job);
             } else {
-                let text = format!("The tasks of job {job} write no {} to files", args.channel.word());
+                let text = match tasks {
+                    0 => format!("Job {job} has no tasks"),
+                    _ => format!("The tasks of job {job} write no {} to files", args.channel.word()),
+                };
                 context.printer.warn(&[text]);
             }
         }
@@ -48,6 +51,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         tasks: TaskStream::begin(pages)?,
         channel: args.channel,
         print_task_header: args.print_task_header,
+        printer: context.printer,
     };
     Done::ok(outputs)
 }
@@ -72,6 +76,7 @@ struct Outputs {
     tasks: TaskStream,
     channel: Channel,
     print_task_header: bool,
+    printer: Printer,
 }
 
 impl Report for Outputs {
@@ -88,6 +93,7 @@ impl Outputs {
     fn copy(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut failures = Failures::default();
         for job in self.jobs.iter().copied() {
+            let mut begun = Begun::default();
             while let Some(task) = self.tasks.next_of(job)? {
                 let path = self.tasks.paths_of(job, &task).and_then(|paths| match self.channel {
                     Channel::Stdout => paths.stdout,
@@ -99,6 +105,7 @@ impl Outputs {
                 let Some(path) = path else {
                     continue;
                 };
+                begun.tasks += 1;
                 // One that never started has written nothing.
                 let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
                 let path = Path::new(OsStr::from_bytes(&path));
@@ -106,12 +113,36 @@ impl Outputs {
                     Ok(mut file) => {
                         io::copy(&mut file, out)?;
                     }
-                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => {
+                        begun.not_yet += u64::from(task.state == TaskState::Waiting);
+                        begun.never += u64::from(task.state != TaskState::Waiting);
+                    }
                     Err(e) => failures.add(format!("{}: {e}", path.display())),
                 }
             }
+            if let Some(text) = begun.nothing_of(job) {
+                self.printer.warn(&[text]);
+            }
         }
         failures.end()
+    }
+}
+
+// How many tasks of a job would have output, and how many of them have none since they have not started.
+#[derive(Default)]
+struct Begun {
+    tasks: u64,
+    not_yet: u64,
+    never: u64,
+}
+
+impl Begun {
+    // What to say of a job where nothing is shown because of that.
+    fn nothing_of(&self, job: JobId) -> Option<String> {
+        let Begun { tasks, not_yet, never } = *self;
+        let yet = if not_yet > 0 { " yet" } else { "" };
+        (tasks > 0 && not_yet + never == tasks)
+            .then(|| format!("None of these tasks of job {job} has started{yet}: there is no output of them"))
     }
 }
 

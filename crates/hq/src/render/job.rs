@@ -516,15 +516,7 @@ impl Report for JobsDone {
 
 impl Report for TaskIds {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        match self.0.as_slice() {
-            [(_, ids)] => writeln!(out, "{ids}")?,
-            several => {
-                for (job, ids) in several {
-                    writeln!(out, "{job}: {ids}")?;
-                }
-            }
-        }
-        Ok(())
+        self.lines(out)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -536,6 +528,23 @@ impl Report for TaskIds {
         map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
         SerializeMap::end(map).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        self.lines(out)
+    }
+}
+
+impl TaskIds {
+    // Of one job as --array takes them.
+    fn lines(&self, out: &mut dyn Write) -> Result<(), HqError> {
+        if let [(_, ids)] = self.0.as_slice() {
+            return Ok(writeln!(out, "{ids}")?);
+        }
+        for (job, ids) in &self.0 {
+            writeln!(out, "{job}: {ids}")?;
+        }
+        Ok(())
     }
 }
 

@@ -89,6 +89,7 @@ fn jobs_and_single_tasks_can_be_cancelled() {
     cluster.line_from(&pipe);
     assert_eq!(cluster.ok("job cancel 1 --tasks 3-8"), "Job 1: 6 tasks canceled, 0 already ended\n");
     assert_eq!(cluster.ok("job task-ids 1 --filter canceled"), "3-8\n");
+    assert_eq!(cluster.ok("--output-mode quiet job task-ids 1 --filter canceled"), "3-8\n");
     cluster.ok("job cancel 1 --reason 'enough of it'");
     cluster.fails(1, "job wait 1");
     let job = &cluster.json("job list --all")[0];

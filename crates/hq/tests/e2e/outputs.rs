@@ -50,6 +50,25 @@ fn cat_prints_what_was_asked_for() {
 }
 
 #[test]
+fn cat_says_why_it_prints_nothing() {
+    let cluster = Cluster::server();
+    let says = |line: &str, text: &str| {
+        let ran = cluster.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", text), "{line}");
+        assert_eq!(cluster.hq(&format!("--output-mode quiet {line}")).stderr, "", "{line}");
+    };
+    cluster.ok("job open");
+    says("job cat 1 stdout", "WARN Job 1 has no tasks\n");
+    cluster.ok("submit --stdout none true");
+    says("job cat 2 stdout", "WARN The tasks of job 2 write no stdout to files\n");
+    let none_of = "WARN None of these tasks of job 2 has started";
+    says("job cat 2 stderr", &format!("{none_of} yet: there is no output of them\n"));
+    says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: there is no output of them\n"));
+    cluster.ok("job cancel 2");
+    says("job cat 2 stderr", &format!("{none_of}: there is no output of them\n"));
+}
+
+#[test]
 fn nobody_reading_ends_a_client_quietly() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait -- sh -c 'yes | head -n 300000'");
