@@ -18,7 +18,7 @@ use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
 use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
-use verdict::{leaving, too_late};
+use verdict::{in_time, leaving, too_late};
 
 /// Why tasks of a draft wait.
 const NOT_WHOLE: &str = "the job is not submitted as a whole yet";
@@ -107,10 +107,13 @@ impl Server {
             Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
                 vec![elsewhere, too_late(now, worker, live, &choices)]
             }
-            Some(choice) if live.capacity.room(&choice.needs) <= 0 => {
-                vec![reason, self.busy(now, worker, live, &choice.needs, true)]
+            Some(_) => {
+                let ways = in_time(now, live, &choices);
+                let is_full = ways.iter().all(|needs| live.capacity.room(needs) <= 0);
+                let busy = is_full.then(|| self.busy(now, worker, live, &ways, true));
+                std::iter::once(reason).chain(busy).collect()
             }
-            _ => vec![reason],
+            None => vec![reason],
         }
     }
 

@@ -168,11 +168,9 @@ impl Fleet<'_> {
         if let Some(Some(longest)) = longest
             && longest < request.time_request
         {
-            found.push(format!(
-                "{} asked for, no worker has more than {} left",
-                duration::format(request.time_request),
-                about(longest)
-            ));
+            let most = if longest.as_secs() == 0 { "a second".to_owned() } else { about(longest) };
+            let asked = duration::format(request.time_request);
+            found.push(format!("{asked} asked for, no worker has more than {most} left"));
         }
         let nodes = self.groups.values().copied().chain(self.offers.iter().map(|offer| offer.per_allocation));
         let most = nodes.max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hq_model::{Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
+use hq_model::{Amount, Request, TaskId, TaskRef, Timestamp, WorkerId, duration};
 
 use super::super::capacity::Needs;
 use super::super::fleet::{IS_OVER, kind_of, shown, told};
@@ -79,10 +79,10 @@ impl Server {
             let text = "it has as much as the task needs, and can never give it to all its parts at once";
             return reason(ReasonKind::Lacks, text.into());
         }
-        let lives = |choice: &&Choice| live.has_time(now, choice.time_request);
-        let Some(choice) = choices.iter().find(lives) else {
+        let ways = in_time(now, live, &choices);
+        if ways.is_empty() {
             return too_late(now, worker, live, &choices);
-        };
+        }
         if live.is_idle_and_picky() {
             let percent = f64::from(live.min_utilization) / 100.0;
             return reason(
@@ -97,12 +97,11 @@ impl Server {
             };
             return reason(kind, text.into());
         }
-        let fits = choices.iter().filter(lives).find(|choice| live.capacity.room(&choice.needs) > 0);
-        if let Some(choice) = fits {
-            let hold = class.and_then(|class| self.hold_on(now, worker, live, class, &choice.needs));
+        if let Some(needs) = ways.iter().find(|needs| live.capacity.room(needs) > 0) {
+            let hold = class.and_then(|class| self.hold_on(now, worker, live, class, needs));
             return reason(ReasonKind::Room, self.told_of_hold(hold));
         }
-        self.busy(now, worker, live, &choice.needs, by_whom)
+        self.busy(now, worker, live, &ways, by_whom)
     }
 
     // Why a worker with room does not get a task.
@@ -129,44 +128,72 @@ impl Server {
         }
     }
 
-    /// What is in use of what a task needs on a worker, by whom, and until when at the earliest.
+    /// What is in use of what a task needs on a worker, in whichever of these ways it runs, by whom, and until when at the
+    /// earliest.
     pub(super) fn busy(
         &self,
         now: Timestamp,
         id: WorkerId,
         live: &LiveWorker,
-        needs: &Needs,
+        ways: &[&Needs],
         by_whom: bool,
     ) -> Reason {
-        let (pool, free, wanted) = live.capacity.scarcest(needs);
-        let reason = |text: String| Reason::new(ReasonKind::Busy, text).on(id);
-        let Some(of) = live.resources.pools.get(pool) else { return reason("it is busy".into()) };
+        // Ways that lack the same resource are told together.
+        let mut scarce: Vec<(usize, Amount, Vec<Amount>)> = Vec::new();
+        for needs in ways {
+            let (pool, free, wanted) = live.capacity.scarcest(needs);
+            match scarce.iter_mut().find(|(other, ..)| *other == pool) {
+                Some((.., all)) if all.contains(&wanted) => {}
+                Some((.., all)) => all.push(wanted),
+                None => scarce.push((pool, free, vec![wanted])),
+            }
+        }
+        let told = scarce
+            .iter()
+            .map(|(pool, free, wanted)| self.in_use(now, id, live, (*pool, *free, wanted), by_whom));
+        let (texts, until): (Vec<String>, Vec<Option<Timestamp>>) = told.unzip();
+        let reason = Reason::new(ReasonKind::Busy, texts.join("; as another variant: ")).on(id);
+        reason.until(until.into_iter().flatten().min())
+    }
+
+    // What is in use of a pool of which a task needs one of these amounts.
+    fn in_use(
+        &self,
+        now: Timestamp,
+        id: WorkerId,
+        live: &LiveWorker,
+        (pool, free, wanted): (usize, Amount, &[Amount]),
+        by_whom: bool,
+    ) -> (String, Option<Timestamp>) {
+        let Some(of) = live.resources.pools.get(pool) else { return ("it is busy".into(), None) };
         let name = &of.name;
         let total = of.kind.total();
+        let needed = wanted.iter().map(|wanted| {
+            let together = if free >= *wanted { " together" } else { "" };
+            format!("{}{together}", shown(name, *wanted))
+        });
         let mut text = format!(
             "{name}: {} of {} are free, the task needs {}",
             shown(name, free),
             shown(name, total),
-            shown(name, wanted)
+            needed.collect::<Vec<_>>().join(" or, as another variant, ")
         );
-        if free >= wanted {
-            text.push_str(" together");
-        }
         if !by_whom {
-            return reason(text);
+            return (text, None);
         }
         let holders = self.holders(now, id, live, pool);
         if holders.is_empty() {
             text.push_str("; the rest is given to tasks that start there soon");
-            return reason(text);
+            return (text, None);
         }
         let used: u64 = holders.iter().map(|holder| holder.units).sum();
-        let missing = wanted.0.saturating_sub(total.0.saturating_sub(used));
+        let least = wanted.iter().min().copied().unwrap_or_default();
+        let missing = least.0.saturating_sub(total.0.saturating_sub(used));
         let until = earliest(&holders, missing, now, |holder| holder.expected);
         let latest = earliest(&holders, missing, now, |holder| holder.limit);
         // The one that has held most for longest stands for all.
         let Some(first) = holders.iter().min_by_key(|holder| (u64::MAX - holder.units, holder.since)) else {
-            return reason(text);
+            return (text, None);
         };
         let (task, held) = (first.task, about(now.since(first.since)));
         text.push_str(&match holders.len() {
@@ -174,7 +201,11 @@ impl Server {
             more => format!("; {more} tasks run there, {task} for {held}"),
         });
         if let Some(at) = until {
-            text.push_str(&format!(", free at the earliest in about {}", about(at.since(now))));
+            let about = match at.since(now) {
+                short if short < SECOND => about(short),
+                long => format!("about {}", about(long)),
+            };
+            text.push_str(&format!(", free at the earliest in {about}"));
         }
         match latest {
             Some(at) if until.is_none_or(|until| until < at) => {
@@ -182,7 +213,7 @@ impl Server {
             }
             _ => {}
         }
-        reason(text).until(until)
+        (text, until)
     }
 
     // What runs on a worker and holds some of a pool; the first few where there are many.
@@ -255,17 +286,23 @@ fn earliest(
     })
 }
 
+/// What a task takes on a worker, in each way to run it there for which that has enough time left.
+pub(super) fn in_time<'a>(now: Timestamp, live: &LiveWorker, choices: &'a [Choice]) -> Vec<&'a Needs> {
+    let in_time = choices.iter().filter(|choice| live.has_time(now, choice.time_request));
+    in_time.map(|choice| &choice.needs).collect()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
 /// A time for people: as precise as anybody wants to know it.
 pub(in crate::server) fn about(time: Duration) -> String {
-    let micros = time.as_micros() as u64;
-    let step = match micros {
-        0..1_000 => 1,
-        1_000..1_000_000 => 1_000,
-        1_000_000..10_000_000 => 100_000,
-        10_000_000..3_600_000_000 => 1_000_000,
-        _ => 60_000_000,
+    let seconds = time.as_secs();
+    let step = match seconds {
+        0 => return "less than a second".into(),
+        1..3_600 => 1,
+        _ => 60,
     };
-    duration::format(Duration::from_micros(micros / step * step))
+    duration::format(Duration::from_secs(seconds / step * step))
 }
 
 #[cfg(test)]
@@ -275,10 +312,10 @@ mod tests {
     #[test]
     fn times_are_told_as_precisely_as_anybody_wants_to_know_them() {
         for (micros, told) in [
-            (0, "0s"),
-            (123, "123us"),
-            (12_345, "12ms"),
-            (1_234_567, "1s 200ms"),
+            (0, "less than a second"),
+            (164, "less than a second"),
+            (999_999, "less than a second"),
+            (1_234_567, "1s"),
             (83_456_789, "1m 23s"),
             (7_283_456_789, "2h 1m"),
         ] {

@@ -198,6 +198,24 @@ fn what_is_busy_is_said_with_who_holds_it_and_until_when() {
 }
 
 #[test]
+fn what_is_busy_is_said_of_all_variants() {
+    let mut world = World::new();
+    worker_with(&mut world, 1, 8, &[("x", 4)]);
+    let all = world.submit(1, |spec| spec.requests = vec![request(&[("cpus", 8), ("x", 4)])]);
+    world.starts(1, all, 0);
+    world.wait(Duration::from_secs(60));
+    let variants = [[("cpus", 8)], [("x", 2)], [("cpus", 1)]].map(|variant| request(&variant));
+    let other = world.submit(200, |spec| spec.requests = variants.to_vec());
+    let busy = "cpus: 0 of 8 are free, the task needs 8 or, as another variant, 1; task 1@0 has run there for 1m; \
+                as another variant: x: 0 of 4 are free, the task needs 2; task 1@0 has run there for 1m";
+    for (task, place) in [(0, 1), (199, 1)] {
+        assert_eq!(explained(&mut world, other, task)[place], format!("1: {busy}"), "{task}");
+    }
+    let said = job_explained(&mut world, other).pop().expect("of the worker");
+    assert!(said.ends_with(busy), "{said}");
+}
+
+#[test]
 fn what_took_so_long_before_is_expected_to_take_as_long_again() {
     let mut world = World::new();
     world.worker(1, 1);
@@ -207,7 +225,7 @@ fn what_took_so_long_before_is_expected_to_take_as_long_again() {
     world.reports(1, |report| report.started.push(start));
     let explanation = explanation(&mut world, job, 29);
     let busy = explanation.reasons.last().expect("of the worker");
-    assert!(busy.text.ends_with("free at the earliest in about 998ms"), "{busy:?}");
+    assert!(busy.text.ends_with("free at the earliest in less than a second"), "{busy:?}");
     assert_eq!(busy.until, Some(start.at.after(Duration::from_secs(1))));
     assert_eq!(explanation.workers[0].variants, [Vec::new()], "it could run there");
 }
