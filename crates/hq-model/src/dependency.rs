@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{IntErrorKind, NonZeroU32, ParseIntError};
 use std::str::FromStr;
 
 use crate::idset::IdSetError;
@@ -135,6 +135,9 @@ pub enum AfterError {
     /// The job is missing or no number.
     #[error("`{0}` is not JOB, JOB@TASKS or JOB@KEY, such as 3, last, 3@7, 3@1-10,20 or 3@dock")]
     Job(String),
+    /// The job is a number that no job has.
+    #[error("the job of `{0}` is too large: ids go up to 4294967295")]
+    TooLarge(String),
     /// The tasks are no ids.
     #[error("invalid tasks in `{0}`: {1}")]
     Tasks(String, IdSetError),
@@ -152,7 +155,10 @@ impl FromStr for After {
             Some((job, tasks)) => (job, Some(tasks)),
             None => (text, None),
         };
-        let bad = |_| AfterError::Job(text.into());
+        let bad = |error: ParseIntError| match error.kind() {
+            IntErrorKind::PosOverflow => AfterError::TooLarge(text.into()),
+            _ => AfterError::Job(text.into()),
+        };
         let job = match job.trim() {
             "last" => After::LAST,
             job => JobId(job.parse::<NonZeroU32>().map_err(bad)?.get()),
@@ -239,6 +245,8 @@ mod tests {
         for text in ["", "x", "@3", "3@", "3@\n", "3@5-1", "3@5x", "-1", "0"] {
             assert!(text.parse::<After>().is_err(), "{text}");
         }
+        let large = "5000000000@1".parse::<After>().map_err(|error| error.to_string());
+        assert_eq!(large, Err("the job of `5000000000@1` is too large: ids go up to 4294967295".into()));
     }
 
     #[test]

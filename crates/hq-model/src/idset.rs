@@ -398,6 +398,14 @@ pub enum IdSetError {
     /// Nothing is in it.
     #[error("the list of ids is empty: write 1,3-5 or 1-100:10")]
     Empty,
+    /// Nothing is where an id should be.
+    #[error("there is nothing {place} in `{around}`: write 1,3-5 or 1-100:10, without blanks")]
+    Gap {
+        /// Which side of which comma.
+        place: &'static str,
+        /// That comma and its neighbours.
+        around: String,
+    },
     /// A part is no number or range.
     #[error("`{0}` is neither an id nor a range: write 5, 1-10 or 1-10:2")]
     Malformed(String),
@@ -430,7 +438,13 @@ impl FromStr for IdSet {
             return Err(IdSetError::Empty);
         }
         let mut parts = Vec::new();
-        for part in text.split(',').map(str::trim) {
+        let mut before = None;
+        let mut texts = text.split(',').map(str::trim).peekable();
+        while let Some(part) = texts.next() {
+            if part.is_empty() {
+                return Err(gap(before, texts.peek().copied()));
+            }
+            before = Some(part);
             let (range, step) = match part.split_once(':') {
                 Some((range, step)) => (range, number(part, step)?),
                 None => (part, 1),
@@ -461,6 +475,16 @@ impl FromStr for IdSet {
         }
         Ok(IdSet::from_sorted(parts.into_iter().map(|(first, last, _)| (first, last)).collect()))
     }
+}
+
+// What is said of a part without anything in it, between the parts before and after it.
+fn gap(before: Option<&str>, after: Option<&str>) -> IdSetError {
+    let (place, around) = match (before, after) {
+        (Some(before), Some(after)) => ("between the commas", format!("{before},,{after}")),
+        (Some(before), None) => ("after the comma", format!("{before},")),
+        (None, after) => ("before the comma", format!(",{}", after.unwrap_or_default())),
+    };
+    IdSetError::Gap { place, around }
 }
 
 fn number(part: &str, text: &str) -> Result<u32, IdSetError> {
@@ -499,7 +523,16 @@ mod tests {
         for (text, error) in [
             ("", "the list of ids is empty: write 1,3-5 or 1-100:10"),
             ("a-b", "`a-b` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
-            ("1,,2", "`` is neither an id nor a range: write 5, 1-10 or 1-10:2"),
+            (
+                "1,,2",
+                "there is nothing between the commas in `1,,2`: write 1,3-5 or 1-100:10, without blanks",
+            ),
+            (
+                "7, 1-3,",
+                "there is nothing after the comma in `1-3,`: write 1,3-5 or 1-100:10, without blanks",
+            ),
+            (",1", "there is nothing before the comma in `,1`: write 1,3-5 or 1-100:10, without blanks"),
+            (",", "there is nothing before the comma in `,`: write 1,3-5 or 1-100:10, without blanks"),
             ("5-1", "range `5-1` ends before it begins"),
             ("1-10:0", "the step of `1-10:0` must be at least 1 and not more than the range spans"),
             ("1-10:20", "the step of `1-10:20` must be at least 1 and not more than the range spans"),

@@ -105,16 +105,12 @@ pub enum RequestError {
     /// Alternatives that cannot be compared.
     #[error("single-node and multi-node variants cannot be mixed")]
     MixedNodes,
-    /// More nodes or ranks than there can be.
-    #[error(
-        "{nodes} nodes with {ranks} ranks each are too many: {NODES_MAX} nodes and {RANKS_MAX} ranks on each are allowed"
-    )]
-    TooManyRanks {
-        /// Nodes asked for.
-        nodes: u32,
-        /// Ranks on each.
-        ranks: u32,
-    },
+    /// More nodes than there can be.
+    #[error("{0} nodes are too many: {NODES_MAX} are allowed")]
+    TooManyNodes(u32),
+    /// More ranks on a node than there can be.
+    #[error("{0} ranks on each node are too many: {RANKS_MAX} are allowed")]
+    TooManyRanks(u32),
     /// Ranks or resources without the nodes, or the other way round.
     #[error("{0}")]
     Nodes(&'static str),
@@ -193,8 +189,11 @@ impl Request {
     /// When it does not go together.
     pub fn check_nodes(&self) -> Result<(), RequestError> {
         let (nodes, ranks) = (self.nodes, self.ranks);
-        if nodes > NODES_MAX || ranks > RANKS_MAX {
-            return Err(RequestError::TooManyRanks { nodes, ranks });
+        if nodes > NODES_MAX {
+            return Err(RequestError::TooManyNodes(nodes));
+        }
+        if ranks > RANKS_MAX {
+            return Err(RequestError::TooManyRanks(ranks));
         }
         if nodes == 0 && (ranks > 0 || self.exclusive) {
             return Err(RequestError::Nodes("ranks and whole nodes are for requests of nodes"));

@@ -1,10 +1,12 @@
 //! Which name was perhaps meant by one that nobody knows.
 
+use crate::AmountRequest;
+
 /// Names of resources that workers find by themselves.
 const FOUND: [&str; 5] = ["cpus", "gpus", "gpus/amd", "gpus/nvidia", "mem"];
 
 /// What others call them.
-const ALSO_CALLED: [(&str, &str); 11] = [
+const ALSO_CALLED: [(&str, &str); 12] = [
     ("amd", "gpus/amd"),
     ("core", "cpus"),
     ("cores", "cpus"),
@@ -14,9 +16,39 @@ const ALSO_CALLED: [(&str, &str); 11] = [
     ("gpu/amd", "gpus/amd"),
     ("gpu/nvidia", "gpus/nvidia"),
     ("memory", "mem"),
+    ("ncpus", "cpus"),
     ("nvidia", "gpus/nvidia"),
     ("ram", "mem"),
 ];
+
+/// Options of a submit that others write as resources.
+const OPTIONS: [(&str, &str); 6] = [
+    ("mpiprocs", "--ranks-per-node"),
+    ("n_nodes", "--nodes"),
+    ("node", "--nodes"),
+    ("nodes", "--nodes"),
+    ("ranks", "--ranks-per-node"),
+    ("walltime", "--time-limit"),
+];
+
+/// What was perhaps meant where so much of a resource is asked for that no worker has: another resource, as [`resource`]
+/// says, or an option of a submit.
+pub fn hint<'a>(
+    name: &str,
+    amount: AmountRequest,
+    offered: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let lower = name.to_ascii_lowercase();
+    if let Some((_, option)) = OPTIONS.iter().find(|(other, _)| *other == lower) {
+        return Some(match amount {
+            AmountRequest::Some(amount, _) if *option != "--time-limit" => {
+                format!("did you mean `{option} {amount}`?")
+            }
+            _ => format!("did you mean `{option}`?"),
+        });
+    }
+    resource(name, offered).map(|meant| format!("did you mean `{meant}`?"))
+}
 
 /// The resource that was perhaps meant by a name that no worker has: one that workers find by themselves, or one of those
 /// that are `offered`.
@@ -51,6 +83,7 @@ pub fn distance(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Amount, Policy};
 
     #[test]
     fn names_that_are_nearly_known_or_that_others_use_are_recognised() {
@@ -69,6 +102,21 @@ mod tests {
             ("x", None),
         ] {
             assert_eq!(resource(name, ["licenses", "y"]), meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn options_that_are_written_as_resources_are_recognised() {
+        let some = |count| AmountRequest::Some(Amount::whole(count), Policy::default());
+        for (name, amount, said) in [
+            ("nodes", some(3), Some("did you mean `--nodes 3`?")),
+            ("Nodes", AmountRequest::All, Some("did you mean `--nodes`?")),
+            ("mpiprocs", some(8), Some("did you mean `--ranks-per-node 8`?")),
+            ("walltime", some(60), Some("did you mean `--time-limit`?")),
+            ("gpu", some(1), Some("did you mean `gpus`?")),
+            ("notes", some(1), None),
+        ] {
+            assert_eq!(hint(name, amount, []).as_deref(), said, "{name}");
         }
     }
 }

@@ -251,7 +251,7 @@ impl FromStr for CrashLimit {
                 Ok(count) if count > 0 => Ok(CrashLimit::Times(count)),
                 _ => Err(WordError::new(
                     text,
-                    "a crash limit: write a number above 0, never-restart or unlimited",
+                    "a crash limit: write a number from 1 to 4294967295, never-restart or unlimited",
                 )),
             },
         }

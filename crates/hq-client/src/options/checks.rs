@@ -123,11 +123,17 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     for (i, arg) in args.iter().enumerate() {
         let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
         check(&what, arg.len())?;
+        if arg.contains(&0) {
+            return Err(OptionsError::Nul { what: what() });
+        }
         total += arg.len() + limits::ARGUMENT_COST;
     }
     for (key, value) in &spec.env {
         let what = || format!("the variable {}", String::from_utf8_lossy(key));
         check(&what, key.len() + 1 + value.len())?;
+        if key.contains(&0) || value.contains(&0) {
+            return Err(OptionsError::Nul { what: what() });
+        }
         total += key.len() + 1 + value.len() + limits::ARGUMENT_COST;
     }
     let mut longest = 0;

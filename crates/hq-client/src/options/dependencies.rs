@@ -5,11 +5,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use clap::Args;
-use clap::builder::OsStringValueParser;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use hq_model::Dependencies;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 
 use super::error::OptionsError;
+use super::values;
 
 /// Tasks and jobs that go before.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -31,7 +32,7 @@ pub struct DependencyOptions {
     /// Start when this file or directory exists, as the server sees it
     ///
     /// May be given several times. The server looks once a second. A relative path starts at the present directory.
-    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new())]
+    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub after_file: Vec<OsString>,
 
     /// Wait element by element: the first task for the first one of --after, the second for the second

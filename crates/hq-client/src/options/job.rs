@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use hq_model::job::Share;
 use hq_model::{IdSet, JobSpec};
 
@@ -107,7 +108,7 @@ pub struct ArrayOptions {
     /// %{TASK_ID} in the key tells them apart.
     ///
     /// Examples: `--key rank`, `--each-line ligands.txt --key 'dock-%{ENTRY}'`.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub key: Option<String>,
 }
 
@@ -145,7 +146,7 @@ pub struct WaitOptions {
     /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
     ///
     /// Example: `--wait --on-notify 'notify-send -u low'`.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = values::shell_command)]
     pub on_notify: Option<String>,
 
     /// How long to look for a server that was lost while waiting [default: 10m]

@@ -178,8 +178,8 @@ pub fn prepare_file(
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
     let name = job_name(&first.iter().map(OsString::from).collect::<Vec<_>>());
-    let name = file.name.unwrap_or(name);
-    values::name(&name).map_err(in_file)?;
+    let given = option("name", file.name, values::name).map_err(in_file)?;
+    let name = given.unwrap_or(name);
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
     let weight = option("share_weight", file.share_weight, values::weight).map_err(in_file)?;
     let share = super::job::share(bounds, weight);
@@ -276,10 +276,11 @@ impl Task {
         if self.each && self.window.is_some() {
             return Err("each is a window of 0; leave one of them out".into());
         }
+        let file = |text: &String| path("after_files", text);
         let options = DependencyOptions {
             after: list("after", &self.after)?,
             after_any: list("after_any", &self.after_any)?,
-            after_file: self.after_files.iter().map(OsString::from).collect(),
+            after_file: self.after_files.iter().map(file).collect::<Result<_, _>>()?,
             each: self.each,
             window: self.window,
         };
@@ -291,9 +292,7 @@ impl Task {
             return Err("command: the list is empty".into());
         }
         let requests = requests(self.request)?;
-        if self.outputs.iter().any(String::is_empty) {
-            return Err("outputs: a path is empty".into());
-        }
+        self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
         let pin = match self.pin.as_deref() {
             None | Some("none") => None,
             Some("taskset") => Some(PinArg::Taskset),
@@ -305,17 +304,20 @@ impl Task {
             resources: ResourceOptions {
                 priority: self.priority,
                 expect: option("expect", self.expect, values::expect)?,
-                locality: self.locality.map(OsString::from),
+                locality: self
+                    .locality
+                    .map(|key| named("locality", values::locality(key.into())))
+                    .transpose()?,
                 pin,
                 ..ResourceOptions::default()
             },
             execution: ExecutionOptions {
-                cwd: self.cwd.map(OsString::from),
+                cwd: self.cwd.map(|cwd| path("cwd", &cwd)).transpose()?,
                 env: env.collect(),
                 stdin: None,
                 task_dir: self.task_dir,
                 service: self.service,
-                launcher: self.launcher,
+                launcher: option("launcher", self.launcher, values::launcher)?,
             },
             outputs: OutputOptions {
                 stdout: output("stdout", self.stdout)?,
@@ -324,7 +326,7 @@ impl Task {
                 stream: None,
             },
             failures: FailureOptions {
-                time_limit: option("time_limit", self.time_limit, values::duration)?,
+                time_limit: option("time_limit", self.time_limit, values::time_limit)?,
                 signal: option("signal", self.signal, values::warning)?,
                 kill_grace: option("kill_grace", self.kill_grace, values::duration)?,
                 retry: self.retry,
@@ -380,7 +382,16 @@ fn option<W: Display, T>(
     value: Option<W>,
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, String> {
-    value.map(|word| parse(&word.to_string()).map_err(|error| format!("{key}: {error}"))).transpose()
+    value.map(|word| named(key, parse(&word.to_string()))).transpose()
+}
+
+fn path(key: &str, text: &str) -> Result<OsString, String> {
+    named(key, values::path(text.into()))
+}
+
+// What is wrong with a value, with its key.
+fn named<T>(key: &str, value: Result<T, String>) -> Result<T, String> {
+    value.map_err(|error| format!("{key}: {error}"))
 }
 
 fn output(key: &str, output: Option<Output>) -> Result<Option<OutputArg>, String> {
@@ -550,6 +561,14 @@ mod tests {
                 "n_nodes asks for whole workers; leave resources out, or say ranks_per_node",
             ),
             ("not toml", "job.toml: TOML parse error"),
+            ("name=\"\"\n[[task]]\ncommand=[\"a\"]", "job.toml: name: the name is empty"),
+            ("[[task]]\ncommand=[\"a\"]\ncwd=\"\"", "task 1: cwd: the path is empty"),
+            ("[[task]]\ncommand=[\"a\"]\noutputs=[\"x\",\"\"]", "task 1: outputs: the path is empty"),
+            ("[[task]]\ncommand=[\"a\"]\nafter_files=[\"\"]", "task 1: after_files: the path is empty"),
+            ("[[task]]\ncommand=[\"a\"]\nlocality=\"\"", "task 1: locality: the key is empty"),
+            ("[[task]]\ncommand=[\"a\"]\nlauncher=\"\"", "task 1: launcher: the name is empty"),
+            ("[[task]]\ncommand=[\"a\"]\ntime_limit=0", "task 1: time_limit: a task would be ended at once"),
+            ("[[task]]\ncommand=[\"a\\u0000\"]", "task 1: the command holds a NUL byte"),
         ] {
             let error = read(content).expect_err(content);
             assert!(error.contains(expected), "{content:?}: {error}");

@@ -180,7 +180,7 @@ pub(super) fn job_name(command: &[OsString]) -> String {
         [] => return String::new(),
     };
     let name = Path::new(program).file_name().unwrap_or_default();
-    name.to_string_lossy().replace(['\n', '\t', '\r'], " ")
+    name.to_string_lossy().replace(['\n', '\t', '\r', '\0'], " ")
 }
 
 fn task_ids(

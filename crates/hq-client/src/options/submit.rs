@@ -106,7 +106,7 @@ pub struct RunOptions {
     /// Run a command here for each `hq task notify` of the tasks
     ///
     /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
-    #[arg(long, value_name = "COMMAND", help_heading = "Waiting")]
+    #[arg(long, value_name = "COMMAND", value_parser = super::values::shell_command, help_heading = "Waiting")]
     pub on_notify: Option<String>,
     /// Command.
     #[command(flatten)]

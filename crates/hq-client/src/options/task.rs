@@ -106,7 +106,7 @@ pub struct ResourceOptions {
     /// and `%{ENTRY_1}`, `%{ENTRY_2}` (its first, its second word, and so on). Equal keys of different jobs are the same.
     ///
     /// Example: `--each-line pairs.txt --locality '%{ENTRY_2}'`.
-    #[arg(long, value_name = "KEY", value_parser = OsStringValueParser::new())]
+    #[arg(long, value_name = "KEY", value_parser = OsStringValueParser::new().try_map(values::locality))]
     pub locality: Option<OsString>,
 
     /// Bind each task to its CPUs
@@ -141,7 +141,7 @@ pub struct ExecutionOptions {
     /// Relative to the present directory. Placeholders are allowed, but for %{CWD}.
     ///
     /// Example: `--cwd 'runs/%{JOB_ID}/%{TASK_ID}'`.
-    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new())]
+    #[arg(long, value_name = "PATH", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub cwd: Option<OsString>,
 
     /// A variable of each task; may be repeated
@@ -186,7 +186,7 @@ pub struct ExecutionOptions {
     /// What %{MPIRUN} stands for: `direct` (by Headquarters itself), `openmpi5`, `openmpi4`, `mpich`, `srun`, `pals`,
     /// `prrte`, `flux`, `jsrun`, or a launcher of your own. With `none`, a command without %{MPIRUN} runs once, on the
     /// first node.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
 }
 
@@ -232,7 +232,7 @@ pub struct FailureOptions {
     /// End a task that runs longer; it counts as failed
     ///
     /// Examples: `--time-limit 90s`, `--time-limit 1:30:00`.
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::time_limit)]
     pub time_limit: Option<Duration>,
 
     /// Send a signal this long before --time-limit, or before the worker ends for want of time

@@ -228,10 +228,8 @@ fn bad_input_is_named() {
             "--ranks-per-node 2 --cpus-per-rank all cmd",
             "several ranks on a node cannot have all of a resource each",
         ),
-        (
-            "--nodes 2 --ranks-per-node 20000 cmd",
-            "2 nodes with 20000 ranks each are too many: 100000 nodes and 10000 ranks on each are allowed",
-        ),
+        ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks on each node are too many: 10000 are allowed"),
+        ("--nodes 99999999 cmd", "99999999 nodes are too many: 100000 are allowed"),
         (
             "--stream d cmd",
             "--stream is not there in this release: outputs are not collected in streams yet; use --stdout \

@@ -1,6 +1,8 @@
 //! The values of single options: how each is written, and what is said when it is written wrongly.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::num::{IntErrorKind, ParseIntError};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,18 +19,38 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     hq_model::duration::parse(text).map_err(|e| e.to_string())
 }
 
+/// A number that counts something.
+pub trait Count: FromStr<Err = ParseIntError> + Display {
+    /// The largest one.
+    const MAX: Self;
+}
+
+impl Count for u32 {
+    const MAX: u32 = u32::MAX;
+}
+
+impl Count for u64 {
+    const MAX: u64 = u64::MAX;
+}
+
 /// A whole number from 0.
-pub fn count<N: FromStr>(text: &str) -> Result<N, String> {
-    let count = text.trim().replace('_', "").parse();
-    count.map_err(|_| format!("`{text}` is no count: write a whole number from 0"))
+pub fn count<N: Count>(text: &str) -> Result<N, String> {
+    whole(text, 0)
 }
 
 /// A count of something that must be there.
 pub fn at_least_one(text: &str) -> Result<u32, String> {
-    match count(text)? {
+    match whole(text, 1)? {
         0 => Err("it has to be at least 1".into()),
         some => Ok(some),
     }
+}
+
+fn whole<N: Count>(text: &str, least: u8) -> Result<N, String> {
+    text.trim().replace('_', "").parse::<N>().map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow => format!("`{text}` is too large: it may be {} at most", N::MAX),
+        _ => format!("`{text}` is no count: write a whole number from {least}"),
+    })
 }
 
 /// The value of `--priority`.
@@ -55,7 +77,9 @@ pub fn ids_some(text: &str) -> Result<IdSet, String> {
 pub fn job(text: &str) -> Result<JobId, String> {
     match text {
         "last" => Ok(After::LAST),
-        _ => text.parse().map_err(|_| format!("`{text}` is no id: write a number, or `last`")),
+        _ => text
+            .parse()
+            .map_err(|_| format!("`{text}` is no id: write a number from 1 to {}, or `last`", u32::MAX)),
     }
 }
 
@@ -105,6 +129,14 @@ pub fn speculate(text: &str) -> Result<SpeculateFactor, String> {
     text.parse::<SpeculateFactor>().map_err(|e| e.to_string())
 }
 
+/// The value of `--time-limit` of a task, which gets some time.
+pub fn time_limit(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a task would be ended at once; leave it out for no limit".into()),
+        limit => Ok(limit),
+    }
+}
+
 /// The value of `--expect`: a run time is longer than nothing.
 pub fn expect(text: &str) -> Result<Duration, String> {
     match duration(text)? {
@@ -142,10 +174,39 @@ fn signal_number(name: &str) -> Result<u8, String> {
 
 /// The value of `--name`.
 pub fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("the name is empty; leave it out for the name of the command".into());
+    }
     if text.contains(['\n', '\t', '\r', '\0']) {
         return Err("a name must not contain a newline or a tab".into());
     }
     Ok(text.into())
+}
+
+/// The value of `--cwd`, `--after-file` and other options that take a path.
+pub fn path(text: OsString) -> Result<OsString, String> {
+    if text.is_empty() { Err("the path is empty".into()) } else { Ok(text) }
+}
+
+/// The value of `--locality`.
+pub fn locality(text: OsString) -> Result<OsString, String> {
+    if text.is_empty() { Err("the key is empty; leave it out for none".into()) } else { Ok(text) }
+}
+
+/// The value of `--launcher`.
+pub fn launcher(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("the name is empty; leave it out for the launcher that is found".into()),
+        name => Ok(name.into()),
+    }
+}
+
+/// A command for a shell, such as the value of `--on-notify`.
+pub fn shell_command(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("the command is empty".into()),
+        _ => Ok(text.into()),
+    }
 }
 
 /// The value of `--env`: `KEY[=VALUE]`.
@@ -214,9 +275,7 @@ pub enum StdinArg {
 
 /// Parses [`StdinArg`]; `-` is standard input.
 pub fn stdin(text: OsString) -> Result<StdinArg, String> {
-    if text.is_empty() {
-        return Err("the path is empty".into());
-    }
+    let text = path(text)?;
     Ok(if text == OsStr::new("-") { StdinArg::Inherited } else { StdinArg::File(text.into()) })
 }
 
@@ -233,6 +292,17 @@ mod tests {
         for bad in ["USR1", "KILL@1s", "9@1s", "FOO@1s", "USR1@0s", "USR1@soon"] {
             assert!(warning(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn counts_say_what_is_wrong_with_them() {
+        let said = |error: Result<u32, String>| error.expect_err("no count");
+        assert_eq!((count("1_000"), at_least_one("1"), count(" 7 ")), (Ok(1000u32), Ok(1), Ok(7u64)));
+        assert_eq!(said(count("9999999999")), "`9999999999` is too large: it may be 4294967295 at most");
+        assert_eq!(said(count("-1")), "`-1` is no count: write a whole number from 0");
+        assert_eq!(said(at_least_one("-1")), "`-1` is no count: write a whole number from 1");
+        assert_eq!(said(at_least_one("0")), "it has to be at least 1");
+        assert!(count::<u64>("9999999999").is_ok() && count::<u64>("99999999999999999999").is_err());
     }
 
     #[test]

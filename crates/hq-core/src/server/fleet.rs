@@ -150,8 +150,8 @@ impl Fleet<'_> {
             match request.on_node(resource.amount) {
                 _ if most == Amount::ZERO => {
                     let offered = all().flat_map(|one| one.pools.iter().map(|pool| pool.name.as_str()));
-                    let meant = similar::resource(name, offered);
-                    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
+                    let meant = similar::hint(name, resource.amount, offered);
+                    let meant = meant.map_or_else(String::new, |meant| format!(" ({meant})"));
                     found.push(format!("no worker has {name}{meant}"));
                 }
                 AmountRequest::Some(amount, _) if amount > most => found.push(format!(

@@ -1,11 +1,12 @@
 //! Requests of clients that change something.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use hq_model::job::{Target, TaskIds};
 use hq_model::selector::Selector;
 use hq_model::{
-    IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId, similar,
+    AmountRequest, IdSet, JobId, JobSpec, Request, Submit, TaskId, TaskState, Timestamp, Usage, WorkerId,
+    similar,
 };
 
 use super::job::SubmitState;
@@ -660,11 +661,11 @@ pub(super) fn shown_state(state: TaskState, running: bool) -> TaskState {
 
 // Resources that may go by another name, where no worker is there that could tell.
 fn misnamed(requests: &[Request]) -> Vec<String> {
-    let names: BTreeSet<&str> =
-        requests.iter().flat_map(|request| &request.resources).map(|asked| asked.name.as_str()).collect();
-    let warning = |name: &str| {
-        let meant = similar::resource(name, [])?;
-        Some(format!("Only workers that declare it have `{name}`. Did you mean `{meant}`?"))
+    let asked = requests.iter().flat_map(|request| &request.resources);
+    let asked: BTreeMap<&str, AmountRequest> = asked.map(|one| (one.name.as_str(), one.amount)).collect();
+    let warning = |(name, amount): (&str, AmountRequest)| {
+        let meant = similar::hint(name, amount, [])?;
+        Some(format!("Only workers that declare it have `{name}`: {meant}"))
     };
-    names.into_iter().filter_map(warning).collect()
+    asked.into_iter().filter_map(warning).collect()
 }

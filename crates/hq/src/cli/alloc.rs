@@ -50,16 +50,16 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "WHAT")]
     pub on_server_lost: Option<OnServerLostArg>,
     /// Workers end after this long [default: the time limit]
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = super::worker::time_limit)]
     pub worker_time_limit: Option<Duration>,
     /// Shell command that runs on each node before the worker
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = values::shell_command)]
     pub worker_start_cmd: Option<String>,
     /// Shell command that runs on each node after the worker
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = values::shell_command)]
     pub worker_stop_cmd: Option<String>,
     /// Command that the worker's command is passed to, for example a container
-    #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND")]
+    #[arg(long, alias = "wrap-worker-cmd", value_name = "COMMAND", value_parser = values::shell_command)]
     pub worker_wrap_cmd: Option<String>,
     /// Passed to sbatch or qsub as they are
     #[arg(value_name = "MANAGER ARGS", last = true)]
@@ -70,10 +70,10 @@ pub(crate) struct QueueOptions {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NewQueue {
     /// The batch system: `slurm`, `pbs`, or the name of a file that describes one
-    #[arg(value_name = "MANAGER")]
+    #[arg(value_name = "MANAGER", value_parser = NonEmptyStringValueParser::new())]
     pub manager: String,
     /// Wall time of an allocation
-    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = wall_time)]
     pub time_limit: Duration,
     /// How many allocations may wait in the batch system at once
     #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", default_value = "1", value_parser = backlog)]
@@ -98,8 +98,15 @@ pub(crate) struct NewQueue {
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
-    match values::count(text)? {
-        0 => Err("Backlog has to be at least 1".into()),
+    match text.trim() {
+        "0" => Err("Backlog has to be at least 1".into()),
+        some => values::at_least_one(some),
+    }
+}
+
+fn wall_time(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        Duration::ZERO => Err("an allocation needs some time".into()),
         some => Ok(some),
     }
 }
@@ -161,7 +168,7 @@ fn state(text: &str) -> Result<AllocationState, String> {
 #[command(after_help = "Examples:\n  hq alloc log 123456 stderr\n  hq alloc log 1.3 stdout")]
 pub(crate) struct LogArgs {
     /// Its id in the batch system, or QUEUE.NUMBER
-    #[arg(allow_negative_numbers = true, value_name = "ALLOCATION")]
+    #[arg(allow_negative_numbers = true, value_name = "ALLOCATION", value_parser = NonEmptyStringValueParser::new())]
     pub allocation: String,
     /// Which output
     #[arg(value_name = "CHANNEL")]
@@ -192,7 +199,7 @@ pub(crate) struct EditArgs {
     #[arg(allow_negative_numbers = true, value_name = "QUEUE")]
     pub queue: QueueId,
     /// Wall time of an allocation
-    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(short = 't', long, allow_hyphen_values = true, value_name = "DURATION", value_parser = wall_time)]
     pub time_limit: Option<Duration>,
     /// How many allocations may wait in the batch system at once
     #[arg(short = 'b', long, allow_hyphen_values = true, value_name = "COUNT", value_parser = backlog)]

@@ -206,7 +206,8 @@ pub(crate) enum DocTopic {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory};
+    use clap::error::ErrorKind;
+    use clap::{Arg, Command, CommandFactory};
 
     use super::Cli;
 
@@ -248,10 +249,61 @@ mod tests {
         command.get_subcommands().for_each(|sub| take_minus_for_an_option(sub, found));
     }
 
+    // The options and first arguments of all commands that have a value, as words before that.
+    fn values(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, bool)>) {
+        let takes = |arg: &&Arg| arg.get_action().takes_values();
+        for arg in command.get_arguments().filter(takes) {
+            match arg.get_long() {
+                Some(long) => found.push(([path, &[format!("--{long}=")]].concat(), true)),
+                None if arg.get_index() == Some(1) => {
+                    let end = arg.is_last_set().then(|| "--".to_owned());
+                    found.push(([path.to_vec(), Vec::from_iter(end), vec![String::new()]].concat(), false));
+                }
+                None => {}
+            }
+        }
+        for sub in command.get_subcommands() {
+            values(sub, &[path, &[sub.get_name().to_owned()]].concat(), found);
+        }
+    }
+
+    // What may be an empty text: words for others, and the command of a task, which is looked at when all options are known.
+    const MAY_BE_EMPTY: [&str; 8] = [
+        "--reason=",
+        "--stream=",
+        "run ",
+        "submit ",
+        "task agent ",
+        "task mpirun ",
+        "task notify ",
+        "task ready ",
+    ];
+
+    #[test]
+    fn an_empty_value_is_refused() {
+        let mut command = Cli::command();
+        command.build();
+        let mut all = Vec::new();
+        values(&command, &["hq".to_owned()], &mut all);
+        assert!(all.len() > 200, "{} values of all commands", all.len());
+        let mut taken = Vec::new();
+        for (words, _) in all {
+            let error = command.clone().try_get_matches_from(&words).err().map(|error| error.kind());
+            if !matches!(error, Some(ErrorKind::InvalidValue | ErrorKind::ValueValidation)) {
+                taken.push(words.join(" "));
+            }
+        }
+        taken.retain(|line| !MAY_BE_EMPTY.iter().any(|end| line.ends_with(end)));
+        assert_eq!(taken, Vec::<String>::new(), "these take an empty text");
+    }
+
     #[test]
     fn a_value_with_a_minus_sign_is_a_value_that_is_explained() {
         let mut found = Vec::new();
-        take_minus_for_an_option(&Cli::command(), &mut found);
+        let mut command = Cli::command();
+        // Commands below commands are described then.
+        command.build();
+        take_minus_for_an_option(&command, &mut found);
         assert_eq!(
             found,
             Vec::<String>::new(),

@@ -151,10 +151,10 @@ pub(crate) struct ReadyArgs {
 )]
 pub(crate) struct MpirunArgs {
     /// The launcher [default: the first that is found]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
     /// Fail when not all ranks have started after this time (direct start only)
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "60s", value_parser = start_timeout)]
     pub start_timeout: Duration,
     /// Show all launchers, and which are found here
     #[arg(long)]
@@ -162,6 +162,13 @@ pub(crate) struct MpirunArgs {
     /// The program and its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true, value_parser = OsStringValueParser::new())]
     pub command: Vec<OsString>,
+}
+
+fn start_timeout(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        Duration::ZERO => Err("no rank has started by then; give some time above zero".into()),
+        some => Ok(some),
+    }
 }
 
 /// Run a command on a node of a task, as ssh would

@@ -164,7 +164,7 @@ pub(crate) struct StartArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
     pub heartbeat: Duration,
     /// Stop after this long [default: the time left in its allocation]
-    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = time_limit)]
     pub time_limit: Option<Duration>,
     /// End so much before the time limit, so that tasks can be run elsewhere [default: 30s, or a tenth of a shorter limit]
     ///
@@ -195,6 +195,16 @@ pub(crate) struct StartArgs {
     /// How tasks are executed
     #[arg(long, value_name = "HOW", default_value = "process")]
     pub executor: ExecutorArg,
+}
+
+/// A time limit of workers.
+pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
+    match values::duration(text)? {
+        Duration::ZERO => {
+            Err("a worker would end at once; leave it out for the time of its allocation".into())
+        }
+        some => Ok(some),
+    }
 }
 
 fn heartbeat(text: &str) -> Result<Duration, String> {

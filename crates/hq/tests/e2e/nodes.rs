@@ -149,9 +149,14 @@ fn requests_that_cannot_be_are_refused_or_warned_of() {
         let error = cluster.fails(2, line);
         assert!(error.contains(expected), "{line}: {error}");
     }
+    let ran = cluster.hq("submit --resource nodes=3 -- true");
+    assert!(ran.stderr.contains("no worker has nodes (did you mean `--nodes 3`?)"), "{ran:?}");
+    let ran = Cluster::server().hq("submit --resource nodes=3 -- true");
+    let expected = "Only workers that declare it have `nodes`: did you mean `--nodes 3`?";
+    assert!(ran.stderr.contains(expected), "{ran:?}");
     let ran = cluster.hq("submit --nodes 2 --ranks-per-node 2 -- true");
     assert!(ran.stderr.contains("2 nodes asked for, no group has more than 1"), "{ran:?}");
-    let text = cluster.ok("task explain 1 0");
+    let text = cluster.ok("task explain 2 0");
     assert!(text.contains("2 nodes asked for, no group has more than 1"), "{text}");
 }
 

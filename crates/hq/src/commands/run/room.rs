@@ -40,11 +40,11 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
         AmountRequest::Some(amount, _) => amount.to_string(),
     };
     let meant = if most == Amount::ZERO {
-        similar::resource(name, offered.pools.iter().map(|pool| pool.name.as_str()))
+        similar::hint(name, *amount, offered.pools.iter().map(|pool| pool.name.as_str()))
     } else {
         None
     };
-    let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean `{meant}`?)"));
+    let meant = meant.map_or_else(String::new, |meant| format!(" ({meant})"));
     (!fits).then(|| format!("This machine has {most} of {name}{meant}, and each task asks for {asked}"))
 }
 
@@ -68,6 +68,10 @@ mod tests {
         assert_eq!(
             ask("gpu", 1).as_deref(),
             Some("This machine has 0 of gpu (did you mean `gpus`?), and each task asks for 1")
+        );
+        assert_eq!(
+            ask("nodes", 3).as_deref(),
+            Some("This machine has 0 of nodes (did you mean `--nodes 3`?), and each task asks for 3")
         );
         assert!(ask("gpus", 2).is_some() && ask("x", 1).is_some());
         assert!(missing(&offered, "mem", &AmountRequest::All).is_none());
