@@ -1,7 +1,7 @@
 //! Where a task works and writes: the one place that turns a template's paths into those of a task.
 //!
-//! A relative working directory is taken from the submit directory, relative output files from the
-//! working directory. Used by the worker to open files and by clients to find them.
+//! A relative working directory and a relative directory of a stream are taken from the submit directory, relative
+//! output files from the working directory. Used by the worker to open files and by clients to find them.
 
 use crate::pattern::Pattern;
 use crate::{ByteString, Instance, JobId, OutputSink, TaskId, TaskSpec};
@@ -15,6 +15,8 @@ pub struct PathTemplates {
     stdout: Option<Pattern>,
     stderr: Option<Pattern>,
     outputs: Vec<Pattern>,
+    stream: Option<Pattern>,
+    is_streamed: [bool; 2],
 }
 
 /// The paths of one task, absolute.
@@ -28,6 +30,8 @@ pub struct TaskPaths {
     pub stderr: Option<ByteString>,
     /// What it is to leave behind.
     pub outputs: Vec<ByteString>,
+    /// Whether standard output and standard error go to the stream.
+    pub is_streamed: [bool; 2],
 }
 
 impl PathTemplates {
@@ -41,7 +45,23 @@ impl PathTemplates {
             stdout: file(&spec.stdout),
             stderr: file(&spec.stderr),
             outputs: spec.outputs.iter().map(|path| Pattern::new(path)).collect(),
+            stream: spec.stream.as_ref().map(|dir| Pattern::new(dir)),
+            is_streamed: [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream),
         }
+    }
+
+    /// The directory of the stream of a job's tasks, absolute, if they have one.
+    pub fn stream(&self, job: JobId) -> Option<ByteString> {
+        let lookup = |name: &str, out: &mut ByteString| {
+            match name {
+                "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
+                "JOB_ID" => push_number(out, job.0),
+                "SUBMIT_DIR" => out.extend_from_slice(&self.submit_dir),
+                _ => return false,
+            }
+            true
+        };
+        self.stream.as_ref().map(|dir| absolute(&self.submit_dir, dir, &lookup))
     }
 
     /// The paths of one task.
@@ -69,7 +89,7 @@ impl PathTemplates {
         };
         let (stdout, stderr) = (self.stdout.as_ref().map(file), self.stderr.as_ref().map(file));
         let outputs = self.outputs.iter().map(file).collect();
-        TaskPaths { cwd, stdout, stderr, outputs }
+        TaskPaths { cwd, stdout, stderr, outputs, is_streamed: self.is_streamed }
     }
 }
 
@@ -117,5 +137,17 @@ mod tests {
         check("work", "out.%{INSTANCE_ID}", ("/home/u/work", "/home/u/work/out.1"));
         check("/tmp/%{TASK_ID}", "/x", ("/tmp/17", "/x"));
         check("", "%{SERVER_UID}", ("/home/u", "/home/u/uid"));
+    }
+
+    #[test]
+    fn a_stream_is_beside_the_submit() {
+        for (dir, expected) in
+            [("out", "/home/u/out"), ("%{SUBMIT_DIR}/j%{JOB_ID}-%{SERVER_UID}", "/home/u/j3-uid")]
+        {
+            let spec = TaskSpec { stream: Some(dir.into()), cwd: "/tmp".into(), ..TaskSpec::default() };
+            let stream = PathTemplates::new(&spec, b"/home/u", "uid").stream(JobId(3));
+            assert_eq!(stream.as_deref(), Some(expected.as_bytes()));
+        }
+        assert_eq!(PathTemplates::new(&TaskSpec::default(), b"/home/u", "uid").stream(JobId(3)), None);
     }
 }

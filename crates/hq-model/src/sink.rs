@@ -15,13 +15,15 @@ pub enum OutputSink {
         /// Remove it when the task finishes with success.
         remove_if_finished: bool,
     },
+    /// The stream of its tasks, in the directory that their template names.
+    Stream,
 }
 
 impl OutputSink {
     /// The path of a file of each task's own, with placeholders.
     pub fn path(&self) -> Option<&ByteString> {
         match self {
-            OutputSink::None => None,
+            OutputSink::None | OutputSink::Stream => None,
             OutputSink::File { path, .. } => Some(path),
         }
     }
@@ -29,7 +31,7 @@ impl OutputSink {
     /// True when nothing is left of it after a task that finished with success.
     pub fn is_removed_if_finished(&self) -> bool {
         match self {
-            OutputSink::None => false,
+            OutputSink::None | OutputSink::Stream => false,
             OutputSink::File { remove_if_finished, .. } => *remove_if_finished,
         }
     }

@@ -22,6 +22,8 @@ pub struct TaskSpec {
     pub stdout: OutputSink,
     /// Where standard error goes.
     pub stderr: OutputSink,
+    /// Directory of the stream, relative to the submit directory; there when a channel goes to it.
+    pub stream: Option<ByteString>,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.
@@ -56,6 +58,11 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
+    /// True when one of its output channels goes to the stream.
+    pub fn is_streamed(&self) -> bool {
+        self.stdout == OutputSink::Stream || self.stderr == OutputSink::Stream
+    }
+
     /// True when workers start processes of it on all its nodes; else its program runs on the first one alone.
     pub fn starts_ranks(&self) -> bool {
         self.requests.iter().any(|request| request.ranks > 0) || self.body.names_launcher()
@@ -77,6 +84,7 @@ impl TaskSpec {
             cwd: self.cwd.clone(),
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
+            stream: self.stream.clone(),
             outputs: self.outputs.clone(),
             requests: self.requests.clone(),
             pin: self.pin,

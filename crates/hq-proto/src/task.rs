@@ -11,6 +11,9 @@ use crate::error::{byte, count, in_range, model, present, rule};
 use crate::generated::{self as form, crash_limit::Limit};
 use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, required, wire_enum};
 
+/// Where workers write that know nothing of streams.
+const UNSTREAMED: [&[u8]; 2] =
+    [b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout", b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"];
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
 
@@ -26,8 +29,8 @@ impl Wire for TaskSpec {
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
-            stdout: output_to_wire(&self.stdout),
-            stderr: output_to_wire(&self.stderr),
+            stdout: output_to_wire(&self.stdout, UNSTREAMED[0]),
+            stderr: output_to_wire(&self.stderr, UNSTREAMED[1]),
             requests: list_to_wire(&self.requests),
             pin: self.pin.to_wire(),
             priority: self.priority,
@@ -43,6 +46,7 @@ impl Wire for TaskSpec {
             expected_ns: self.expected.map(nanos),
             locality: self.locality.clone(),
             launcher: self.launcher.clone(),
+            stream: self.stream.clone(),
         }
     }
 
@@ -51,7 +55,7 @@ impl Wire for TaskSpec {
         rule("variants of a request", !spec.requests.is_empty(), "must hold at least one")?;
         let requests: Vec<Request> = list_from_wire(spec.requests)?;
         model("variants of a request", check_variants(&requests))?;
-        Ok(TaskSpec {
+        let spec = TaskSpec {
             body: Body::Program { args: spec.args },
             env: spec.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
             stdin: spec.stdin,
@@ -73,7 +77,15 @@ impl Wire for TaskSpec {
             expected: spec.expected_ns.map(Duration::from_nanos),
             locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
-        })
+            stream: spec.stream,
+        };
+        let has_dir = spec.stream.as_ref().map(|dir| !dir.is_empty());
+        rule(
+            "directory of a stream",
+            has_dir == spec.is_streamed().then_some(true),
+            "must be there where a channel goes to it",
+        )?;
+        Ok(spec)
     }
 }
 
@@ -91,17 +103,25 @@ pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form
     form::Variable { name: name.clone(), value: value.clone() }
 }
 
-fn output_to_wire(output: &OutputSink) -> Option<form::Output> {
+fn output_to_wire(output: &OutputSink, unstreamed: &[u8]) -> Option<form::Output> {
     match output {
         OutputSink::None => None,
-        OutputSink::File { path, remove_if_finished } => {
-            Some(form::Output { path: path.clone(), remove_if_finished: *remove_if_finished })
+        OutputSink::File { path, remove_if_finished } => Some(form::Output {
+            path: path.clone(),
+            remove_if_finished: *remove_if_finished,
+            is_streamed: false,
+        }),
+        OutputSink::Stream => {
+            Some(form::Output { path: unstreamed.to_vec(), remove_if_finished: false, is_streamed: true })
         }
     }
 }
 
 fn output_from_wire(output: Option<form::Output>) -> Result<OutputSink, ProtoError> {
     let Some(output) = output else { return Ok(OutputSink::None) };
+    if output.is_streamed {
+        return Ok(OutputSink::Stream);
+    }
     rule("path of an output", !output.path.is_empty(), "must not be empty")?;
     Ok(OutputSink::File { path: output.path, remove_if_finished: output.remove_if_finished })
 }

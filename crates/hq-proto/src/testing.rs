@@ -148,6 +148,7 @@ fn output() -> impl Strategy<Value = OutputSink> {
     let path = vec(any::<u8>(), 1..10);
     prop_oneof![
         Just(OutputSink::None),
+        Just(OutputSink::Stream),
         (path, any::<bool>())
             .prop_map(|(path, remove_if_finished)| OutputSink::File { path, remove_if_finished })
     ]
@@ -183,6 +184,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
+        let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
+        let stream = is_streamed.then(|| [b"s", &cwd[..]].concat());
         TaskSpec {
             body: Body::Program { args },
             env,
@@ -205,6 +208,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             locality,
             task_dir,
             launcher,
+            stream,
         }
     })
 }

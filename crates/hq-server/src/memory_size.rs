@@ -256,6 +256,7 @@ impl Heap for TaskSpec {
             + self.requests.heap()
             + self.retry.on.codes.heap()
             + self.locality.heap()
+            + self.stream.heap()
             + self.launcher.heap()
     }
 }
@@ -279,7 +280,7 @@ impl Heap for Dependencies {
 impl Heap for OutputSink {
     fn heap(&self) -> usize {
         match self {
-            OutputSink::None => 0,
+            OutputSink::None | OutputSink::Stream => 0,
             OutputSink::File { path, .. } => path.heap(),
         }
     }

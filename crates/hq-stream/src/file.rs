@@ -177,11 +177,21 @@ impl Scan {
 impl<'a> Block<'a> {
     /// What it holds, in the order in which it was appended.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        self.placed_entries().map(|(_, entry)| entry)
+    }
+
+    /// The same, with where the bytes of each are in the file: they are the end of their entry.
+    pub(crate) fn placed_entries(&self) -> impl Iterator<Item = (u64, Entry<'a>)> + use<'a> {
+        let (first, length) = (self.offset + HEAD_BYTES as u64, self.payload.len());
         let mut rest = self.payload;
         std::iter::from_fn(move || {
             let ((attempt, at, content), behind) = take_entry(rest)?;
             rest = behind;
-            Some(Entry { attempt, at, content })
+            let bytes = match content {
+                Content::Bytes(_, bytes) => bytes.len(),
+                Content::End { .. } => 0,
+            };
+            Some((first + (length - behind.len() - bytes) as u64, Entry { attempt, at, content }))
         })
     }
 }

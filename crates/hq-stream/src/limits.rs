@@ -20,3 +20,9 @@ pub const SERVER_UID_BYTES: usize = 255;
 
 /// How often another random name is tried for a new file.
 pub const NAMES_TRIED: u32 = 16;
+
+/// Bytes that are copied at once.
+pub const COPY_BYTES: usize = 64 << 10;
+
+/// Files that are open at once while pieces of many are copied.
+pub const OPEN_FILES_MAX: usize = 256;

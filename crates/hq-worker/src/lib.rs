@@ -21,6 +21,7 @@ pub mod ranks;
 mod run;
 mod sinks;
 mod socket;
+mod streams;
 mod supervise;
 mod workdir;
 

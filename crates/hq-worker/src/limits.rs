@@ -60,6 +60,20 @@ pub const NOTIFY_QUEUE: usize = 256;
 pub const ERROR_FILE_MAX: usize = 2048;
 /// Names that are tried for an output of a failed attempt; when all are taken, it stays where it is.
 pub const ASIDE_NAMES_MAX: u32 = 1000;
+/// Most bytes of one channel that are read at once for a stream.
+pub const STREAM_CHUNK: usize = 64 << 10;
+/// Most pipes of streams that one look finds; the others come with the next.
+pub const STREAM_EVENTS: usize = 256;
+/// Files of streams that may be open; with more, those into which no running task prints are closed, the oldest first.
+pub const STREAM_FILES_MAX: usize = 64;
+/// How long what a running task has printed may stay out of the file.
+pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
+/// How long a file of a stream stays open while nothing prints into it.
+pub const STREAM_IDLE: Duration = Duration::from_secs(60);
+/// Pause before a stream that found no room is tried again.
+pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// How long the end of a task waits for room for what it has printed; then the task fails.
+pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
 /// Most inputs handed to the machine before it settles and its effects are carried out.
 pub const INPUTS_PER_TURN: usize = 4096;
 /// Attempts to reach the server at first.

@@ -42,7 +42,7 @@ pub(crate) struct Aftermath {
     pub(crate) instance: Instance,
 }
 
-/// The thread. It ends when it is dropped and everything is done.
+/// The thread. It ends when it is dropped, with all its senders, and everything is done.
 #[derive(Debug)]
 pub(crate) struct Cleanup {
     queue: Option<mpsc::Sender<Aftermath>>,
@@ -60,6 +60,11 @@ impl Cleanup {
         };
         let thread = std::thread::Builder::new().name("cleanup".into()).spawn(body)?;
         Ok(Cleanup { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// For ends that come another way.
+    pub(crate) fn sender(&self) -> Option<mpsc::Sender<Aftermath>> {
+        self.queue.clone()
     }
 
     pub(crate) fn clean(&self, aftermath: Aftermath) {
@@ -191,7 +196,7 @@ mod tests {
             let failed = Outcome::Failed(FailureKind::Exit(1), String::new());
             let outcome = if task % 2 == 0 { Outcome::Finished } else { failed };
             let (stdout, outputs) = (Some(bytes("out", task)), Vec::new());
-            let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs };
+            let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs, is_streamed: [false; 2] };
             let task_ref = TaskRef::new(JobId(1), TaskId(task));
             cleanup.clean(Aftermath {
                 input: Input::Ended { task: task_ref, outcome, usage: Usage::default() },

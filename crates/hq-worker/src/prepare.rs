@@ -48,6 +48,8 @@ pub(crate) struct Buffers {
     task_dir: ByteString,
     stdout: ByteString,
     stderr: ByteString,
+    /// Of the next task only: what it opens for channels that go to a stream; else empty.
+    pub(crate) streams: [ByteString; 2],
 }
 
 impl Buffers {
@@ -176,7 +178,7 @@ impl Prepared {
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
         let spec = &self.template.spec;
         let is_removed = spec.stdout.is_removed_if_finished() || spec.stderr.is_removed_if_finished();
-        spec.task_dir || !spec.outputs.is_empty() || !is_success || is_removed
+        spec.task_dir || !spec.outputs.is_empty() || !is_success || is_removed || spec.is_streamed()
     }
 
     /// Fills in the order for one task.
@@ -319,6 +321,13 @@ impl Prepared {
         sinks::of_task(&self.template.spec, paths)
     }
 
+    /// The directory of its stream and which of its channels go there, if any does.
+    pub(crate) fn stream(&self, start: &Start) -> Option<(ByteString, [bool; 2])> {
+        let spec = &self.template.spec;
+        let channels = [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream);
+        Some((self.paths.stream(start.task.job)?, channels)).filter(|_| channels.contains(&true))
+    }
+
     /// What it is to leave behind.
     pub(crate) fn declared(&self, start: &Start) -> Vec<Declared> {
         let outputs = &self.template.spec.outputs;
@@ -337,8 +346,9 @@ impl Prepared {
     fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
         let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
         buffers.cwd = paths.cwd;
-        buffers.stdout = paths.stdout.unwrap_or_default();
-        buffers.stderr = paths.stderr.unwrap_or_default();
+        let [stdout, stderr] = std::mem::take(&mut buffers.streams);
+        buffers.stdout = paths.stdout.unwrap_or(stdout);
+        buffers.stderr = paths.stderr.unwrap_or(stderr);
         buffers.task_dir.clear();
         if self.has_task_dir(start) {
             node.append_task_dir(start, &mut buffers.task_dir);

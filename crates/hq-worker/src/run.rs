@@ -339,6 +339,7 @@ impl Turns {
                 if let ToWorker::Welcome(welcome) = &message {
                     info!(worker = %welcome.worker, server = %welcome.server_uid, "the server took the worker in");
                     self.supervisor.set_server_uid(&welcome.server_uid);
+                    self.supervisor.set_worker(welcome.worker);
                     self.nodes.set_own(welcome.worker);
                 }
                 self.inputs.push(Input::Server(message));

@@ -10,7 +10,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{Instance, TaskRef, Usage};
+use hq_model::{Instance, TaskRef, Usage, WorkerId};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -24,6 +24,7 @@ use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
+use crate::streams::{NoStream, Place, Streams, WriteEnds};
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
@@ -46,6 +47,11 @@ pub(crate) struct Supervisor {
     pub(crate) buffers: Buffers,
     reports: Vec<Ended>,
     pub(crate) ended: Vec<Input>,
+    /// Of tasks that print into streams.
+    streaming: HashMap<TaskRef, WriteEnds>,
+    // From the first task of such a kind on. Before the cleanup, to which it hands ends.
+    streams: Option<Streams>,
+    worker: WorkerId,
     cleanup: Cleanup,
 }
 
@@ -95,6 +101,9 @@ impl Supervisor {
             buffers: Buffers::default(),
             reports: Vec::new(),
             ended: Vec::new(),
+            streaming: HashMap::new(),
+            streams: None,
+            worker: WorkerId(0),
             cleanup: Cleanup::start(cleaned)?,
         })
     }
@@ -105,6 +114,11 @@ impl Supervisor {
             self.node.server_uid = uid.to_owned();
             self.prepared.clear();
         }
+    }
+
+    /// The server has said which worker this is.
+    pub(crate) fn set_worker(&mut self, worker: WorkerId) {
+        self.worker = worker;
     }
 
     /// Orders a task's start.
@@ -136,6 +150,11 @@ impl Supervisor {
             Ok(limits) => limits,
             Err(error) => return self.put_off(start.task, error),
         };
+        if let Err(outcome) = self.open_stream(&start, &prepared) {
+            self.enforcer.end(start.task, None);
+            self.ended.push(Input::Ended { task: start.task, outcome, usage: Usage::default() });
+            return;
+        }
         let slot = self.take_slot();
         let order = prepared.order((slot, None), &start, &self.node, &limits, &mut self.buffers);
         let ordered =
@@ -156,11 +175,34 @@ impl Supervisor {
                 self.slots[slot.index as usize].active = Some(active);
             }
             Err(outcome) => {
+                if let (Some(ends), Some(streams)) = (self.streaming.remove(&start.task), &mut self.streams) {
+                    streams.forget(ends);
+                }
                 self.free.push(slot.index);
                 self.enforcer.end(start.task, None);
                 self.ended.push(Input::Ended { task: start.task, outcome, usage: Usage::default() });
             }
         }
+    }
+
+    // Has pipes made for what it prints into a stream.
+    fn open_stream(&mut self, start: &Start, prepared: &Prepared) -> Result<(), Outcome> {
+        let Some((dir, channels)) = prepared.stream(start) else { return Ok(()) };
+        let no_thread = || Outcome::NotStarted("no thread could be started for output streams".to_owned());
+        if self.streams.is_none() {
+            let started = self.cleanup.sender().and_then(|done| Streams::start(done).ok());
+            self.streams = started;
+        }
+        let streams = self.streams.as_mut().ok_or_else(no_thread)?;
+        let place = Place { dir, server_uid: self.node.server_uid.clone(), worker: self.worker };
+        let ends =
+            streams.open((start.task, start.instance), place, channels).map_err(|error| match error {
+                NoStream::Directory(text) => Outcome::Failed(FailureKind::Start, text),
+                NoStream::Pipes(text) => Outcome::NotStarted(text),
+            })?;
+        self.buffers.streams = ends.paths();
+        self.streaming.insert(start.task, ends);
+        Ok(())
     }
 
     /// Orders a task's start at the end of another one. Nothing is to be done before or after such a task.
@@ -364,7 +406,11 @@ impl Supervisor {
         let instance = start.instance;
         // Another attempt may have written what is there.
         let keeps = prepared.template.spec.speculate.is_some();
-        self.cleanup.clean(Aftermath { input, task_dir, nodes_dir, sinks, declared, instance, keeps });
+        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, declared, instance, keeps };
+        match (self.streaming.remove(&start.task), &mut self.streams) {
+            (Some(ends), Some(streams)) => streams.end(ends, aftermath),
+            _ => self.cleanup.clean(aftermath),
+        }
     }
 
     // The task could start elsewhere.

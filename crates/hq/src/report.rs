@@ -255,3 +255,30 @@ pub(crate) struct LauncherRow {
     /// It was tried with this release.
     pub is_verified: bool,
 }
+
+/// What a stream directory holds.
+#[derive(Debug, Default)]
+pub(crate) struct StreamSummary {
+    /// The directory, as it was given.
+    pub path: String,
+    /// Files of workers.
+    pub files: u64,
+    /// Jobs that have written.
+    pub jobs: u64,
+    /// Their tasks that have.
+    pub tasks: u64,
+    /// Outputs of latest attempts.
+    pub streams: u64,
+    /// Those of them that are not complete.
+    pub opened: u64,
+    /// Bytes of standard output and of standard error of the latest attempts.
+    pub bytes: [u64; 2],
+    /// Attempts before the latest one.
+    pub superseded: u64,
+    /// What those printed.
+    pub superseded_bytes: [u64; 2],
+}
+
+/// Jobs that have written into a stream directory.
+#[derive(Debug)]
+pub(crate) struct StreamJobs(pub Vec<JobId>);

@@ -11,8 +11,9 @@ use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
 use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{ByteString, IdSet, JobId, OutputSink, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
 
+use crate::cli::job::Channel;
 use crate::error::HqError;
 use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
 use crate::logging;
@@ -212,6 +213,16 @@ impl TaskStream {
     /// What the task that was told last executes, if that was asked for.
     pub(crate) fn submit_of(&self, job: JobId, task: &TaskInfo) -> Option<&TaskSubmit> {
         self.submits.get(&(job, task.submit)).map(Rc::as_ref)
+    }
+
+    /// The directory into which a task prints this output, if it is one of a stream.
+    pub(crate) fn stream_of(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<ByteString> {
+        let submit = self.submit_of(job, task)?;
+        let output = match channel {
+            Channel::Stdout => &submit.spec.stdout,
+            Channel::Stderr => &submit.spec.stderr,
+        };
+        submit.paths.stream(job).filter(|_| *output == OutputSink::Stream)
     }
 
     /// The files of the task that was told last, if they were asked for: of its present or last instance.

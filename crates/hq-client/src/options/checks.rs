@@ -11,6 +11,9 @@ use super::task::TaskOptions;
 use super::values::StdinArg;
 use crate::limits;
 
+/// What is replaced in the directory of a stream.
+const STREAM_PLACEHOLDERS: [&str; 3] = ["JOB_ID", "SUBMIT_DIR", "SERVER_UID"];
+
 /// Standard input has one reader at most.
 pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Result<(), OptionsError> {
     let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
@@ -35,10 +38,10 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
     let TaskOptions { outputs, failures, .. } = &common.task;
     check_nodes(&common.task)?;
-    if outputs.stream.is_some() {
+    if outputs.log.is_some() {
         return Err(OptionsError::NotYet {
-            option: "--stream",
-            why: "outputs are not collected in streams yet; use --stdout and --stderr with paths, or none",
+            option: "--log",
+            why: "no server collects outputs in one file; --stream DIR collects them in a few files in a directory",
         });
     }
     if failures.retry.is_none() {
@@ -58,6 +61,16 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
         }
     }
     Ok(())
+}
+
+/// The directory of a stream is told by what all tasks of a job have in common.
+pub(super) fn check_stream(dir: &[u8]) -> Result<(), OptionsError> {
+    let is_known = |name: &String| STREAM_PLACEHOLDERS.contains(&name.as_str());
+    match pattern::names(dir).into_iter().find(|name| !is_known(name)) {
+        Some(name) => Err(OptionsError::StreamPlaceholder(name)),
+        None if dir.is_empty() => Err(OptionsError::StreamNowhere),
+        None => Ok(()),
+    }
 }
 
 /// A locality key holds placeholders of the server only, and those of entries only when there are entries.

@@ -61,6 +61,12 @@ pub enum OptionsError {
     /// A placeholder where it cannot be.
     #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
     CwdInCwd,
+    /// A placeholder that the directory of a stream cannot have.
+    #[error("%{{{0}}} cannot be used in --stream; %{{JOB_ID}}, %{{SUBMIT_DIR}} and %{{SERVER_UID}} can")]
+    StreamPlaceholder(String),
+    /// A stream without a directory.
+    #[error("--stream needs the path of a directory, and was given an empty one")]
+    StreamNowhere,
     /// A placeholder that a locality key cannot have.
     #[error(
         "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}} and the entry's words %{{ENTRY_1}}, \

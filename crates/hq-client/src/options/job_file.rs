@@ -45,7 +45,7 @@ pub(super) struct File {
     max_fails: Option<u64>,
     share: Option<String>,
     share_weight: Option<Word>,
-    stream: Option<String>,
+    pub(super) stream: Option<String>,
     // Some files have it; it never meant anything.
     #[serde(rename = "data_layer")]
     _data_layer: Option<toml::Value>,
@@ -171,9 +171,6 @@ pub fn prepare_file(
         let what = "name, max_fails, share and share_weight belong to a new job";
         return Err(in_file(format!("{what}; leave them out with --job")));
     }
-    if file.stream.is_some() {
-        return Err(in_file("stream: outputs are not collected in streams in this release".into()));
-    }
     let Some(first) = file.array.as_ref().map(|array| &array.command[..]).or(tables.first_command()) else {
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
@@ -189,7 +186,7 @@ pub fn prepare_file(
     let (submits, warnings) = match file.array {
         Some(_) if !tables.is_empty() => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
         Some(array) => {
-            let (submit, warnings) = array_submit(array, &of)?;
+            let (submit, warnings) = array_submit(array, file.stream, &of)?;
             (vec![submit], warnings)
         }
         None => tables.submits(&of, job)?,
@@ -198,7 +195,11 @@ pub fn prepare_file(
 }
 
 // The submit of an array, with warnings.
-fn array_submit(array: Task, of: &SubmitsOf<'_>) -> Result<(Submit, Vec<String>), OptionsError> {
+fn array_submit(
+    array: Task,
+    stream: Option<String>,
+    of: &SubmitsOf<'_>,
+) -> Result<(Submit, Vec<String>), OptionsError> {
     let wrong = |message: String| of.wrong("array", message);
     let (ids, entries) = array.ids().map_err(wrong)?;
     let dependencies = array.dependencies(of.submit_dir).map_err(wrong)?;
@@ -211,7 +212,7 @@ fn array_submit(array: Task, of: &SubmitsOf<'_>) -> Result<(Submit, Vec<String>)
     if array.name.is_some() || !array.deps.is_empty() {
         return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
     }
-    let spec = array.spec().map_err(wrong)?;
+    let spec = array.spec(stream).map_err(wrong)?;
     let mut warnings = checked(&spec, &entries, ids.len()).map_err(wrong)?;
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "after_files", &[])));
     let submit = of.submit(ids, Arc::new(spec), Arc::new(dependencies));
@@ -287,7 +288,8 @@ impl Task {
         options.dependencies(dir).map_err(|_| "each and window need after or after_any".into())
     }
 
-    pub(super) fn spec(self) -> Result<TaskSpec, String> {
+    /// `stream` is what the file says of that.
+    pub(super) fn spec(self, stream: Option<String>) -> Result<TaskSpec, String> {
         if self.command.is_empty() {
             return Err("command: the list is empty".into());
         }
@@ -323,7 +325,8 @@ impl Task {
                 stdout: output("stdout", self.stdout)?,
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
-                stream: None,
+                stream: stream.map(OsString::from),
+                log: None,
             },
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,

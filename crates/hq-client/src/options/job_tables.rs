@@ -20,6 +20,8 @@ use crate::limits;
 pub(super) struct Tables {
     tables: Vec<Table>,
     first_command: Vec<String>,
+    // What the file says of it.
+    stream: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -58,7 +60,7 @@ impl Tables {
             message: error.to_string().trim_end().to_owned(),
         };
         let mut file: File = toml::from_str(content).map_err(wrong)?;
-        let mut tables = Tables::default();
+        let mut tables = Tables { stream: file.stream.clone(), ..Tables::default() };
         tables.add(path, file.task.take().unwrap_or_default(), submit_dir)?;
         Ok((file, tables))
     }
@@ -78,6 +80,7 @@ impl Tables {
         let Some(file) = toml::from_str::<File>(head).ok().filter(|file| file.task.is_none()) else {
             return Ok(None);
         };
+        self.stream.clone_from(&file.stream);
         for part in parts {
             let Ok(Part { task }) = toml::from_str(part) else { return Ok(None) };
             self.add(path, task, submit_dir)?;
@@ -114,7 +117,7 @@ impl Tables {
             if let Some(key) = &key {
                 check_key(key.as_bytes()).map_err(|error| wrong(format!("key: {error}")))?;
             }
-            let spec = task.spec().map_err(wrong)?;
+            let spec = task.spec(self.stream.clone()).map_err(wrong)?;
             let last = self.tables.last();
             let spec = match last.filter(|last| *last.spec == spec) {
                 Some(last) => Arc::clone(&last.spec),

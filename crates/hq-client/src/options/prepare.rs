@@ -17,7 +17,7 @@ use hq_model::{
     Submit, TaskSpec, pattern,
 };
 
-use super::checks::{check, check_lengths, check_locality, check_stdin};
+use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
 use super::directives::{self, Directives};
 use super::entries;
 use super::error::OptionsError;
@@ -81,11 +81,18 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         (None, None) => Vec::new(),
     };
     let requests = vec![request(&task.resources)?];
+    let stream = task.outputs.stream.clone();
     let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
+    if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
+        let dir = unused.to_string_lossy();
+        warnings.push(format!(
+            "nothing goes to the stream {dir}: --stdout and --stderr both name another place; leave one of them out"
+        ));
+    }
     let target = match options.job {
         Some(id) => Target::Open(id),
         None => Target::New(job.spec(&name)),
@@ -261,7 +268,10 @@ pub(super) fn spec(
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
         return Err(OptionsError::CwdInCwd);
     }
-    let OutputOptions { stdout, stderr, output: declared, stream: _ } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, stream, log: _ } = outputs;
+    let stream = stream.map(OsString::into_vec);
+    stream.as_deref().map(check_stream).transpose()?;
+    let is_streamed = stream.is_some();
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
@@ -278,8 +288,10 @@ pub(super) fn spec(
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,
         cwd,
-        stdout: output(stdout, STDOUT_DEFAULT),
-        stderr: output(stderr, STDERR_DEFAULT),
+        // With both in files of their own there is nothing left for it.
+        stream: stream.filter(|_| stdout.is_none() || stderr.is_none()),
+        stdout: output(stdout, is_streamed, STDOUT_DEFAULT),
+        stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
@@ -302,12 +314,13 @@ pub(super) fn spec(
     })
 }
 
-fn output(arg: Option<OutputArg>, default: &[u8]) -> OutputSink {
+fn output(arg: Option<OutputArg>, is_streamed: bool, default: &[u8]) -> OutputSink {
     match arg {
         Some(OutputArg::None) => OutputSink::None,
         Some(OutputArg::File { path, remove_if_finished }) => {
             OutputSink::File { path: path.unwrap_or_else(|| default.to_vec()), remove_if_finished }
         }
+        None if is_streamed => OutputSink::Stream,
         None => OutputSink::File { path: default.to_vec(), remove_if_finished: false },
     }
 }

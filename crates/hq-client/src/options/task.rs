@@ -220,9 +220,19 @@ pub struct OutputOptions {
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub output: Vec<String>,
 
-    /// Collect the outputs of all tasks in a few files
-    #[arg(long, value_name = "DIR", hide = true, visible_alias = "log")]
+    /// Collect the outputs of all tasks in a few files in this directory, one for each worker
+    ///
+    /// Both channels go there, unless --stdout or --stderr says otherwise of one. The directory is made if it is missing, and
+    /// workers must see it. Relative paths start at the submit directory. Placeholders: %{JOB_ID}, %{SUBMIT_DIR},
+    /// %{SERVER_UID}. Read it with `hq output-log DIR`.
+    ///
+    /// Example: `--stream 'outputs-%{JOB_ID}'`.
+    #[arg(long, value_name = "DIR")]
     pub stream: Option<OsString>,
+
+    /// Collect the outputs of all tasks in one file
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub log: Option<OsString>,
 }
 
 /// What happens when tasks fail, crash or take long.
@@ -361,6 +371,7 @@ impl OutputOptions {
             stderr: self.stderr.or(script.stderr),
             output: [script.output, self.output].concat(),
             stream: self.stream.or(script.stream),
+            log: self.log.or(script.log),
         }
     }
 }

@@ -119,6 +119,24 @@ fn a_plain_command_gets_the_defaults() {
 }
 
 #[test]
+fn channels_go_to_the_stream_unless_told_otherwise() {
+    let place = Place::new();
+    let file = OutputSink::File { path: b"o".to_vec(), remove_if_finished: false };
+    for (line, stdout, stderr, dir) in [
+        ("--stream d/%{JOB_ID} cmd", OutputSink::Stream, OutputSink::Stream, Some("d/%{JOB_ID}")),
+        ("--stream d --stdout o cmd", file.clone(), OutputSink::Stream, Some("d")),
+        ("--stream d --stderr none cmd", OutputSink::Stream, OutputSink::None, Some("d")),
+        ("--stream d --stdout o --stderr none cmd", file.clone(), OutputSink::None, None),
+    ] {
+        let spec = &place.submit(line).spec;
+        let found = (&spec.stdout, &spec.stderr, spec.stream.as_deref());
+        assert_eq!(found, (&stdout, &stderr, dir.map(str::as_bytes)), "{line}");
+    }
+    let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --stream \"a b\"\ntrue\n");
+    assert_eq!(script.submit("./s.sh").spec.stream.as_deref(), Some(&b"a b"[..]));
+}
+
+#[test]
 fn options_end_where_the_command_begins() {
     let place = Place::new();
     let submit = place.submit("--name x cmd --name y --unknown -- z");
@@ -231,9 +249,18 @@ fn bad_input_is_named() {
         ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks on each node are too many: 10000 are allowed"),
         ("--nodes 99999999 cmd", "99999999 nodes are too many: 100000 are allowed"),
         (
-            "--stream d cmd",
-            "--stream is not there in this release: outputs are not collected in streams yet; use --stdout \
-             and --stderr with paths, or none",
+            "--log f cmd",
+            "--log is not there in this release: no server collects outputs in one file; --stream DIR collects them \
+             in a few files in a directory",
+        ),
+        (
+            "--stream out/%{TASK_ID} cmd",
+            "%{TASK_ID} cannot be used in --stream; %{JOB_ID}, %{SUBMIT_DIR} and %{SERVER_UID} can",
+        ),
+        ("--stream '' cmd", "--stream needs the path of a directory, and was given an empty one"),
+        (
+            "--stream out-%{NAME} cmd",
+            "%{NAME} cannot be used in --stream; %{JOB_ID}, %{SUBMIT_DIR} and %{SERVER_UID} can",
         ),
         (
             "--directives file none",

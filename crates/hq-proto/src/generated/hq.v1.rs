@@ -254,6 +254,9 @@ pub struct TaskSpec {
     pub expected_ns: ::core::option::Option<u64>,
     #[prost(bytes = "vec", optional, tag = "101")]
     pub locality: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// Directory of the stream, with placeholders.
+    #[prost(bytes = "vec", optional, tag = "110")]
+    pub stream: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -264,10 +267,14 @@ pub struct Variable {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Output {
+    /// With `is_streamed` where a worker of an earlier release writes instead.
     #[prost(bytes = "vec", tag = "1")]
     pub path: ::prost::alloc::vec::Vec<u8>,
     #[prost(bool, tag = "2")]
     pub remove_if_finished: bool,
+    /// To the stream of the template.
+    #[prost(bool, tag = "3")]
+    pub is_streamed: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Warning {

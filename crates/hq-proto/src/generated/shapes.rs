@@ -62,6 +62,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 90, is_repeated: true, content: Content::Bytes },
         Field { number: 80, is_repeated: false, content: Content::Bytes },
         Field { number: 101, is_repeated: false, content: Content::Bytes },
+        Field { number: 110, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Variable", size: size_of::<Variable>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },

@@ -5,6 +5,7 @@ pub(crate) mod alloc;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
+pub(crate) mod output_log;
 pub(crate) mod server;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -164,6 +165,8 @@ pub(crate) enum Command {
     /// Check, read and tend the server's journal
     #[command(subcommand, alias = "event-log")]
     Journal(Lazy<journal::JournalCommand>),
+    #[command(alias = "log")]
+    OutputLog(Box<output_log::OutputLogArgs>),
     #[command(hide = true)]
     Jobs(job::ListArgs),
     #[command(hide = true)]

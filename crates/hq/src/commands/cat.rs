@@ -1,4 +1,7 @@
-//! `hq job cat`: prints what tasks wrote. The files are read here, so this machine must see the same file system.
+//! `hq job cat`: prints what tasks wrote, into files or streams. These are read here, so this machine must see the same
+//! file system.
+
+mod streams;
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -8,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use hq_model::{JobId, TaskState};
+use hq_model::{JobId, OutputSink, TaskState};
+use streams::Streams;
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
@@ -31,7 +35,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         let mut jobs = Vec::new();
         while let Some(job) = stream.next_job()? {
             let (job, tasks) = (job.summary.job, job.summary.counters.total());
-            if has_files(&mut stream, args.channel)? {
+            if writes(&mut stream, args.channel)? {
                 jobs.push(job);
             } else {
                 let text = match tasks {
@@ -45,6 +49,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     } else {
         job::selected(&session, args.jobs)?
     };
+    let server_uid = session.borrow().server_uid().to_owned();
     let pages = ServerPages::new(session, &jobs, args.tasks, args.task_status).with_submits();
     let outputs = Outputs {
         jobs,
@@ -52,18 +57,19 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         channel: args.channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
+        streams: Streams::new(server_uid, args.channel),
     };
     Done::ok(outputs)
 }
 
-// Whether some task of the job that was told last writes to files.
-fn has_files(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
+// Whether a submit of the job that was told last writes somewhere.
+fn writes(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
     while let Some(submit) = jobs.next_submit()? {
         let output = match channel {
             Channel::Stdout => &submit.spec.stdout,
             Channel::Stderr => &submit.spec.stderr,
         };
-        if output.path().is_some() {
+        if *output != OutputSink::None {
             return Ok(true);
         }
     }
@@ -77,6 +83,7 @@ struct Outputs {
     channel: Channel,
     print_task_header: bool,
     printer: Printer,
+    streams: Streams,
 }
 
 impl Report for Outputs {
@@ -92,7 +99,7 @@ impl Report for Outputs {
 impl Outputs {
     fn copy(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut failures = Failures::default();
-        for job in self.jobs.iter().copied() {
+        for job in std::mem::take(&mut self.jobs) {
             let mut begun = Begun::default();
             while let Some(task) = self.tasks.next_of(job)? {
                 let path = self.tasks.paths_of(job, &task).and_then(|paths| match self.channel {
@@ -102,10 +109,16 @@ impl Outputs {
                 if self.print_task_header {
                     writeln!(out, "# Job {job}, task {}", task.task)?;
                 }
-                let Some(path) = path else {
-                    continue;
-                };
-                begun.tasks += 1;
+                let stream = self.tasks.stream_of(job, &task, self.channel);
+                begun.tasks += u64::from(path.is_some() || stream.is_some());
+                if let Some(dir) = stream {
+                    match self.streams.copy(job, &task, dir, out)? {
+                        Ok(()) if task.started.is_none() => begun.add(task.state),
+                        Ok(()) => {}
+                        Err(error) => failures.add(error),
+                    }
+                }
+                let Some(path) = path else { continue };
                 // One that never started has written nothing.
                 let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
                 let path = Path::new(OsStr::from_bytes(&path));
@@ -113,10 +126,7 @@ impl Outputs {
                     Ok(mut file) => {
                         io::copy(&mut file, out)?;
                     }
-                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => {
-                        begun.not_yet += u64::from(task.state == TaskState::Waiting);
-                        begun.never += u64::from(task.state != TaskState::Waiting);
-                    }
+                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => begun.add(task.state),
                     Err(e) => failures.add(format!("{}: {e}", path.display())),
                 }
             }
@@ -137,6 +147,11 @@ struct Begun {
 }
 
 impl Begun {
+    fn add(&mut self, state: TaskState) {
+        self.not_yet += u64::from(state == TaskState::Waiting);
+        self.never += u64::from(state != TaskState::Waiting);
+    }
+
     // What to say of a job where nothing is shown because of that.
     fn nothing_of(&self, job: JobId) -> Option<String> {
         let Begun { tasks, not_yet, never } = *self;

@@ -9,6 +9,7 @@ mod job;
 mod journal;
 mod mpirun;
 mod notify;
+mod output_log;
 mod run;
 mod server;
 mod submit;
@@ -124,6 +125,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
+        Command::OutputLog(args) => output_log::run(context, *args),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "hq", &mut script);

@@ -77,6 +77,9 @@ pub(crate) fn submit(submit: &SubmitInfo) -> Value {
     })
 }
 
+/// Where a channel goes that goes to a stream: what callers look for.
+const PIPE: &str = "<pipe>";
+
 /// What a task executes.
 pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     let env: serde_json::Map<String, Value> =
@@ -126,6 +129,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
 fn output(output: &OutputSink) -> Value {
     match output {
         OutputSink::None => Value::Null,
+        OutputSink::Stream => PIPE.into(),
         OutputSink::File { path, remove_if_finished: false } => bytes(path),
         OutputSink::File { path, remove_if_finished: true } => {
             json!({ "path": bytes(path), "on_close": "rm-if-finished" })
@@ -196,8 +200,13 @@ impl Serialize for Task<'_> {
         map.serialize_entry("state", task.state.word())?;
         if let Some(paths) = self.paths {
             map.serialize_entry("cwd", &String::from_utf8_lossy(&paths.cwd))?;
-            for (name, path) in [("stdout", &paths.stdout), ("stderr", &paths.stderr)] {
-                map.serialize_entry(name, &path.as_deref().map(String::from_utf8_lossy))?;
+            let channels = [("stdout", &paths.stdout), ("stderr", &paths.stderr)];
+            for ((name, path), is_streamed) in channels.into_iter().zip(paths.is_streamed) {
+                if is_streamed {
+                    map.serialize_entry(name, PIPE)?;
+                } else {
+                    map.serialize_entry(name, &path.as_deref().map(String::from_utf8_lossy))?;
+                }
             }
         }
         if let Some(at) = task.started {

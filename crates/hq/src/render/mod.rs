@@ -15,6 +15,7 @@ mod job;
 mod journal;
 pub(crate) mod json;
 mod misc;
+mod output_log;
 mod server;
 pub(crate) mod style;
 pub(crate) mod submit;

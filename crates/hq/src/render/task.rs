@@ -122,6 +122,17 @@ fn error(task: &TaskInfo) -> Cell {
     Cell::colored(task.error.clone().unwrap_or_default(), Color::Red)
 }
 
+// Its directory, and where its channels go.
+fn places(paths: Option<&TaskPaths>) -> [String; 3] {
+    let Some(paths) = paths else { return [text::NONE; 3].map(str::to_owned) };
+    let file = |path: Option<&Vec<u8>>| path.map_or(text::NONE.to_owned(), |path| text::bytes(path));
+    let channel = |path: &Option<Vec<u8>>, is_streamed: bool| {
+        if is_streamed { text::STREAM.to_owned() } else { file(path.as_ref()) }
+    };
+    let [of_stdout, of_stderr] = paths.is_streamed;
+    [text::bytes(&paths.cwd), channel(&paths.stdout, of_stdout), channel(&paths.stderr, of_stderr)]
+}
+
 fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp) -> Vec<Cell> {
     let mut row = vec![
         Cell::from(task.task.to_string()),
@@ -132,15 +143,14 @@ fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp)
     ];
     if verbose {
         let used = task.usage.as_ref();
-        let file = |path: Option<Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(&p));
-        let (cwd, stdout, stderr) = paths.map_or((None, None, None), |p| (Some(p.cwd), p.stdout, p.stderr));
+        let places = places(paths.as_ref());
         row.extend([
             task.instance.to_string().into(),
             used.map_or(String::new(), |u| text::measured(u.cpu())).into(),
             used.map_or(String::new(), |u| text::size(u.rss_max_kib)).into(),
-            file(cwd).into(),
-            file(stdout).into(),
-            file(stderr).into(),
+            places[0].as_str().into(),
+            places[1].as_str().into(),
+            places[2].as_str().into(),
         ]);
     }
     row
@@ -150,7 +160,7 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
     let spec = report.tasks.submit_of(report.job, task).map(|submit| submit.spec.as_ref());
     let paths = report.tasks.paths_of(report.job, task);
     let of_spec = |what: &dyn Fn(&hq_model::TaskSpec) -> String| spec.map_or(String::new(), what);
-    let file = |path: Option<&Vec<u8>>| path.map_or(text::NONE.into(), |p| text::bytes(p));
+    let [cwd, stdout, stderr] = places(paths.as_ref());
     let mut rows = vec![
         ("Task ID", Cell::from(task.task.to_string())),
         ("State", text::task_state(task.state)),
@@ -160,9 +170,9 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         ("Start", text::optional_time(task.started).into()),
         ("End", text::optional_time(task.ended).into()),
         ("Makespan", makespan(task, report.now).into()),
-        ("Workdir", file(paths.as_ref().map(|p| &p.cwd)).into()),
-        ("Stdout", file(paths.as_ref().and_then(|p| p.stdout.as_ref())).into()),
-        ("Stderr", file(paths.as_ref().and_then(|p| p.stderr.as_ref())).into()),
+        ("Workdir", cwd.into()),
+        ("Stdout", stdout.into()),
+        ("Stderr", stderr.into()),
         ("Time limit", of_spec(&|s| text::optional_duration(s.time_limit)).into()),
         ("Resources", of_spec(&|s| text::requests(&s.requests)).into()),
         ("Priority", of_spec(&|s| s.priority.to_string()).into()),

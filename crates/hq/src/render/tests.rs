@@ -99,6 +99,7 @@ fn spec() -> TaskSpec {
             remove_if_finished: false,
         },
         stderr: OutputSink::File { path: b"err".to_vec(), remove_if_finished: true },
+        stream: None,
         outputs: vec![b"result".to_vec()],
         service: false,
         requests: vec![Request {

@@ -15,6 +15,8 @@ use super::table::Cell;
 
 /// Shown for what is not there.
 pub(crate) const NONE: &str = "None";
+/// Shown for an output channel that goes to a stream.
+pub(crate) const STREAM: &str = "<Stream>";
 
 pub(crate) fn bytes(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
@@ -59,6 +61,7 @@ pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
 pub(crate) fn output(output: &OutputSink) -> String {
     match output {
         OutputSink::None => NONE.to_owned(),
+        OutputSink::Stream => STREAM.to_owned(),
         OutputSink::File { path, remove_if_finished: false } => bytes(path),
         OutputSink::File { path, remove_if_finished: true } => {
             format!("{} (removed if finished)", bytes(path))
@@ -198,6 +201,11 @@ pub(crate) fn size(kib: u64) -> String {
         (value, unit) = (value / 1024.0, next);
     }
     if unit == "KiB" { format!("{kib} KiB") } else { format!("{value:.1} {unit}") }
+}
+
+/// The size of so many bytes: exact below 1 KiB.
+pub(crate) fn size_of(bytes: u64) -> String {
+    if bytes < 1024 { format!("{bytes} B") } else { size(bytes / 1024) }
 }
 
 /// What to do when a process counted what can never happen. `who` is a server or a worker.

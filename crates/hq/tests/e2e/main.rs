@@ -16,5 +16,6 @@ mod patience;
 mod reference;
 mod run;
 mod server;
+mod streams;
 mod submit;
 mod workers;

@@ -1,0 +1,303 @@
+//! All stream files of a directory together: what is there of which task, and where its bytes are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp};
+
+use crate::error::{Fault, StreamError};
+use crate::file::{Entry, StreamFile};
+use crate::format::{Channel, Content, FILE_ENDING, Header};
+use crate::limits::COPY_BYTES;
+
+/// The files of one server in a directory.
+#[derive(Debug)]
+pub struct Directory {
+    files: Vec<PathBuf>,
+    /// Files that are left out, and why.
+    pub passed_over: Vec<StreamError>,
+}
+
+/// Which servers' files are in a directory.
+#[derive(Debug)]
+pub enum Found {
+    /// None at all.
+    Nothing,
+    /// Of more than one server, where none was named.
+    Several(Vec<String>),
+    /// These.
+    Files(Directory),
+}
+
+/// What an attempt has printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// Bytes of each channel.
+    pub bytes: [u64; 2],
+    /// Whether something of a channel was written or its end was told.
+    pub is_opened: [bool; 2],
+    /// Whether the end of each channel was told.
+    pub is_complete: [bool; 2],
+}
+
+/// What the files hold. Memory grows with the attempts that are in them, not with what these printed.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// By job and task all attempts, the latest last.
+    pub jobs: BTreeMap<JobId, BTreeMap<TaskId, BTreeMap<Instance, Printed>>>,
+    /// Of each file that has some, what of it was left out.
+    pub faults: Vec<(PathBuf, Fault)>,
+}
+
+/// Some bytes of a task, in one of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Piece {
+    /// The task.
+    pub task: TaskId,
+    file: u32,
+    offset: u64,
+    bytes: u32,
+}
+
+impl Directory {
+    /// Looks for stream files of a server, or of the only one.
+    ///
+    /// # Errors
+    /// When the directory or a file cannot be read, or is of a later release. What is no stream file is passed over.
+    pub fn open(path: &Path, server_uid: Option<&str>) -> Result<Found, StreamError> {
+        let failed = |error| StreamError::Io { path: path.into(), error };
+        let mut by_server: BTreeMap<String, Vec<(Timestamp, PathBuf)>> = BTreeMap::new();
+        let mut passed_over = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_none_or(|ending| ending != FILE_ENDING.trim_start_matches('.')) {
+                continue;
+            }
+            match StreamFile::open(&path) {
+                Ok(file) => {
+                    let Header { server_uid, created, .. } = file.header().clone();
+                    by_server.entry(server_uid).or_default().push((created, path));
+                }
+                Err(foreign @ StreamError::Foreign { .. }) => passed_over.push(foreign),
+                Err(error) if error.is_missing() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut files = match server_uid {
+            Some(uid) => by_server.remove(uid).unwrap_or_default(),
+            None if by_server.len() > 1 => return Ok(Found::Several(by_server.into_keys().collect())),
+            None => by_server.into_values().next().unwrap_or_default(),
+        };
+        if files.is_empty() {
+            return Ok(Found::Nothing);
+        }
+        // A worker may have a second file for what its first was closed before.
+        files.sort_unstable();
+        let files = files.into_iter().map(|(_, path)| path).collect();
+        Ok(Found::Files(Directory { files, passed_over }))
+    }
+
+    /// Those of a server in a directory that may not be there.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn of_server(path: &Path, server_uid: &str) -> Result<Option<Directory>, StreamError> {
+        match Directory::open(path, Some(server_uid)) {
+            Ok(Found::Files(directory)) => Ok(Some(directory)),
+            Ok(Found::Nothing | Found::Several(_)) => Ok(None),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// What all of them hold.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn contents(&self) -> Result<Contents, StreamError> {
+        let mut contents = Contents::default();
+        let mut faults = Vec::new();
+        self.each(Some(&mut faults), |_, _, entry| contents.add(&entry))?;
+        contents.faults = faults;
+        Ok(contents)
+    }
+
+    /// Where the bytes are that the latest attempts of a job's tasks printed on a channel, in order of tasks, and of each
+    /// task in the order in which they were written.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn pieces(
+        &self,
+        contents: &Contents,
+        job: JobId,
+        tasks: &IdSet,
+        channel: Channel,
+    ) -> Result<Vec<Piece>, StreamError> {
+        let mut pieces = Vec::new();
+        self.each(None, |file, offset, entry| {
+            let task = entry.attempt.task;
+            if let Content::Bytes(of, bytes) = entry.content
+                && task.job == job
+                && of == channel
+                && tasks.contains(task.task)
+                && contents.latest(job, task.task).is_some_and(|(latest, _)| latest == entry.attempt.instance)
+            {
+                let bytes = bytes.len() as u32;
+                pieces.push(Piece { task: task.task, file: file as u32, offset, bytes });
+            }
+        })?;
+        pieces.sort_unstable();
+        Ok(pieces)
+    }
+
+    /// Copies pieces one after the other.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or `out` cannot be written: then the outer error.
+    pub fn copy(&self, pieces: &[Piece], out: &mut dyn Write) -> io::Result<Result<(), StreamError>> {
+        let mut open: BTreeMap<u32, fs::File> = BTreeMap::new();
+        let mut buffer = vec![0; COPY_BYTES];
+        for piece in pieces {
+            let path = &self.files[piece.file as usize];
+            let failed = |error| StreamError::Io { path: path.clone(), error };
+            if !open.contains_key(&piece.file) {
+                if open.len() >= crate::limits::OPEN_FILES_MAX {
+                    open.clear();
+                }
+                match fs::File::open(path) {
+                    Ok(file) => open.insert(piece.file, file),
+                    Err(error) => return Ok(Err(failed(error))),
+                };
+            }
+            let (mut at, mut left) = (piece.offset, piece.bytes as usize);
+            while left > 0 {
+                let part = &mut buffer[..left.min(COPY_BYTES)];
+                if let Err(error) = open[&piece.file].read_exact_at(part, at) {
+                    return Ok(Err(failed(error)));
+                }
+                out.write_all(part)?;
+                at += part.len() as u64;
+                left -= part.len();
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Tells everything that the latest attempts printed, in the order in which it was written. Memory is one block of
+    /// each file.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or what `tell` says.
+    pub fn in_order<E: From<StreamError>>(
+        &self,
+        contents: &Contents,
+        mut tell: impl FnMut(&Entry<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut sources = Vec::new();
+        for path in &self.files {
+            let mut source = Source { scan: StreamFile::open(path)?.scan(), block: Vec::new(), next: 0 };
+            source.fill()?;
+            sources.push(source);
+        }
+        loop {
+            let heads = sources.iter().enumerate().filter_map(|(at, source)| Some((source.head()?.0, at)));
+            let Some((_, at)) = heads.min() else { return Ok(()) };
+            let source = &mut sources[at];
+            if let Some((at, attempt, channel, bytes)) = source.take() {
+                let task = attempt.task;
+                if contents.latest(task.job, task.task).is_some_and(|(latest, _)| latest == attempt.instance)
+                {
+                    tell(&Entry { attempt, at, content: Content::Bytes(channel, &bytes) })?;
+                }
+            }
+            source.fill()?;
+        }
+    }
+
+    // Each entry with its file and where its bytes are there.
+    fn each(
+        &self,
+        mut faults: Option<&mut Vec<(PathBuf, Fault)>>,
+        mut take: impl FnMut(usize, u64, Entry<'_>),
+    ) -> Result<(), StreamError> {
+        for (at, path) in self.files.iter().enumerate() {
+            let mut scan = StreamFile::open(path)?.scan();
+            while let Some(block) = scan.next_block()? {
+                block.placed_entries().for_each(|(offset, entry)| take(at, offset, entry));
+            }
+            if let Some(faults) = &mut faults {
+                faults.extend(scan.faults().iter().map(|fault| (path.clone(), *fault)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Contents {
+    fn add(&mut self, entry: &Entry<'_>) {
+        let attempt = entry.attempt;
+        let tasks = self.jobs.entry(attempt.task.job).or_default();
+        let printed = tasks.entry(attempt.task.task).or_default().entry(attempt.instance).or_default();
+        match entry.content {
+            Content::Bytes(channel, bytes) => {
+                let channel = usize::from(channel.number());
+                printed.bytes[channel] += bytes.len() as u64;
+                printed.is_opened[channel] = true;
+            }
+            Content::End { stdout, stderr } => {
+                for (channel, ends) in [stdout, stderr].into_iter().enumerate() {
+                    printed.is_complete[channel] |= ends;
+                    printed.is_opened[channel] |= ends;
+                }
+            }
+        }
+    }
+
+    /// The latest attempt of a task, whose output is the task's.
+    pub fn latest(&self, job: JobId, task: TaskId) -> Option<(Instance, Printed)> {
+        let attempts = self.jobs.get(&job)?.get(&task)?;
+        attempts.last_key_value().map(|(instance, printed)| (*instance, *printed))
+    }
+}
+
+type Bytes = (Timestamp, crate::format::Attempt, Channel, Vec<u8>);
+
+// A file of which one block is held.
+struct Source {
+    scan: crate::file::Scan,
+    block: Vec<Bytes>,
+    next: usize,
+}
+
+impl Source {
+    fn head(&self) -> Option<&Bytes> {
+        self.block.get(self.next)
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        let taken = self.block.get_mut(self.next)?;
+        self.next += 1;
+        Some((taken.0, taken.1, taken.2, std::mem::take(&mut taken.3)))
+    }
+
+    fn fill(&mut self) -> Result<(), StreamError> {
+        while self.next >= self.block.len() {
+            let Some(block) = self.scan.next_block()? else { return Ok(()) };
+            let bytes = block.entries().filter_map(|entry| match entry.content {
+                Content::Bytes(channel, bytes) => Some((entry.at, entry.attempt, channel, bytes.to_vec())),
+                Content::End { .. } => None,
+            });
+            (self.block, self.next) = (bytes.collect(), 0);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,313 @@
+//! The thread that carries: it waits for pipes, orders and time, reads, and lets the ends go that are in their files.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use hq_stream::Channel;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+
+use super::file::{Ended, StreamFile, Written};
+use super::{Key, Order, Place};
+use crate::limits;
+use crate::outputs::Aftermath;
+
+// Of the queue among the pipes.
+const WAKE: u64 = u64::MAX;
+
+/// Everything the thread has.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    orders: mpsc::Receiver<Order>,
+    wake: Arc<OwnedFd>,
+    done: mpsc::Sender<Aftermath>,
+    epoll: OwnedFd,
+    pipes: HashMap<u64, Pipe>,
+    attempts: HashMap<Key, (Place, Vec<u64>)>,
+    files: HashMap<Place, StreamFile>,
+    next_pipe: u64,
+    buffer: Vec<u8>,
+    is_closing: bool,
+}
+
+#[derive(Debug)]
+struct Pipe {
+    end: OwnedFd,
+    key: Key,
+    channel: Channel,
+    place: Place,
+    is_watched: bool,
+    is_at_end: bool,
+}
+
+impl Carrier {
+    pub(super) fn new(
+        orders: mpsc::Receiver<Order>,
+        wake: Arc<OwnedFd>,
+        done: mpsc::Sender<Aftermath>,
+    ) -> io::Result<Carrier> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Carrier {
+            orders,
+            wake,
+            done,
+            epoll,
+            pipes: HashMap::new(),
+            attempts: HashMap::new(),
+            files: HashMap::new(),
+            next_pipe: 0,
+            buffer: vec![0; limits::STREAM_CHUNK],
+            is_closing: false,
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        let mut events: Vec<Event> = Vec::with_capacity(limits::STREAM_EVENTS);
+        while !self.is_closing {
+            events.clear();
+            let timeout = self.timeout();
+            // Interrupted, it looks at everything all the same.
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            let _ = epoll::wait(&self.epoll, spare, timeout.as_ref());
+            self.take_orders();
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {}
+                    pipe => self.read(pipe),
+                }
+            }
+            self.end_and_flush();
+        }
+        self.close();
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let next = self.files.values().filter_map(StreamFile::wakeup).min()?;
+        let wait = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        Timespec::try_from(wait).ok()
+    }
+
+    fn take_orders(&mut self) {
+        let mut count = [0; 8];
+        // Nothing is there when it was a pipe or time that woke it.
+        let _ = rustix::io::read(&self.wake, &mut count);
+        loop {
+            match self.orders.try_recv() {
+                Ok(Order::Open { key, place, pipes }) => self.open(key, place, pipes),
+                Ok(Order::End { key, aftermath }) => self.ended(key, aftermath),
+                Ok(Order::Forget { key }) => self.forget(key),
+                Err(mpsc::TryRecvError::Empty) => return,
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    self.is_closing = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>) {
+        self.make_room();
+        let file = self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone()));
+        file.attempts += 1;
+        let mut numbers = Vec::with_capacity(pipes.len());
+        for (channel, end) in pipes {
+            let number = self.next_pipe;
+            self.next_pipe += 1;
+            numbers.push(number);
+            let place = place.clone();
+            let pipe = Pipe { end, key, channel, place, is_watched: false, is_at_end: false };
+            self.pipes.insert(number, pipe);
+            self.watch(number);
+        }
+        self.attempts.insert(key, (place, numbers));
+    }
+
+    // With many files open, the one that nobody has used for longest is closed.
+    fn make_room(&mut self) {
+        if self.files.len() < limits::STREAM_FILES_MAX {
+            return;
+        }
+        let idle = self.files.iter().filter(|(_, file)| file.attempts == 0 && file.dirty.is_none());
+        let oldest = idle.filter(|(_, file)| !file.is_stalled()).min_by_key(|(_, file)| file.used);
+        if let Some(place) = oldest.map(|(place, _)| place.clone())
+            && let Some(file) = self.files.remove(&place)
+        {
+            file.finish();
+        }
+    }
+
+    fn watch(&mut self, number: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&number)
+            && !pipe.is_watched
+            && !pipe.is_at_end
+        {
+            // Without it, it is read at the end of its task.
+            pipe.is_watched =
+                epoll::add(&self.epoll, &pipe.end, EventData::new_u64(number), EventFlags::IN).is_ok();
+        }
+    }
+
+    fn unwatch(&mut self, number: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&number)
+            && std::mem::take(&mut pipe.is_watched)
+        {
+            let _ = epoll::delete(&self.epoll, &pipe.end);
+        }
+    }
+
+    // Once, so that all have their turn. While there is no room for it, it is not looked at.
+    fn read(&mut self, number: u64) {
+        let Some(pipe) = self.pipes.get(&number) else { return };
+        let is_stalled = self.files.get(&pipe.place).is_none_or(StreamFile::is_stalled);
+        if is_stalled || self.carry(number, limits::STREAM_CHUNK) == 0 {
+            self.unwatch(number);
+        }
+    }
+
+    // Gives how much it was; nothing at the end of the pipe.
+    fn carry(&mut self, number: u64, bytes_max: usize) -> usize {
+        let Some(pipe) = self.pipes.get_mut(&number) else { return 0 };
+        let bytes_max = bytes_max.min(self.buffer.len());
+        let count = match rustix::io::read(&pipe.end, &mut self.buffer[..bytes_max]) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return usize::MAX,
+            Err(_) => 0,
+        };
+        if count == 0 {
+            pipe.is_at_end = true;
+            return 0;
+        }
+        if let Some(file) = self.files.get_mut(&pipe.place) {
+            file.append(pipe.key, pipe.channel, &self.buffer[..count]);
+        }
+        count
+    }
+
+    fn ended(&mut self, key: Key, aftermath: Box<Aftermath>) {
+        let file = self.attempts.get(&key).and_then(|(place, _)| self.files.get_mut(place));
+        let ended = Ended { key, aftermath, since: Instant::now() };
+        match file {
+            Some(file) => file.ends.push_back(ended),
+            None => self.tell(ended),
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        let Some((place, pipes)) = self.attempts.remove(&key) else { return };
+        for number in pipes {
+            self.unwatch(number);
+            self.pipes.remove(&number);
+        }
+        if let Some(file) = self.files.get_mut(&place) {
+            file.attempts = file.attempts.saturating_sub(1);
+        }
+    }
+
+    fn tell(&self, ended: Ended) {
+        // The thread that takes it ends after this one.
+        let _ = self.done.send(*ended.aftermath);
+    }
+
+    // The ends of one turn share one flush.
+    fn end_and_flush(&mut self) {
+        let now = Instant::now();
+        let due = |file: &StreamFile| file.wakeup().is_some_and(|at| at <= now);
+        let wanted = self.files.iter().filter(|(_, file)| {
+            due(file) || !(file.is_stalled() || file.ends.is_empty() && file.unflushed.is_empty())
+        });
+        let wanted: Vec<Place> = wanted.map(|(place, _)| place.clone()).collect();
+        for place in wanted {
+            self.end_and_flush_one(&place, now);
+        }
+    }
+
+    fn end_and_flush_one(&mut self, place: &Place, now: Instant) {
+        let mut told = Vec::new();
+        let was_stalled = self.files.get(place).is_some_and(StreamFile::is_stalled);
+        if was_stalled {
+            told.extend(self.files.get_mut(place).map(StreamFile::flush).unwrap_or_default());
+        }
+        while let Some(file) = self.files.get_mut(place).filter(|file| !file.is_stalled())
+            && let Some(ended) = file.ends.pop_front()
+        {
+            let is_complete = self.drain(ended.key);
+            let Some(file) = self.files.get_mut(place) else { return };
+            if is_complete { file.unflushed.push(ended) } else { file.ends.push_front(ended) }
+        }
+        let Some(file) = self.files.get_mut(place) else { return };
+        if !file.is_stalled() {
+            told.extend(file.flush());
+        }
+        let over = file.overdue();
+        let is_idle = file.attempts == 0 && file.ends.is_empty() && file.unflushed.is_empty();
+        let is_over = is_idle && !file.is_stalled() && now >= file.used + limits::STREAM_IDLE;
+        let has_room = was_stalled && !file.is_stalled();
+        if is_over && let Some(file) = self.files.remove(place) {
+            file.finish();
+        }
+        for ended in over {
+            self.forget(ended.key);
+            self.tell(ended);
+        }
+        told.into_iter().for_each(|ended| self.tell(ended));
+        if has_room {
+            let of_place = self.pipes.iter().filter(|(_, pipe)| pipe.place == *place);
+            let pipes: Vec<u64> = of_place.map(|(number, _)| *number).collect();
+            pipes.into_iter().for_each(|number| self.watch(number));
+        }
+    }
+
+    // Reads what is in the pipes of a task of which nothing is left, and no more: what a process printed that outlives its
+    // task would never end. False when there was no room for all.
+    fn drain(&mut self, key: Key) -> bool {
+        let Some((place, pipes)) = self.attempts.get(&key).cloned() else { return true };
+        let mut channels = Vec::with_capacity(pipes.len());
+        for number in pipes {
+            let Some(pipe) = self.pipes.get(&number) else { continue };
+            channels.push(pipe.channel);
+            let mut left = rustix::io::ioctl_fionread(&pipe.end).unwrap_or(0);
+            while left > 0 {
+                let count = self.carry(number, usize::try_from(left).unwrap_or(usize::MAX));
+                if count == 0 || count == usize::MAX {
+                    break;
+                }
+                left = left.saturating_sub(count as u64);
+                if self.files.get(&place).is_some_and(StreamFile::is_stalled) {
+                    return false;
+                }
+            }
+        }
+        let written = self.files.get_mut(&place).map(|file| file.end(key, &channels));
+        if written == Some(Written::NoRoom) {
+            return false;
+        }
+        self.forget(key);
+        true
+    }
+
+    // Nothing runs any more. What finds no room now is lost.
+    fn close(mut self) {
+        let places: Vec<Place> = self.files.keys().cloned().collect();
+        let now = Instant::now();
+        for place in &places {
+            self.end_and_flush_one(place, now);
+        }
+        let keys: Vec<Key> = self.attempts.keys().copied().collect();
+        for key in keys {
+            let place = self.attempts.get(&key).map(|(place, _)| place.clone());
+            let is_stalled =
+                place.and_then(|place| self.files.get(&place)).is_some_and(StreamFile::is_stalled);
+            if !is_stalled {
+                self.drain(key);
+            }
+        }
+        for (_, mut file) in std::mem::take(&mut self.files) {
+            file.flush().into_iter().for_each(|ended| self.tell(ended));
+            file.finish();
+        }
+    }
+}

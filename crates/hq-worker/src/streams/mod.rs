@@ -1,0 +1,208 @@
+//! What tasks print into streams: carried from pipes into a file of this worker in the directory of each stream.
+//!
+//! One thread owns the read ends of the pipes and the files. It hears of a task before that starts, and of its end; an end
+//! goes on only when what the task has printed is in the file. While a file finds no room, nothing is read, and tasks wait
+//! in their writes.
+
+mod carrier;
+mod file;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use hq_model::{ByteString, Instance, TaskRef, WorkerId};
+use hq_stream::Channel;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::limits;
+use crate::outputs::Aftermath;
+
+/// Which attempt printed something.
+pub(crate) type Key = (TaskRef, Instance);
+
+/// Names the file of a worker: its directory, and who writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) dir: ByteString,
+    pub(crate) server_uid: String,
+    pub(crate) worker: WorkerId,
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        Path::new(std::ffi::OsStr::from_bytes(&self.dir))
+    }
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// An attempt is about to start and prints here.
+    Open { key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)> },
+    /// Nothing of it is left.
+    End { key: Key, aftermath: Box<Aftermath> },
+    /// It has never started.
+    Forget { key: Key },
+}
+
+/// Why an attempt cannot print into its stream.
+#[derive(Debug)]
+pub(crate) enum NoStream {
+    /// It fails.
+    Directory(String),
+    /// It could elsewhere.
+    Pipes(String),
+}
+
+/// The write ends for a task, which it opens by path. Kept until it has ended.
+#[derive(Debug)]
+pub(crate) struct WriteEnds {
+    key: Key,
+    ends: [Option<OwnedFd>; 2],
+}
+
+impl WriteEnds {
+    /// What the launcher opens as standard output and standard error; empty where that is no stream.
+    pub(crate) fn paths(&self) -> [ByteString; 2] {
+        let path =
+            |end: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd()).into_bytes();
+        self.ends.each_ref().map(|end| end.as_ref().map(path).unwrap_or_default())
+    }
+}
+
+/// The thread. When it is dropped, what is in the pipes is written, and the files are closed.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    queue: Option<mpsc::Sender<Order>>,
+    wake: Arc<OwnedFd>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    // Directories that were there when a task began, with how many such tasks run.
+    directories: HashMap<ByteString, usize>,
+    of_tasks: HashMap<Key, ByteString>,
+}
+
+impl Streams {
+    /// Ends go on to `done`.
+    pub(crate) fn start(done: mpsc::Sender<Aftermath>) -> io::Result<Streams> {
+        raise_open_files();
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (queue, orders) = mpsc::channel();
+        let carrier = carrier::Carrier::new(orders, Arc::clone(&wake), done)?;
+        let thread = std::thread::Builder::new().name("streams".into()).spawn(move || carrier.run())?;
+        let (directories, of_tasks) = (HashMap::new(), HashMap::new());
+        Ok(Streams { queue: Some(queue), wake, thread: Some(thread), directories, of_tasks })
+    }
+
+    /// Makes room for what this attempt prints on these channels.
+    pub(crate) fn open(
+        &mut self,
+        key: Key,
+        place: Place,
+        [stdout, stderr]: [bool; 2],
+    ) -> Result<WriteEnds, NoStream> {
+        if !self.directories.contains_key(&place.dir) {
+            let path = place.path();
+            fs::create_dir_all(path).map_err(|error| {
+                NoStream::Directory(format!("Cannot create stream directory {}: {error}", path.display()))
+            })?;
+        }
+        let mut pipes = Vec::new();
+        let mut end = |channel: Channel, is_streamed: bool| -> Result<Option<OwnedFd>, NoStream> {
+            if !is_streamed {
+                return Ok(None);
+            }
+            // What a task opens by path is another description of the pipe, in which it waits.
+            let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+            let (read, write) = pipe.map_err(|error| {
+                NoStream::Pipes(format!(
+                    "no pipes for what the task prints: {error}; raise the limit of open files"
+                ))
+            })?;
+            pipes.push((channel, read));
+            Ok(Some(write))
+        };
+        let ends = [end(Channel::Stdout, stdout)?, end(Channel::Stderr, stderr)?];
+        *self.directories.entry(place.dir.clone()).or_default() += 1;
+        self.of_tasks.insert(key, place.dir.clone());
+        self.tell(Order::Open { key, place, pipes });
+        Ok(WriteEnds { key, ends })
+    }
+
+    /// The attempt has ended: its end goes on when all it has printed is in the file.
+    pub(crate) fn end(&mut self, ends: WriteEnds, aftermath: Aftermath) {
+        let key = ends.key;
+        drop(ends);
+        self.leave(key);
+        self.tell(Order::End { key, aftermath: Box::new(aftermath) });
+    }
+
+    /// The attempt has never started.
+    pub(crate) fn forget(&mut self, ends: WriteEnds) {
+        self.leave(ends.key);
+        self.tell(Order::Forget { key: ends.key });
+    }
+
+    fn leave(&mut self, key: Key) {
+        let Some(dir) = self.of_tasks.remove(&key) else { return };
+        if let Some(count) = self.directories.get_mut(&dir) {
+            *count -= 1;
+            if *count == 0 {
+                self.directories.remove(&dir);
+            }
+        }
+    }
+
+    fn tell(&self, order: Order) {
+        if let Some(queue) = &self.queue {
+            // The thread ends only when the queue does.
+            let _ = queue.send(order);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // A full counter wakes as well.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.queue = None;
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // It does not panic by itself; if it did, that was told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+// Each running task may need four descriptors here. Tasks keep the limit that the worker was started with: the launcher
+// was there before.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Time of day.
+fn now() -> hq_model::Timestamp {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    hq_model::Timestamp::default().after(since_epoch.unwrap_or_default())
+}
+
+/// True when a later attempt may succeed, once somebody has made room.
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+const _: () = assert!(limits::STREAM_CHUNK <= 64 << 10);
+
+#[cfg(test)]
+mod tests;

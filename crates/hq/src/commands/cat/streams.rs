@@ -1,0 +1,91 @@
+//! What tasks printed into streams, for `hq job cat`.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hq_core::client_messages::TaskInfo;
+use hq_model::{ByteString, JobId, TaskState};
+use hq_stream::{Directory, Piece, StreamError};
+
+use crate::cli::job::Channel;
+
+/// Streams of a server, of which one job's is open at a time.
+pub(super) struct Streams {
+    server_uid: String,
+    channel: Channel,
+    open: Option<Open>,
+}
+
+struct Open {
+    job: JobId,
+    dir: ByteString,
+    content: Option<Content>,
+    // Nothing is there, and that was said.
+    is_said: bool,
+}
+
+struct Content {
+    directory: Directory,
+    // Ascending by task.
+    pieces: Vec<Piece>,
+}
+
+impl Streams {
+    /// Those of a server, one of the two outputs of each task.
+    pub(super) fn new(server_uid: String, channel: Channel) -> Streams {
+        Streams { server_uid, channel, open: None }
+    }
+
+    /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
+    ///
+    /// # Errors
+    /// When `out` cannot be written: the outer error. When the stream cannot be read, what to say of it: once of each
+    /// directory.
+    pub(super) fn copy(
+        &mut self,
+        job: JobId,
+        task: &TaskInfo,
+        dir: ByteString,
+        out: &mut dyn Write,
+    ) -> io::Result<Result<(), String>> {
+        if self.open.as_ref().is_none_or(|open| open.job != job || open.dir != dir) {
+            let (content, error) = match self.read(job, &dir) {
+                Ok(content) => (content, None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            self.open = Some(Open { job, dir, content, is_said: error.is_some() });
+            if let Some(error) = error {
+                return Ok(Err(error));
+            }
+        }
+        let Some(open) = &mut self.open else { return Ok(Ok(())) };
+        let Some(content) = &open.content else {
+            // At its end a task has written something, if only that.
+            let is_missing = task.started.is_some() && task.state == TaskState::Finished;
+            return Ok(match is_missing && !std::mem::replace(&mut open.is_said, is_missing) {
+                true => {
+                    Err(format!("{}: no stream of this server is there", String::from_utf8_lossy(&open.dir)))
+                }
+                false => Ok(()),
+            });
+        };
+        let first = content.pieces.partition_point(|piece| piece.task < task.task);
+        let end = content.pieces.partition_point(|piece| piece.task <= task.task);
+        let copied = content.directory.copy(&content.pieces[first..end], out)?;
+        Ok(copied.map_err(|error| error.to_string()))
+    }
+
+    // Nothing where no task has begun to write.
+    fn read(&self, job: JobId, dir: &[u8]) -> Result<Option<Content>, StreamError> {
+        let Some(directory) = Directory::of_server(Path::new(OsStr::from_bytes(dir)), &self.server_uid)?
+        else {
+            return Ok(None);
+        };
+        let contents = directory.contents()?;
+        let tasks = contents.jobs.get(&job).map(|tasks| tasks.keys().copied().collect());
+        let pieces = directory.pieces(&contents, job, &tasks.unwrap_or_default(), self.channel.into())?;
+        Ok(Some(Content { directory, pieces }))
+    }
+}

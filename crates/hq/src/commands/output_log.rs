@@ -1,0 +1,290 @@
+//! `hq output-log …`: reads the files that `hq submit --stream` makes. No server is asked.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::ValueEnum;
+use hq_model::{IdSet, JobId, TaskId};
+use hq_stream::{Contents, Directory, Fault, Found, Piece, StreamError};
+
+use super::{Context, Done};
+use crate::cli::OutputMode;
+use crate::cli::job::Channel;
+use crate::cli::output_log::{CatArgs, OutputLogArgs, OutputLogCommand, ShowArgs};
+use crate::error::HqError;
+use crate::render::{Report, style::Style};
+use crate::report::{StreamJobs, StreamSummary};
+
+pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqError> {
+    let path = args.path;
+    let directory = match Directory::open(&path, args.server_uid.as_deref())? {
+        Found::Files(directory) => directory,
+        Found::Nothing => {
+            let of = args.server_uid.map_or_else(String::new, |uid| format!(" of server {uid}"));
+            let text = format!("No log files found{of} in {}", path.display());
+            return Err(HqError::failed("no-output", text).hint(
+                "name the directory that was given to hq submit --stream; `hq job info JOB` shows it",
+            ));
+        }
+        Found::Several(servers) => {
+            let text = format!("Found streams from multiple server instances in {}", path.display());
+            let hint = format!("choose one with --server-uid: {}", servers.join(", "));
+            return Err(HqError::failed("no-output", text).hint(hint));
+        }
+    };
+    let mut warnings: Vec<String> = directory.passed_over.iter().map(ToString::to_string).collect();
+    let contents = directory.contents()?;
+    warnings.extend(contents.faults.iter().map(|(path, fault)| {
+        let (what, offset, bytes) = match fault {
+            Fault::Torn { offset, bytes } => ("an unfinished write was left out", offset, bytes),
+            Fault::Damaged { offset, bytes } => ("damaged bytes were left out", offset, bytes),
+        };
+        format!("{}: {what}: {bytes} bytes from byte {offset} on", path.display())
+    }));
+    context.printer.warn(&warnings);
+    match args.command {
+        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),
+        OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs.keys().copied().collect())),
+        OutputLogCommand::Show(args) => show(context, directory, contents, &args),
+        OutputLogCommand::Cat(args) => cat(context, directory, contents, args),
+        OutputLogCommand::Export(args) => {
+            let job = the_job(&contents, args.job)?;
+            let tasks = the_tasks(&contents, job, args.task)?;
+            let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
+            let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
+            let pieces = [by_task(stdout?), by_task(stderr?)];
+            Done::ok(Exported { directory, contents, job, tasks, pieces })
+        }
+    }
+}
+
+impl From<StreamError> for HqError {
+    fn from(error: StreamError) -> HqError {
+        HqError::failed("no-output", error.to_string())
+            .hint("streams are read from the file system, which this machine must share with the workers")
+    }
+}
+
+fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSummary {
+    let mut summary = StreamSummary {
+        path,
+        files: directory.files() as u64,
+        jobs: contents.jobs.len() as u64,
+        ..StreamSummary::default()
+    };
+    for tasks in contents.jobs.values() {
+        for attempts in tasks.values() {
+            summary.tasks += 1;
+            for (at, printed) in attempts.values().rev().enumerate() {
+                let into = if at == 0 { &mut summary.bytes } else { &mut summary.superseded_bytes };
+                into[0] += printed.bytes[0];
+                into[1] += printed.bytes[1];
+                summary.superseded += u64::from(at > 0);
+                if at == 0 {
+                    summary.streams += printed.is_opened.iter().filter(|opened| **opened).count() as u64;
+                    let open = printed.is_opened.iter().zip(printed.is_complete);
+                    summary.opened += open.filter(|(opened, complete)| **opened && !complete).count() as u64;
+                }
+            }
+        }
+    }
+    summary
+}
+
+fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
+    if let Some(job) = given.map(JobId) {
+        return match contents.jobs.contains_key(&job) {
+            true => Ok(job),
+            false => Err(HqError::failed("no-output", format!("Job {job} not found"))
+                .hint("`hq output-log DIR jobs` prints the jobs that have written")),
+        };
+    }
+    let mut jobs = contents.jobs.keys();
+    match (jobs.next(), jobs.next()) {
+        (Some(job), None) => Ok(*job),
+        (None, _) => Err(HqError::failed("no-output", "No job has written there yet")),
+        _ => Err(HqError::usage("several jobs have written there: name one, as in `cat 1 stdout`")),
+    }
+}
+
+// Those that were asked for, all of which must be there, or all.
+fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<IdSet, HqError> {
+    let tasks = &contents.jobs[&job];
+    let Some(given) = given else { return Ok(tasks.keys().copied().collect()) };
+    let missing = given.iter().find(|task| !tasks.contains_key(task));
+    match missing {
+        Some(task) => Err(HqError::failed("no-output", format!("Task {task} not found"))
+            .hint(format!("task {task} of job {job} has written nothing there yet"))),
+        None => Ok(given),
+    }
+}
+
+fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArgs) -> Result<Done, HqError> {
+    if context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "cat prints outputs as they are and has no JSON form; use export, or another --output-mode",
+        ));
+    }
+    let wrong = |text: &str, expected: &str| HqError::usage(format!("`{text}` is no {expected}"));
+    let (channel, job) = match &args.what[..] {
+        [channel] => (channel, None),
+        [job, channel, ..] => (channel, Some(job.parse::<u32>().map_err(|_| wrong(job, "id of a job"))?)),
+        [] => return Err(HqError::usage("say which output: stdout or stderr")),
+    };
+    let channel =
+        Channel::from_str(channel, false).map_err(|_| wrong(channel, "output: write stdout or stderr"))?;
+    let job = the_job(&contents, job)?;
+    let tasks = the_tasks(&contents, job, args.task)?;
+    let channel = hq_stream::Channel::from(channel);
+    let number = usize::from(channel.number());
+    let is_unfinished = |task: &TaskId| {
+        let printed = contents.latest(job, *task).map(|latest| latest.1);
+        printed.is_some_and(|printed| printed.is_opened[number] && !printed.is_complete[number])
+    };
+    if let Some(task) = tasks.iter().find(is_unfinished).filter(|_| !args.allow_unfinished) {
+        return Err(HqError::failed("no-output", format!("Stream for task {task} is not finished"))
+            .hint("--allow-unfinished prints what there is"));
+    }
+    let pieces = directory.pieces(&contents, job, &tasks, channel)?;
+    Done::ok(Copied { directory, pieces })
+}
+
+impl From<Channel> for hq_stream::Channel {
+    fn from(channel: Channel) -> hq_stream::Channel {
+        match channel {
+            Channel::Stdout => hq_stream::Channel::Stdout,
+            Channel::Stderr => hq_stream::Channel::Stderr,
+        }
+    }
+}
+
+fn by_task(pieces: Vec<Piece>) -> BTreeMap<TaskId, Vec<Piece>> {
+    let mut tasks: BTreeMap<TaskId, Vec<Piece>> = BTreeMap::new();
+    pieces.into_iter().for_each(|piece| tasks.entry(piece.task).or_default().push(piece));
+    tasks
+}
+
+// Outputs are copied while they are printed.
+struct Copied {
+    directory: Directory,
+    pieces: Vec<Piece>,
+}
+
+impl Report for Copied {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        Ok(self.directory.copy(&self.pieces, out)??)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(self.directory.copy(&self.pieces, out)??)
+    }
+}
+
+fn show(
+    context: &Context,
+    directory: Directory,
+    contents: Contents,
+    args: &ShowArgs,
+) -> Result<Done, HqError> {
+    if context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "show prints lines and has no JSON form; use export, or another --output-mode",
+        ));
+    }
+    let job = args.job.map(|job| the_job(&contents, Some(job))).transpose()?;
+    Done::ok(Shown { directory, contents, job, channel: args.channel.map(Into::into) })
+}
+
+// Everything in order, line by line.
+struct Shown {
+    directory: Directory,
+    contents: Contents,
+    job: Option<JobId>,
+    channel: Option<hq_stream::Channel>,
+}
+
+impl Shown {
+    fn print(&self, out: &mut dyn Write) -> Result<(), HqError> {
+        let chosen = self.contents.jobs.iter().filter(|(job, _)| self.job.is_none_or(|own| own == **job));
+        let (mut jobs, mut tasks) = (1, 1);
+        for (job, of_job) in chosen {
+            jobs = jobs.max(job.to_string().len());
+            tasks = tasks.max(of_job.last_key_value().map_or(1, |(task, _)| task.to_string().len()));
+        }
+        self.directory.in_order(&self.contents, |entry| {
+            let hq_stream::Content::Bytes(channel, bytes) = entry.content else { return Ok(()) };
+            let task = entry.attempt.task;
+            if self.job.is_some_and(|job| job != task.job) || self.channel.is_some_and(|own| own != channel) {
+                return Ok(());
+            }
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                write!(out, "{:0jobs$}.{:0tasks$}:{}> ", task.job.0, task.task.0, channel.number())?;
+                out.write_all(line)?;
+                if !line.ends_with(b"\n") {
+                    out.write_all(b"\n")?;
+                }
+            }
+            Ok::<(), HqError>(())
+        })
+    }
+}
+
+impl Report for Shown {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        self.print(out)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        self.print(out)
+    }
+}
+
+// One task at a time is in memory.
+struct Exported {
+    directory: Directory,
+    contents: Contents,
+    job: JobId,
+    tasks: IdSet,
+    pieces: [BTreeMap<TaskId, Vec<Piece>>; 2],
+}
+
+impl Exported {
+    fn print(&self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut before = "[";
+        for task in self.tasks.iter() {
+            let text = |channel: usize| -> Result<String, HqError> {
+                let mut bytes = Vec::new();
+                let pieces = self.pieces[channel].get(&task).map_or(&[][..], |pieces| pieces);
+                self.directory.copy(pieces, &mut bytes)??;
+                Ok(String::from_utf8_lossy(&bytes).into_owned())
+            };
+            let printed = self.contents.latest(self.job, task).map(|latest| latest.1).unwrap_or_default();
+            let opened = printed.is_opened.iter().zip(printed.is_complete);
+            let is_finished = opened.into_iter().all(|(opened, complete)| !opened || complete);
+            let row = serde_json::json!({
+                "id": task.0,
+                "finished": is_finished,
+                "stdout": text(0)?,
+                "stderr": text(1)?,
+            });
+            write!(out, "{before}\n{row}")?;
+            before = ",";
+        }
+        let end = if before == "[" { "[]\n" } else { "\n]\n" };
+        Ok(out.write_all(end.as_bytes())?)
+    }
+}
+
+impl Report for Exported {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        self.print(out)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        self.print(out)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        self.print(out)
+    }
+}

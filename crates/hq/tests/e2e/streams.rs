@@ -1,0 +1,250 @@
+//! `--stream DIR`: what tasks print is in the files of their workers when their end is told.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use hq_stream::{Channel, Content, StreamFile};
+
+use crate::cluster::{Cluster, Ran};
+
+/// What an attempt printed on its channels, and which of them are complete.
+#[derive(Debug, Default, PartialEq)]
+struct Printed {
+    stdout: String,
+    stderr: String,
+    is_complete: [bool; 2],
+}
+
+fn printed(stdout: &str, stderr: &str, is_complete: [bool; 2]) -> Printed {
+    Printed { stdout: stdout.to_owned(), stderr: stderr.to_owned(), is_complete }
+}
+
+/// Everything in the files of a directory, by task and instance.
+fn read(cluster: &Cluster, dir: &str) -> BTreeMap<(u32, u32), Printed> {
+    let mut all: BTreeMap<(u32, u32), Printed> = BTreeMap::new();
+    for entry in fs::read_dir(cluster.path(dir)).expect("the directory of a stream") {
+        let path = entry.expect("an entry").path();
+        let mut scan = StreamFile::open(&path).expect("a stream file").scan();
+        while let Some(block) = scan.next_block().expect("a block") {
+            for entry in block.entries() {
+                let of = all.entry((entry.attempt.task.task.0, entry.attempt.instance.0)).or_default();
+                match entry.content {
+                    Content::Bytes(Channel::Stdout, bytes) => of.stdout += &String::from_utf8_lossy(bytes),
+                    Content::Bytes(Channel::Stderr, bytes) => of.stderr += &String::from_utf8_lossy(bytes),
+                    Content::End { stdout, stderr } => {
+                        of.is_complete = [of.is_complete[0] | stdout, of.is_complete[1] | stderr];
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_thousand_tasks_print_into_one_file() {
+    let cluster = Cluster::new();
+    let tasks = 1000;
+    cluster.ok(&format!(
+        "submit --wait --array 1-{tasks} --stream 'out/%{{JOB_ID}}' -- sh -c 'echo o$HQ_TASK_ID; echo e$HQ_TASK_ID >&2'"
+    ));
+    assert_eq!(fs::read_dir(cluster.path("out/1")).expect("a directory").count(), 1);
+    assert!(!cluster.path("job-1").exists());
+    let all = read(&cluster, "out/1");
+    assert_eq!(all.len(), tasks);
+    for ((task, instance), found) in all {
+        let expected = printed(&format!("o{task}\n"), &format!("e{task}\n"), [true, true]);
+        assert_eq!((instance, found), (0, expected), "task {task}");
+    }
+    let shown = cluster.ok("task info 1 1");
+    assert_eq!(shown.matches("<Stream>").count(), 2, "{shown}");
+    assert_eq!(cluster.ok("job info 1").matches("<Stream>").count(), 2);
+    let task = cluster.json("task info 1 1");
+    assert!(task.to_string().contains("\"stdout\":\"<pipe>\""), "{task}");
+    let expected: String = (1..=tasks).map(|task| format!("o{task}\n")).collect();
+    assert_eq!(cluster.ok("job cat 1 stdout"), expected);
+    assert_eq!(cluster.ok("output-log out/1 cat 1 stdout"), expected);
+    let two = cluster.ok("job cat 1 stderr --tasks 7,1000 --print-task-header");
+    assert_eq!(two, "# Job 1, task 7\ne7\n# Job 1, task 1000\ne1000\n");
+}
+
+#[test]
+fn more_than_a_pipe_holds_arrives_whole() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --array 0-7 --stream out -- sh -c 'yes 0123456 | head -c 1000000'");
+    let all = read(&cluster, "out");
+    let expected = "0123456\n".repeat(125_000);
+    assert!(all.len() == 8 && all.values().all(|found| found.stdout == expected));
+}
+
+#[test]
+fn what_failed_or_was_canceled_keeps_what_it_printed() {
+    let cluster = Cluster::new();
+    cluster.hq("submit --wait --stream failed -- sh -c 'echo before; exit 3'");
+    assert_eq!(read(&cluster, "failed")[&(0, 0)], printed("before\n", "", [true, true]));
+    cluster.hq("submit --wait --stream late --time-limit 1s -- sh -c 'echo before; exec sleep 1000'");
+    assert_eq!(read(&cluster, "late")[&(0, 0)], printed("before\n", "", [true, true]));
+    let pipe = cluster.pipe("ready");
+    cluster.ok("submit --stream canceled -- sh -c 'echo before; echo x > ready; exec sleep 1000'");
+    cluster.line_from(&pipe);
+    cluster.ok("job cancel 3");
+    cluster.hq("job wait 3");
+    // The end is told when it is in the file, and the worker has told it when it is stopped.
+    cluster.ok("worker stop all");
+    cluster.ok("worker wait 0");
+    assert_eq!(read(&cluster, "canceled")[&(0, 0)], printed("before\n", "", [true, true]));
+}
+
+#[test]
+fn a_channel_with_a_file_of_its_own_is_not_in_the_stream() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --stream out --stdout own -- sh -c 'echo o; echo e >&2'");
+    assert_eq!(cluster.read("own"), "o\n");
+    assert_eq!(read(&cluster, "out")[&(0, 0)], printed("", "e\n", [false, true]));
+}
+
+#[test]
+fn a_stream_where_a_file_is_fails_its_tasks() {
+    let cluster = Cluster::new();
+    cluster.write("taken", "x");
+    cluster.hq("submit --wait --stream taken -- sh -c 'touch ran'");
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("Cannot create stream directory"), "{error}");
+    assert!(!cluster.path("ran").exists());
+    assert_eq!(cluster.read("taken"), "x");
+}
+
+#[test]
+fn a_restarted_attempt_is_kept_apart_from_the_one_that_was_lost() {
+    let mut cluster = Cluster::server_with("--worker-grace 1s");
+    cluster.worker("--cpus 4");
+    let pipe = cluster.pipe("ready");
+    cluster.write(
+        "task.sh",
+        "echo run $HQ_INSTANCE_ID\nif test $HQ_INSTANCE_ID = 0; then echo x > ready; exec sleep 1000; fi\n",
+    );
+    cluster.ok("submit --stream out -- sh task.sh");
+    cluster.line_from(&pipe);
+    cluster.worker("--cpus 4");
+    cluster.workers.remove(0).signal(libc::SIGKILL);
+    cluster.ok("job wait 1");
+    assert_eq!(fs::read_dir(cluster.path("out")).expect("a directory").count(), 2, "each worker has a file");
+    let all = read(&cluster, "out");
+    assert_eq!(all[&(0, 1)], printed("run 1\n", "", [true, true]));
+    assert_eq!(cluster.ok("output-log out cat stdout"), "run 1\n");
+    // Whatever was written of it is whole.
+    let lost = all.get(&(0, 0)).map_or("", |found| found.stdout.as_str());
+    assert!(lost.is_empty() || lost == "run 0\n", "{lost}");
+}
+
+#[test]
+fn a_job_file_has_a_stream_for_all_its_tasks() {
+    let cluster = Cluster::new();
+    let tasks = "[[task]]\ncommand = ['echo', 'a']\n[[task]]\ncommand = ['echo', 'b']\nstderr = 'none'\n";
+    cluster.write("job.toml", format!("stream = 'out'\n{tasks}"));
+    cluster.ok("job submit-file job.toml");
+    cluster.ok("job wait 1");
+    let all = read(&cluster, "out");
+    assert_eq!(all[&(0, 0)], printed("a\n", "", [true, true]));
+    assert_eq!(all[&(1, 0)], printed("b\n", "", [true, false]));
+}
+
+#[test]
+fn output_log_tells_what_is_in_a_directory() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --array 8-10 --stream out -- sh -c 'echo a $HQ_TASK_ID; echo e >&2'");
+    cluster.ok("submit --wait --stream out -- printf 'no end of line'");
+    let summary = "\
++-------------------------------+------------+
+| Path                          | out        |
+| Files                         | 1          |
+| Jobs                          | 2          |
+| Tasks                         | 4          |
+| Opened streams                | 0          |
+| Stdout/stderr size            | 27 B / 6 B |
+| Superseded streams            | 0          |
+| Superseded stdout/stderr size | 0 B / 0 B  |
++-------------------------------+------------+
+";
+    assert_eq!(cluster.ok("output-log out summary"), summary);
+    let found = cluster.json("output-log out summary");
+    assert_eq!(found["filename"], "out");
+    let (tasks, streams) = (&found["summary"]["n_tasks"], &found["summary"]["n_streams"]);
+    assert_eq!((tasks.as_u64(), streams.as_u64()), (Some(4), Some(8)), "{found}");
+    assert_eq!(cluster.ok("output-log out jobs"), "1\n2\n");
+    assert_eq!(cluster.ok("output-log out cat 1 stdout"), "a 8\na 9\na 10\n");
+    assert_eq!(cluster.ok("output-log out cat 1 stdout --task 9-10"), "a 9\na 10\n");
+    assert_eq!(cluster.ok("log out cat 2 stdout"), "no end of line");
+    assert_eq!(cluster.ok("output-log out show --job 2"), "2.0:0> no end of line\n");
+    let shown = cluster.ok("output-log out show --channel stderr");
+    let mut lines: Vec<&str> = shown.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1.08:1> e", "1.09:1> e", "1.10:1> e"]);
+    let exported = cluster.json("output-log out export 1 --task 8");
+    assert_eq!(
+        exported,
+        serde_json::json!([{ "id": 8, "finished": true, "stdout": "a 8\n", "stderr": "e\n" }])
+    );
+    let uid = cluster.json("server info")["server_uid"].as_str().expect("a name").to_owned();
+    assert_eq!(cluster.ok(&format!("output-log out --server-uid {uid} cat 2 stdout")), "no end of line");
+}
+
+#[test]
+fn output_log_says_what_is_not_there() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --stream out -- echo a");
+    cluster.ok("submit --wait --stream out -- echo b");
+    let refused = [
+        (1, "output-log out cat 9 stdout", "Job 9 not found"),
+        (1, "output-log out cat 1 stdout --task 0,99", "Task 99 not found"),
+        (1, "output-log . summary", "No log files found"),
+        (1, "output-log nowhere summary", "nowhere: No such file"),
+        (1, "output-log out --server-uid other summary", "No log files found of server other"),
+        (2, "output-log out cat stdout", "several jobs"),
+        (2, "output-log out cat x stdout", "`x` is no id of a job"),
+        (2, "output-log out cat 1 stdin", "`stdin` is no output"),
+        (2, "output-log out export", "several jobs"),
+    ];
+    for (exit, line, expected) in refused {
+        let error = cluster.fails(exit, line);
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    let other = Cluster::new();
+    other.run(["submit", "--wait", "--stream", cluster.path("out").to_str().expect("a path"), "echo"]);
+    let error = cluster.fails(1, "output-log out summary");
+    assert!(error.contains("Found streams from multiple server instances"), "{error}");
+    // Those of other servers change nothing for what is asked of this one.
+    assert_eq!(cluster.ok("job cat 1 stdout"), "a\n");
+    fs::remove_dir_all(cluster.path("out")).expect("a directory");
+    let error = cluster.fails(1, "job cat 1 stdout");
+    assert!(error.contains("out: no stream of this server is there"), "{error}");
+    cluster.ok("submit --stream later --cpus 99 -- echo a");
+    let ran = cluster.hq("job cat 3 stdout");
+    assert!(ran.exit == 0 && ran.stderr.contains("has started yet"), "{ran:?}");
+}
+
+#[test]
+fn what_runs_can_be_read_up_to_its_last_write() {
+    let cluster = Cluster::new();
+    let ready = cluster.pipe("ready");
+    cluster.ok("submit --stream out -- sh -c 'echo first; echo second >&2; echo x > ready; exec sleep 1000'");
+    cluster.line_from(&ready);
+    let read = || match cluster.hq("output-log out cat stdout --allow-unfinished") {
+        Ran { exit: 0, stdout, .. } => Ok(stdout),
+        nothing_yet => Err(nothing_yet),
+    };
+    assert_eq!(crate::patience::answer(read).expect("what was printed"), "first\n");
+    let error = cluster.fails(1, "output-log out cat 1 stdout");
+    assert!(error.contains("Stream for task 0 is not finished"), "{error}");
+    assert_eq!(cluster.ok("job cat 1 stdout"), "first\n");
+    assert_eq!(cluster.json("output-log out export")[0]["finished"], false);
+}
+
+#[test]
+fn a_stream_to_which_nothing_goes_is_pointed_out() {
+    let cluster = Cluster::new();
+    let ran = cluster.hq("submit --wait --stream out --stdout a --stderr none -- echo a");
+    assert_eq!(ran.exit, 0);
+    assert!(ran.stderr.contains("nothing goes to the stream out"), "{ran:?}");
+    assert!(!cluster.path("out").exists());
+}
