@@ -14,7 +14,7 @@ use hq_model::{
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::cause::JobFailures;
-pub use crate::client_pages::{JobPage, PageStart};
+pub use crate::client_pages::{JobPage, PageStart, WorkerFilter};
 use crate::clock_gap::ClockGap;
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::measures::Measures;
@@ -41,6 +41,18 @@ pub enum ClientRequest {
         key: RequestKey,
         /// The tasks.
         submits: Vec<Submit>,
+    },
+    /// Submit tasks of a job that have ended again, as a new job. Answered by `Submitted`; repeating it with the same
+    /// key does nothing more.
+    Resubmit {
+        /// Names the request.
+        key: RequestKey,
+        /// One job.
+        jobs: Selector,
+        /// Only these tasks.
+        tasks: Option<IdSet>,
+        /// Only tasks in one of these states. Without any, and without tasks, all that ended without success.
+        states: Vec<TaskState>,
     },
     /// A running task puts itself back behind others. Answered by `Done`.
     Defer {
@@ -189,18 +201,6 @@ pub enum ClientRequest {
     },
 }
 
-/// Which workers a list shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WorkerFilter {
-    /// Connected ones and others.
-    All,
-    /// Connected ones.
-    #[default]
-    Running,
-    /// The others.
-    Offline,
-}
-
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientResponse {
@@ -313,6 +313,12 @@ pub enum RequestError {
     /// No such job.
     #[error("Job {0} not found.")]
     NoJob(JobId),
+    /// There was such a job.
+    #[error(
+        "Job {0} has been forgotten, and with it what its tasks executed: they can only be submitted anew. How long ended \
+         jobs are kept is said to `hq server start --keep-jobs`."
+    )]
+    Forgotten(JobId),
     /// There is no job at all, and `last` was asked for.
     #[error("There are no jobs.")]
     NoJobs,
@@ -459,7 +465,7 @@ impl RequestError {
     /// A short word that never changes, for programs and for the page in the documentation.
     pub fn code(&self) -> &'static str {
         match self {
-            RequestError::NoJob(_) | RequestError::NoJobs => "no-job",
+            RequestError::NoJob(_) | RequestError::NoJobs | RequestError::Forgotten(_) => "no-job",
             RequestError::JobNotOpen(_) => "job-not-open",
             RequestError::TooManyFailed { .. } => "too-many-failed",
             RequestError::TaskExists(..) => "task-exists",

@@ -1,4 +1,4 @@
-//! Which part of what is known of jobs a client is told at once.
+//! Which part of what is known of jobs and workers a client is told at once.
 
 use hq_model::{IdSet, JobId};
 
@@ -27,4 +27,16 @@ impl PageStart {
     pub fn of(job: JobId) -> PageStart {
         PageStart { job, place: 0 }
     }
+}
+
+/// Which workers a list shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerFilter {
+    /// Connected ones and others.
+    All,
+    /// Connected ones.
+    #[default]
+    Running,
+    /// The others.
+    Offline,
 }

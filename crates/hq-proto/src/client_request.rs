@@ -109,6 +109,12 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::StopWorkers { workers, drain } => {
             Body::StopWorkers(form::StopWorkers { workers: Some(workers.to_wire()), drain: *drain })
         }
+        ClientRequest::Resubmit { key, jobs, tasks, states } => Body::Resubmit(form::Resubmit {
+            key: key_to_wire(*key),
+            jobs: Some(jobs.to_wire()),
+            tasks: tasks.as_ref().map(Wire::to_wire),
+            states: list_to_wire(states),
+        }),
         ClientRequest::JobFailures { jobs, from } => {
             Body::JobFailures(form::ListFailures { jobs: Some(jobs.to_wire()), from: from.map(|job| job.0) })
         }
@@ -175,6 +181,12 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::TaskIds(list) => ClientRequest::TaskIds {
             jobs: required("jobs to list", list.jobs)?,
             states: list_from_wire(list.states)?,
+        },
+        Body::Resubmit(again) => ClientRequest::Resubmit {
+            key: key_from_wire(&again.key)?,
+            jobs: required("job whose tasks are submitted again", again.jobs)?,
+            tasks: again.tasks.map(IdSet::from_wire).transpose()?,
+            states: list_from_wire(again.states)?,
         },
         Body::JobFailures(list) => ClientRequest::JobFailures {
             jobs: required("jobs whose failures are listed", list.jobs)?,

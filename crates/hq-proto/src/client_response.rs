@@ -193,6 +193,7 @@ impl Wire for RequestError {
         let error = match self {
             RequestError::NoJob(job) => Error::NoJob(job.0),
             RequestError::NoJobs => Error::NoJobs(form::Nothing {}),
+            RequestError::Forgotten(job) => Error::Forgotten(job.0),
             RequestError::JobNotOpen(job) => Error::JobNotOpen(job.0),
             RequestError::TooManyFailed { job, failed, limit } => {
                 Error::TooManyFailed(form::TooManyFailed { job: job.0, failed: *failed, limit: *limit })
@@ -240,6 +241,7 @@ impl Wire for RequestError {
         Ok(match present("error", error.error)? {
             Error::NoJob(job) => RequestError::NoJob(JobId(job)),
             Error::NoJobs(_) => RequestError::NoJobs,
+            Error::Forgotten(job) => RequestError::Forgotten(JobId(job)),
             Error::JobNotOpen(job) => RequestError::JobNotOpen(JobId(job)),
             Error::TooManyFailed(form::TooManyFailed { job, failed, limit }) => {
                 RequestError::TooManyFailed { job: JobId(job), failed, limit }

@@ -80,14 +80,24 @@ impl Server {
         let over: Vec<JobId> = makers.filter(|(_, maker)| is_over(maker)).map(|(id, _)| *id).collect();
         for id in &over {
             self.drafts.makers.remove(id);
-            let ids = self.state.jobs[id].alive();
-            if !ids.is_empty() {
-                let reason = Some("its client went before it was complete".to_owned());
-                self.end_by(now, Record::Canceled { job: *id, ids: ids.clone(), reason }, &ids, effects);
-            }
-            self.record(now, Record::JobClosed { job: *id }, effects);
+            self.end_draft(now, *id, effects);
         }
         over
+    }
+
+    fn end_draft(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        let ids = self.state.jobs[&id].alive();
+        if !ids.is_empty() {
+            let reason = Some("its client went before it was complete".to_owned());
+            self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason }, &ids, effects);
+        }
+        self.record(now, Record::JobClosed { job: id }, effects);
+    }
+
+    /// Takes back a draft that the server itself made, and of which nobody knows.
+    pub(super) fn drop_draft(&mut self, now: Timestamp, id: JobId, effects: &mut Vec<Effect>) {
+        self.end_draft(now, id, effects);
+        self.forget_job(now, id, effects);
     }
 
     /// Forgets drafts that have been ended.

@@ -27,6 +27,7 @@ mod readiness;
 mod reports;
 mod requests;
 mod reserve;
+mod resubmit;
 mod retention;
 mod shares;
 mod speculation;

@@ -34,6 +34,9 @@ impl Server {
         let result = match body {
             ClientRequest::Submit { key, submit } => self.submit(now, *key, submit, effects),
             ClientRequest::SubmitAll { key, submits } => self.submit_all(now, *key, submits, effects),
+            ClientRequest::Resubmit { key, jobs, tasks, states } => {
+                self.resubmit(now, *key, (jobs, tasks.as_ref(), states), effects)
+            }
             ClientRequest::OpenJob { key, spec } => self.open_job(now, *key, spec, effects),
             ClientRequest::Defer { task, instance, after } => {
                 self.defer(now, *task, *instance, after, effects)
@@ -146,6 +149,20 @@ impl Server {
             Some(state) if !state.is_open => return Err(RequestError::JobNotOpen(job)),
             Some(_) => {}
         }
+        let (ids, existing) = self.add_all(now, key, job, submits, effects)?;
+        Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
+    }
+
+    /// Adds the tasks of several submits to an open job, by one record, and remembers them for the request with this key.
+    /// Those that are new, and those with keys that were there.
+    pub(super) fn add_all(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        job: JobId,
+        submits: &[Submit],
+        effects: &mut Vec<Effect>,
+    ) -> Result<(IdSet, Vec<(u32, TaskId)>), RequestError> {
         let before = self.state.jobs[&job].submits.len();
         let prepared = self.prepare_all(now, job, submits);
         // What was tried is taken back: only a record changes the state.
@@ -160,13 +177,18 @@ impl Server {
                 self.begin_submit(TemplateId { job, submit: submit as u32 });
             }
         }
+        Ok((ids, existing))
+    }
+
+    /// Things the user should know about accepted submits.
+    pub(super) fn warnings_of(&self, now: Timestamp, submits: &[Submit]) -> Vec<String> {
         let mut warnings: Vec<String> = Vec::new();
         for warning in submits.iter().flat_map(|submit| self.warnings(now, submit)) {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }
         }
-        Ok(ClientResponse::Submitted { job, ids, existing, warnings })
+        warnings
     }
 
     // Checks each of the submits as if those before it were there, and leaves them in the job.
@@ -200,7 +222,7 @@ impl Server {
         Ok(block)
     }
 
-    fn add_tasks(
+    pub(super) fn add_tasks(
         &mut self,
         now: Timestamp,
         key: RequestKey,
@@ -614,6 +636,7 @@ fn is_change(body: &ClientRequest) -> bool {
         body,
         ClientRequest::Submit { .. }
             | ClientRequest::SubmitAll { .. }
+            | ClientRequest::Resubmit { .. }
             | ClientRequest::OpenJob { .. }
             | ClientRequest::Defer { .. }
             | ClientRequest::Ready { .. }

@@ -18,6 +18,7 @@ mod losses;
 mod nodes;
 mod order;
 mod placement;
+mod resubmit;
 mod services;
 mod shares;
 mod speculation;

@@ -1407,7 +1407,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1467,6 +1467,8 @@ pub mod client_request {
         ExplainJobs(super::Selector),
         #[prost(message, tag = "120")]
         JobFailures(super::ListFailures),
+        #[prost(message, tag = "121")]
+        Resubmit(super::Resubmit),
     }
 }
 /// A page of what is known of jobs.
@@ -1752,6 +1754,18 @@ pub struct LackedNodes {
     #[prost(uint32, tag = "2")]
     pub size: u32,
 }
+/// Tasks that have ended, again as a new job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resubmit {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub jobs: ::core::option::Option<Selector>,
+    #[prost(message, optional, tag = "3")]
+    pub tasks: ::core::option::Option<IdSet>,
+    #[prost(enumeration = "TaskState", repeated, tag = "4")]
+    pub states: ::prost::alloc::vec::Vec<i32>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFailures {
     #[prost(message, optional, tag = "1")]
@@ -1818,7 +1832,7 @@ pub struct Events {
 pub struct RequestError {
     #[prost(
         oneof = "request_error::Error",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40, 41, 60, 61, 62, 63, 90, 91, 92, 93, 94, 95, 96, 120"
     )]
     pub error: ::core::option::Option<request_error::Error>,
 }
@@ -1880,6 +1894,8 @@ pub mod request_error {
         TooManyFailed(super::TooManyFailed),
         #[prost(message, tag = "96")]
         WorkerAway(super::WorkerAway),
+        #[prost(uint32, tag = "120")]
+        Forgotten(u32),
     }
 }
 /// The worker has no connection now; until then it may come back.

@@ -35,6 +35,8 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         }),
         (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
+        (any::<u128>(), selector(), of(id_set()), task_states())
+            .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
         job_states().prop_map(|states| ListJobs { states }),
         (selector(), of(job_page())).prop_map(|(jobs, page)| JobInfo { jobs, page }),
@@ -111,6 +113,7 @@ fn request_error() -> impl Strategy<Value = RequestError> {
         text().prop_map(ReadOnly),
         text().prop_map(Journal),
         job().prop_map(NoJob),
+        job().prop_map(Forgotten),
         job().prop_map(JobNotOpen),
         (job(), any::<u64>(), any::<u64>()).prop_map(|(job, failed, limit)| TooManyFailed {
             job,

@@ -10,6 +10,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskState};
 
 use super::submit::SubmitCommand;
+use super::task::selector_one;
 
 /// Show, wait for and cancel jobs
 #[derive(Subcommand, Debug)]
@@ -22,6 +23,7 @@ pub(crate) enum JobCommand {
     Info(InfoArgs),
     Explain(ExplainArgs),
     Failures(FailuresArgs),
+    Resubmit(ResubmitArgs),
     Cancel(CancelArgs),
     Forget(ForgetArgs),
     Cat(CatArgs),
@@ -106,6 +108,36 @@ pub(crate) struct FailuresArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
+}
+
+/// Submit tasks of a job again, as a new job
+///
+/// By default all that ended without success: failed, canceled, and aborted because of others. They keep their ids, entries,
+/// resources and what they wait for, as far as that is among them; what has finished is not waited for. Prints the id of the
+/// new job.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq job resubmit last\n  hq job resubmit 3 --failed\n  hq job resubmit 3 --tasks 1-10,17"
+)]
+pub(crate) struct ResubmitArgs {
+    /// Id of a job, or `last`
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
+    pub job: Selector,
+    /// Only those that failed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only those that were canceled
+    #[arg(long)]
+    pub canceled: bool,
+    /// Only these, whether they finished or not
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "IDS",
+        value_parser = values::ids_some,
+        conflicts_with_all = ["failed", "canceled"]
+    )]
+    pub tasks: Option<IdSet>,
 }
 
 /// Cancel jobs, or some of their tasks

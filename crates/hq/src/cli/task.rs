@@ -84,7 +84,8 @@ fn task_id(text: &str) -> Result<u32, String> {
     }
 }
 
-fn selector_one(text: &str) -> Result<Selector, String> {
+/// A selector argument that means one job.
+pub(crate) fn selector_one(text: &str) -> Result<Selector, String> {
     match selector_some(text)? {
         Selector::Ids(ids) if ids.len() > 1 => Err("one job only; write its id, or last".into()),
         one => Ok(one),

@@ -14,11 +14,11 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit};
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState};
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::job::SubmitFileArgs;
+use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
 use crate::error::HqError;
 use crate::jobs::only;
 use crate::progress::Progress;
@@ -127,6 +127,15 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         close_draft(&mut session, job)?;
     }
     Done::ok(Submitted { job, existing, warnings })
+}
+
+/// Submits tasks of a job again. The server has them, so nothing but their ids is sent.
+pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, HqError> {
+    let states = [(args.failed, TaskState::Failed), (args.canceled, TaskState::Canceled)];
+    let states = states.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, state)| state).collect();
+    let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
+    let response = context.ask(request)?;
+    Done::ok(submitted(context, response, Vec::new())?)
 }
 
 fn open_draft(session: &mut Session, spec: JobSpec) -> Result<JobId, HqError> {

@@ -57,6 +57,90 @@ fn words_of_tasks_are_one_cause_although_numbers_differ() {
     expected(&causes(&cluster, "1"));
 }
 
+// Fails in what it was given until somebody makes a file.
+const UNTIL_FIXED: &str =
+    "sh -c 'test -e fixed || test \"$HQ_ENTRY\" != c || exit 2; echo \"$HQ_TASK_ID $HQ_ENTRY\"'";
+
+#[test]
+fn what_failed_runs_again_as_it_was() {
+    let cluster = Cluster::new();
+    cluster.write("lines", "a\nc\nb\nc\n");
+    cluster.write("values.json", "[\"x\", \"c\", 3]");
+    cluster.fails(1, &format!("submit --name mine --cpus 2 --wait --each-line lines -- {UNTIL_FIXED}"));
+    let says = "sh -c 'test -e fixed || test $HQ_TASK_ID != 1 || exit 2; echo \"$HQ_TASK_ID $HQ_ENTRY\"'";
+    cluster.fails(1, &format!("submit --wait --from-json values.json -- {says}"));
+    cluster.write("fixed", "");
+    assert_eq!(cluster.ok("--output-mode quiet job resubmit 1"), "3\n");
+    assert_eq!(cluster.ok("job resubmit 2 --failed"), "Job submitted successfully, job ID: 4\n");
+    cluster.ok("job wait 3-4");
+    assert_eq!(cluster.ok("job cat 3 stdout"), "1 c\n3 c\n");
+    assert_eq!(cluster.ok("job cat 4 stdout"), "1 \"c\"\n");
+    let info = &cluster.json("job info 3")[0];
+    assert_eq!(info["info"]["name"], "mine");
+    let array = |job: u32| cluster.json(&format!("job info {job}"))[0]["submits"][0]["array"].take();
+    assert_eq!(array(3), array(1));
+    let said = cluster.fails(1, "job resubmit 3");
+    assert!(said.contains("Nothing is to be submitted again"), "{said}");
+    assert_eq!(cluster.json("job resubmit 3 --tasks 1"), json!({ "id": 5, "schema_version": 1 }));
+}
+
+#[test]
+fn of_a_graph_what_did_not_finish_runs_again_in_order() {
+    let cluster = Cluster::new();
+    let task = |id: u32, deps: &str, command: &str| {
+        format!("[[task]]\nid = {id}\ncommand = [\"sh\", \"-c\", \"{command}\"]\ndeps = [{deps}]\n")
+    };
+    let graph = [
+        task(1, "", "echo 1 >> order"),
+        task(2, "1", "test -e fixed && echo 2 >> order"),
+        task(3, "1, 2", "echo 3 >> order"),
+        task(4, "3", "echo 4 >> order"),
+    ];
+    cluster.write("graph.toml", graph.concat());
+    cluster.ok("job submit-file graph.toml");
+    cluster.fails(1, "job wait 1");
+    assert_eq!(cluster.json("job info 1")[0]["info"]["task_stats"]["aborted"], 2);
+    let said = cluster.fails(1, "job resubmit 1 --tasks 3-4");
+    assert!(said.contains("Task 3 of job 1 waits for task 2, which failed"), "{said}");
+    cluster.write("fixed", "");
+    cluster.ok("job resubmit last");
+    cluster.ok("job wait last");
+    assert_eq!(cluster.ok("job task-ids last"), "2-4\n");
+    assert_eq!(cluster.read("order"), "1\n2\n3\n4\n");
+}
+
+#[test]
+fn submits_of_an_open_job_run_again_as_one_job_after_a_restart_too() {
+    let mut cluster = Cluster::server();
+    cluster.ok("job open --name sweep");
+    cluster.ok("submit --job 1 --array 1-3 -- sh -c 'echo $HQ_TASK_ID'");
+    cluster.ok("submit --job 1 --array 10-20 -- sh -c 'echo $HQ_TASK_ID'");
+    cluster.ok("job cancel 1 --tasks 2,3,10,20");
+    cluster.ok("job resubmit 1 --canceled");
+    cluster.server.take();
+    cluster.start_server("");
+    assert_eq!(cluster.ok("job task-ids 2"), "2-3,10,20\n");
+    let job = &cluster.json("job info 2")[0];
+    assert_eq!((&job["info"]["name"], &job["info"]["is_open"]), (&json!("sweep"), &json!(false)));
+    cluster.worker("--cpus 2");
+    cluster.ok("job wait 2");
+    assert_eq!(cluster.ok("job cat 2 stdout"), "2\n3\n10\n20\n");
+}
+
+#[test]
+fn what_is_forgotten_cannot_run_again() {
+    let cluster = Cluster::server();
+    cluster.ok("submit true");
+    cluster.ok("job cancel 1");
+    cluster.ok("job forget 1");
+    assert!(cluster.fails(1, "job resubmit 1").contains("Job 1 has been forgotten"));
+    assert!(cluster.fails(1, "job resubmit 2").contains("Job 2 not found."));
+    assert!(cluster.fails(1, "job resubmit last").contains("There are no jobs."));
+    cluster.fails(2, "job resubmit all");
+    cluster.fails(2, "job resubmit 1-2");
+    cluster.fails(2, "job resubmit 1 --failed --tasks 1");
+}
+
 #[test]
 fn where_nothing_failed_nothing_is_told() {
     let cluster = Cluster::new();

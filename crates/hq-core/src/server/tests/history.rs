@@ -176,6 +176,7 @@ pub(super) enum Deed {
     Close,
     Cancel { job: u32, task: Option<u32> },
     Forget(u32),
+    Resubmit { job: u32, task: Option<u32>, failed: bool },
     Worker,
     Finish { worker: u64, share: u32 },
     Fail { worker: u64, retried: bool },
@@ -202,6 +203,8 @@ pub(super) fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(Close),
         1 => (1..8u32, proptest::option::of(0..9u32)).prop_map(|(job, task)| Cancel { job, task }),
         1 => (1..8u32).prop_map(Forget),
+        2 => (1..9u32, proptest::option::of(0..9u32), any::<bool>())
+            .prop_map(|(job, task, failed)| Resubmit { job, task, failed }),
         2 => Just(Worker),
         4 => (worker(), 1..4u32).prop_map(|(worker, share)| Finish { worker, share }),
         2 => (worker(), any::<bool>()).prop_map(|(worker, retried)| Fail { worker, retried }),
@@ -285,6 +288,13 @@ pub(super) fn happens(world: &mut World, deed: Deed) {
         }
         Deed::Forget(job) => {
             world.ask(ClientRequest::ForgetJobs { jobs: only(job), states: Vec::new() });
+        }
+        Deed::Resubmit { job, task, failed } => {
+            let tasks = task.map(|task| IdSet::range(task, task + 2));
+            let states = if failed { vec![hq_model::TaskState::Failed] } else { Vec::new() };
+            world.key += 1;
+            // Some are refused.
+            world.ask(ClientRequest::Resubmit { key: world.key, jobs: only(job), tasks, states });
         }
         Deed::Worker => {
             let connection =

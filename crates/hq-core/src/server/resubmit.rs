@@ -1,0 +1,168 @@
+//! The same tasks once more: those of a job that ended without success, or others of it, as a new job.
+//!
+//! The submits of the old job are taken as they were, restricted to the tasks that are chosen: so a million tasks of one
+//! array are one interval again. What becomes of it are ordinary records of submits.
+
+mod part;
+
+use hq_model::job::Target;
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState, Timestamp};
+
+use self::part::Part;
+use super::Effect;
+use super::machine::{Answer, Server};
+use crate::client_messages::{ClientResponse, RequestError};
+use crate::limits::{RESUBMIT_SUBMITS_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
+use crate::record::{Record, RequestKey};
+
+/// What is chosen when nothing is said: all that ended without success.
+const UNSUCCESSFUL: [TaskState; 3] = [TaskState::Failed, TaskState::Canceled, TaskState::Aborted];
+
+impl Server {
+    /// Submits tasks of a job again, as a new job: those in these states, or these.
+    pub(super) fn resubmit(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        (jobs, tasks, states): (&Selector, Option<&IdSet>, &[TaskState]),
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        if let Some((job, ids)) = self.state.answered.get(&key) {
+            return Ok(submitted(*job, ids.clone(), Vec::new()));
+        }
+        if self.is_stopping() {
+            return Err(RequestError::Stopping);
+        }
+        let old = self.one_job(jobs)?;
+        let chosen = self.chosen(old, tasks, states)?;
+        let new = JobId(self.state.last_job.0 + 1);
+        let mut submits = self.parts_of(old, &chosen, new)?;
+        self.check_parts(new, &submits)?;
+        let spec = JobSpec { is_draft: false, ..self.state.jobs[&old].spec.clone() };
+        if submits.len() == 1 {
+            let mut submit = submits.remove(0);
+            submit.target = Target::New(spec.clone());
+            let (ids, warnings) = self.add_tasks(now, key, new, Some(spec), &submit, effects)?;
+            return Ok(submitted(new, ids, warnings));
+        }
+        let warnings = self.add_parts(now, key, (new, spec), &submits, effects)?;
+        Ok(submitted(new, chosen, warnings))
+    }
+
+    fn one_job(&self, jobs: &Selector) -> Result<JobId, RequestError> {
+        let selected = self.select_jobs(jobs).map_err(|error| match error {
+            RequestError::NoJob(job) if (1..=self.state.last_job.0).contains(&job.0) => {
+                RequestError::Forgotten(job)
+            }
+            error => error,
+        })?;
+        match selected[..] {
+            [job] => Ok(job),
+            _ => Err(RequestError::Invalid("Tasks of one job at a time are submitted again.".into())),
+        }
+    }
+
+    // The tasks that are to be submitted again.
+    fn chosen(&self, id: JobId, tasks: Option<&IdSet>, states: &[TaskState]) -> Result<IdSet, RequestError> {
+        let invalid = |text: String| Err(RequestError::Invalid(text));
+        let job = &self.state.jobs[&id];
+        let states = if states.is_empty() && tasks.is_none() { &UNSUCCESSFUL[..] } else { states };
+        let mut chosen = self.tasks_in(id, job, states);
+        if let Some(tasks) = tasks {
+            if let Some(unknown) = tasks.difference(&job.ids).first() {
+                return Err(RequestError::NoTask(id, unknown));
+            }
+            chosen = chosen.intersection(tasks);
+        }
+        if let Some(task) = chosen.intersection(&job.alive()).first() {
+            return invalid(format!(
+                "Task {task} of job {id} has not ended: only tasks that have ended are submitted again. Wait for it, or \
+                 cancel it."
+            ));
+        }
+        if chosen.is_empty() {
+            let words: Vec<&str> = states.iter().map(|state| state.word()).collect();
+            let words = if words.is_empty() { "named".to_owned() } else { words.join(" or ") };
+            let alive = job.alive().len();
+            let open = match alive {
+                0 => String::new(),
+                1 => " One task has not ended yet.".to_owned(),
+                count => format!(" {count} tasks have not ended yet."),
+            };
+            return invalid(format!(
+                "Nothing is to be submitted again: no task of job {id} is {words}.{open}"
+            ));
+        }
+        Ok(chosen)
+    }
+
+    // The submits of the old job, as far as they are about the chosen tasks.
+    fn parts_of(&self, old: JobId, chosen: &IdSet, new: JobId) -> Result<Vec<Submit>, RequestError> {
+        let job = &self.state.jobs[&old];
+        let parts = job.by_submit(chosen);
+        if parts.len() > RESUBMIT_SUBMITS_MAX {
+            let count = parts.len();
+            return Err(RequestError::Invalid(format!(
+                "These tasks came with {count} submits, of which {RESUBMIT_SUBMITS_MAX} at most are repeated at once. \
+                 Choose fewer tasks with --tasks."
+            )));
+        }
+        let part = |(index, ids): (u32, IdSet)| {
+            let submit = &job.submits[index as usize];
+            Part { state: &self.state, old, new, chosen, submit, ids }.submit()
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    // Refuses what would be refused half-way.
+    fn check_parts(&self, new: JobId, submits: &[Submit]) -> Result<(), RequestError> {
+        let mut wanted = 0;
+        for submit in submits {
+            wanted += part::bytes_of(submit);
+            let mut others = hq_model::Dependencies::clone(&submit.dependencies);
+            others.edges = Default::default();
+            others.after.retain(|after| after.job != new);
+            if !others.is_empty() {
+                self.dependencies_of(new, part::ids_of(submit), &others)?;
+            }
+        }
+        let held = self.state.submits_bytes;
+        if held + wanted > SUBMITS_BYTES_MAX {
+            return Err(RequestError::Full { held: held as u64, wanted: wanted as u64 });
+        }
+        Ok(())
+    }
+
+    // Several submits go into a draft, which counts when it is closed: so all of them are there after a crash, or none.
+    fn add_parts(
+        &mut self,
+        now: Timestamp,
+        key: RequestKey,
+        (job, spec): (JobId, JobSpec),
+        submits: &[Submit],
+        effects: &mut Vec<Effect>,
+    ) -> Result<Vec<String>, RequestError> {
+        let spec = JobSpec { is_draft: true, ..spec };
+        self.record(now, Record::JobOpened { job, key: 0, spec }, effects);
+        for some in submits.chunks(SUBMITS_MAX) {
+            if let Err(error) = self.add_all(now, 0, job, some, effects) {
+                self.drop_draft(now, job, effects);
+                return Err(error);
+            }
+        }
+        let ids = self.state.jobs[&job].ids.clone();
+        let mut records = vec![Record::JobClosed { job }];
+        if key != 0 {
+            records.push(Record::Answered { key, job, ids: ids.clone() });
+        }
+        self.record(now, Record::Together { records }, effects);
+        self.make_ready(job, &ids);
+        // What is true of these is most likely true of the rest.
+        Ok(self.warnings_of(now, &submits[..submits.len().min(SUBMITS_MAX)]))
+    }
+}
+
+fn submitted(job: JobId, ids: IdSet, warnings: Vec<String>) -> ClientResponse {
+    ClientResponse::Submitted { job, ids, existing: Vec::new(), warnings }
+}
