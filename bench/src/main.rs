@@ -27,6 +27,7 @@ mod scheduling;
 mod spawn;
 mod startup;
 mod storm;
+mod stream;
 mod virtual_cluster;
 mod workflows;
 
@@ -110,6 +111,7 @@ const ALL: &[Benchmark] = &[
         "searches in real files that workers keep, with locality keys against none",
         locality::files,
     ),
+    ("stream-cat", "what one of a million tasks printed, out of 1 and of 16 stream files", stream::cat),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -1,17 +1,19 @@
 //! All stream files of a directory together: what is there of which task, and where its bytes are.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp};
+use hq_model::{IdSet, JobId, TaskId, Timestamp};
 
+use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
 use crate::file::{Entry, StreamFile};
 use crate::format::{Channel, Content, FILE_ENDING, Header};
-use crate::limits::COPY_BYTES;
+use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX};
 
 /// The files of one server in a directory.
 #[derive(Debug)]
@@ -19,6 +21,14 @@ pub struct Directory {
     files: Vec<PathBuf>,
     /// Files that are left out, and why.
     pub passed_over: Vec<StreamError>,
+    copier: RefCell<Copier>,
+}
+
+// What copying one task after the other needs again.
+#[derive(Debug, Default)]
+struct Copier {
+    open: BTreeMap<u32, fs::File>,
+    buffer: Vec<u8>,
 }
 
 /// Which servers' files are in a directory.
@@ -30,26 +40,6 @@ pub enum Found {
     Several(Vec<String>),
     /// These.
     Files(Directory),
-}
-
-/// What an attempt has printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Printed {
-    /// Bytes of each channel.
-    pub bytes: [u64; 2],
-    /// Whether something of a channel was written or its end was told.
-    pub is_opened: [bool; 2],
-    /// Whether the end of each channel was told.
-    pub is_complete: [bool; 2],
-}
-
-/// What the files hold. Memory grows with the attempts that are in them, not with what these printed.
-#[derive(Debug, Default)]
-pub struct Contents {
-    /// By job and task all attempts, the latest last.
-    pub jobs: BTreeMap<JobId, BTreeMap<TaskId, BTreeMap<Instance, Printed>>>,
-    /// Of each file that has some, what of it was left out.
-    pub faults: Vec<(PathBuf, Fault)>,
 }
 
 /// Some bytes of a task, in one of the files.
@@ -97,7 +87,7 @@ impl Directory {
         // A worker may have a second file for what its first was closed before.
         files.sort_unstable();
         let files = files.into_iter().map(|(_, path)| path).collect();
-        Ok(Found::Files(Directory { files, passed_over }))
+        Ok(Found::Files(Directory { files, passed_over, copier: RefCell::default() }))
     }
 
     /// Those of a server in a directory that may not be there.
@@ -125,9 +115,38 @@ impl Directory {
     pub fn contents(&self) -> Result<Contents, StreamError> {
         let mut contents = Contents::default();
         let mut faults = Vec::new();
-        self.each(Some(&mut faults), |_, _, entry| contents.add(&entry))?;
+        self.each(None, Some(&mut faults), |_, _, entry| contents.add(&entry))?;
+        contents.put_together();
         contents.faults = faults;
         Ok(contents)
+    }
+
+    /// What they hold of these tasks of a job, or of the only job there is. A few tasks are found by the indexes; what is
+    /// damaged elsewhere is not told then. Where the job or one of the tasks is not there, this is all they hold.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn contents_of(&self, job: Option<JobId>, tasks: &IdSet) -> Result<Contents, StreamError> {
+        if !is_few(tasks) {
+            return self.contents();
+        }
+        let Some(of) = job.map_or_else(|| self.first_job(), |job| Ok(Some(job)))? else {
+            return self.contents();
+        };
+        let (contents, is_only) = self.attempts_of(of, tasks)?;
+        let is_clear = job.is_some() || is_only;
+        if is_clear && tasks.iter().all(|task| contents.latest(of, task).is_some()) {
+            return Ok(contents);
+        }
+        self.contents()
+    }
+
+    /// What they hold of these tasks of a job, those that are not there left out. A few are found by the indexes.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn contents_of_any(&self, job: JobId, tasks: &IdSet) -> Result<Contents, StreamError> {
+        Ok(self.attempts_of(job, tasks)?.0)
     }
 
     /// Where the bytes are that the latest attempts of a job's tasks printed on a channel, in order of tasks, and of each
@@ -143,13 +162,14 @@ impl Directory {
         channel: Channel,
     ) -> Result<Vec<Piece>, StreamError> {
         let mut pieces = Vec::new();
-        self.each(None, |file, offset, entry| {
+        let few = is_few(tasks).then_some((job, tasks));
+        self.each(few, None, |file, offset, entry| {
             let task = entry.attempt.task;
             if let Content::Bytes(of, bytes) = entry.content
                 && task.job == job
                 && of == channel
                 && tasks.contains(task.task)
-                && contents.latest(job, task.task).is_some_and(|(latest, _)| latest == entry.attempt.instance)
+                && contents.is_latest(entry.attempt)
             {
                 let bytes = bytes.len() as u32;
                 pieces.push(Piece { task: task.task, file: file as u32, offset, bytes });
@@ -164,13 +184,13 @@ impl Directory {
     /// # Errors
     /// When a file cannot be read, or `out` cannot be written: then the outer error.
     pub fn copy(&self, pieces: &[Piece], out: &mut dyn Write) -> io::Result<Result<(), StreamError>> {
-        let mut open: BTreeMap<u32, fs::File> = BTreeMap::new();
-        let mut buffer = vec![0; COPY_BYTES];
+        let Copier { open, buffer } = &mut *self.copier.borrow_mut();
+        buffer.resize(COPY_BYTES, 0);
         for piece in pieces {
             let path = &self.files[piece.file as usize];
             let failed = |error| StreamError::Io { path: path.clone(), error };
             if !open.contains_key(&piece.file) {
-                if open.len() >= crate::limits::OPEN_FILES_MAX {
+                if open.len() >= OPEN_FILES_MAX {
                     open.clear();
                 }
                 match fs::File::open(path) {
@@ -212,61 +232,71 @@ impl Directory {
             let heads = sources.iter().enumerate().filter_map(|(at, source)| Some((source.head()?.0, at)));
             let Some((_, at)) = heads.min() else { return Ok(()) };
             let source = &mut sources[at];
-            if let Some((at, attempt, channel, bytes)) = source.take() {
-                let task = attempt.task;
-                if contents.latest(task.job, task.task).is_some_and(|(latest, _)| latest == attempt.instance)
-                {
-                    tell(&Entry { attempt, at, content: Content::Bytes(channel, &bytes) })?;
-                }
+            if let Some((at, attempt, channel, bytes)) = source.take()
+                && contents.is_latest(attempt)
+            {
+                tell(&Entry { attempt, at, content: Content::Bytes(channel, &bytes) })?;
             }
             source.fill()?;
         }
     }
 
-    // Each entry with its file and where its bytes are there.
+    // What they hold of these tasks, and whether it is sure that there are no other jobs.
+    fn attempts_of(&self, job: JobId, tasks: &IdSet) -> Result<(Contents, bool), StreamError> {
+        let (mut contents, mut faults, mut is_only) = (Contents::default(), Vec::new(), true);
+        let few = is_few(tasks).then_some((job, tasks));
+        let has_passed_others = self.each(few, Some(&mut faults), |_, _, entry| {
+            let task = entry.attempt.task;
+            is_only &= task.job == job;
+            if task.job == job && tasks.contains(task.task) {
+                contents.add(&entry);
+            }
+        })?;
+        contents.put_together();
+        contents.faults = faults;
+        Ok((contents, is_only && !has_passed_others))
+    }
+
+    // The job of which the first bytes are.
+    fn first_job(&self) -> Result<Option<JobId>, StreamError> {
+        for path in &self.files {
+            let mut scan = StreamFile::open(path)?.scan();
+            if let Some(entry) = scan.next_block()?.and_then(|block| block.entries().next()) {
+                return Ok(Some(entry.attempt.task.job));
+            }
+        }
+        Ok(None)
+    }
+
+    // Each entry with its file and where its bytes are there, or a part of them with all those of a few tasks. Says whether
+    // there are other jobs among those that were passed over.
     fn each(
         &self,
+        few: Option<(JobId, &IdSet)>,
         mut faults: Option<&mut Vec<(PathBuf, Fault)>>,
         mut take: impl FnMut(usize, u64, Entry<'_>),
-    ) -> Result<(), StreamError> {
+    ) -> Result<bool, StreamError> {
+        let mut has_passed_other_jobs = false;
         for (at, path) in self.files.iter().enumerate() {
-            let mut scan = StreamFile::open(path)?.scan();
+            let file = StreamFile::open(path)?;
+            let mut scan = match few {
+                Some((job, tasks)) => file.find(job, tasks)?,
+                None => file.scan(),
+            };
             while let Some(block) = scan.next_block()? {
                 block.placed_entries().for_each(|(offset, entry)| take(at, offset, entry));
             }
+            has_passed_other_jobs |= scan.has_passed_other_jobs;
             if let Some(faults) = &mut faults {
                 faults.extend(scan.faults().iter().map(|fault| (path.clone(), *fault)));
             }
         }
-        Ok(())
+        Ok(has_passed_other_jobs)
     }
 }
 
-impl Contents {
-    fn add(&mut self, entry: &Entry<'_>) {
-        let attempt = entry.attempt;
-        let tasks = self.jobs.entry(attempt.task.job).or_default();
-        let printed = tasks.entry(attempt.task.task).or_default().entry(attempt.instance).or_default();
-        match entry.content {
-            Content::Bytes(channel, bytes) => {
-                let channel = usize::from(channel.number());
-                printed.bytes[channel] += bytes.len() as u64;
-                printed.is_opened[channel] = true;
-            }
-            Content::End { stdout, stderr } => {
-                for (channel, ends) in [stdout, stderr].into_iter().enumerate() {
-                    printed.is_complete[channel] |= ends;
-                    printed.is_opened[channel] |= ends;
-                }
-            }
-        }
-    }
-
-    /// The latest attempt of a task, whose output is the task's.
-    pub fn latest(&self, job: JobId, task: TaskId) -> Option<(Instance, Printed)> {
-        let attempts = self.jobs.get(&job)?.get(&task)?;
-        attempts.last_key_value().map(|(instance, printed)| (*instance, *printed))
-    }
+fn is_few(tasks: &IdSet) -> bool {
+    tasks.len() <= TASKS_BY_INDEX_MAX
 }
 
 type Bytes = (Timestamp, crate::format::Attempt, Channel, Vec<u8>);

@@ -55,3 +55,11 @@ pub enum Fault {
         bytes: u64,
     },
 }
+
+impl Fault {
+    // Whether what begins there is a part of it.
+    pub(crate) fn holds(&self, place: u64) -> bool {
+        let (Fault::Torn { offset, bytes } | Fault::Damaged { offset, bytes }) = *self;
+        offset <= place && place - offset < bytes
+    }
+}

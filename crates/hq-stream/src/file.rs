@@ -9,7 +9,7 @@ use hq_model::Timestamp;
 
 use crate::error::{Fault, StreamError};
 use crate::format::{Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, take_entry};
-use crate::limits::{BLOCK_BYTES, INDEX_BYTES};
+use crate::limits::SEARCH_BYTES;
 
 /// A file of which the header is known.
 #[derive(Debug)]
@@ -43,10 +43,21 @@ pub struct Block<'a> {
 #[derive(Debug)]
 pub struct Scan {
     file: StreamFile,
+    /// Blocks that are read first.
+    listed: std::vec::IntoIter<u64>,
+    /// Then everything from here on is.
     at: u64,
     end: u64,
     payload: Vec<u8>,
     faults: Vec<Fault>,
+    pub(crate) has_passed_other_jobs: bool,
+}
+
+// What is at a place of a file.
+enum Step {
+    Block,
+    Passed,
+    End,
 }
 
 impl StreamFile {
@@ -79,11 +90,20 @@ impl StreamFile {
     /// Goes through all blocks that are there when they are asked for.
     pub fn scan(self) -> Scan {
         let at = self.first_block;
-        self.scan_from(at)
+        self.scan_some(Vec::new(), at)
     }
 
-    pub(crate) fn scan_from(self, at: u64) -> Scan {
-        Scan { file: self, at, end: 0, payload: Vec::new(), faults: Vec::new() }
+    // These blocks, and all from a place behind them on.
+    pub(crate) fn scan_some(self, listed: Vec<u64>, at: u64) -> Scan {
+        Scan {
+            file: self,
+            listed: listed.into_iter(),
+            at,
+            end: 0,
+            payload: Vec::new(),
+            faults: Vec::new(),
+            has_passed_other_jobs: false,
+        }
     }
 
     pub(crate) fn failed(&self, error: io::Error) -> StreamError {
@@ -117,40 +137,64 @@ impl Scan {
     /// # Errors
     /// When the file cannot be read. What is damaged is passed over and told by [`faults`](Scan::faults).
     pub fn next_block(&mut self) -> Result<Option<Block<'_>>, StreamError> {
-        loop {
-            self.end = self.file.length()?;
-            if self.at >= self.end {
-                return Ok(None);
-            }
-            let at = self.at;
-            let Some(head) = self.file.head(at, self.end)? else {
-                match self.next_head()? {
-                    Some(next) => {
-                        self.faults.push(Fault::Damaged { offset: at, bytes: next - at });
-                        self.at = next;
-                        continue;
-                    }
-                    None => {
-                        self.faults.push(Fault::Torn { offset: at, bytes: self.end - at });
-                        self.at = u64::MAX;
-                        return Ok(None);
-                    }
-                }
-            };
-            self.at = at + head.block_bytes();
-            if head.kind == Kind::Index {
+        while let Some(offset) = self.listed.next() {
+            if self.faults.last().is_some_and(|fault| fault.holds(offset)) {
                 continue;
             }
-            if self.file.payload(at, &head, &mut self.payload)? {
-                return Ok(Some(Block { offset: at, payload: &self.payload }));
+            let behind = std::mem::replace(&mut self.at, offset);
+            let step = self.step()?;
+            self.at = behind;
+            if matches!(step, Step::Block) {
+                return Ok(Some(Block { offset, payload: &self.payload }));
             }
-            let is_last = self.at >= self.end;
-            let (offset, bytes) = (at, head.block_bytes());
-            self.faults.push(match is_last {
-                true => Fault::Torn { offset, bytes },
-                false => Fault::Damaged { offset, bytes },
-            });
         }
+        loop {
+            let offset = self.at;
+            match self.step()? {
+                Step::Block => return Ok(Some(Block { offset, payload: &self.payload })),
+                Step::Passed => {}
+                Step::End => return Ok(None),
+            }
+        }
+    }
+
+    // Reads the block that begins here, and goes on to the next one.
+    fn step(&mut self) -> Result<Step, StreamError> {
+        let at = self.at;
+        self.end = self.file.length()?;
+        if at >= self.end {
+            return Ok(Step::End);
+        }
+        let (mut head, mut next) = (self.file.head(at, self.end)?, None);
+        if head.is_none() {
+            next = self.next_head()?;
+            // What was being written is whole once something is behind it.
+            self.end = self.file.length()?;
+            head = self.file.head(at, self.end)?;
+        }
+        let Some(head) = head else {
+            self.at = next.unwrap_or(u64::MAX);
+            let (fault, step) = match next {
+                Some(next) => (Fault::Damaged { offset: at, bytes: next - at }, Step::Passed),
+                None => (Fault::Torn { offset: at, bytes: self.end.saturating_sub(at) }, Step::End),
+            };
+            self.faults.push(fault);
+            return Ok(step);
+        };
+        self.at = at + head.block_bytes();
+        if head.kind == Kind::Index {
+            return Ok(Step::Passed);
+        }
+        if self.file.payload(at, &head, &mut self.payload)? {
+            return Ok(Step::Block);
+        }
+        let is_last = self.at >= self.end;
+        let (offset, bytes) = (at, head.block_bytes());
+        self.faults.push(match is_last {
+            true => Fault::Torn { offset, bytes },
+            false => Fault::Damaged { offset, bytes },
+        });
+        Ok(Step::Passed)
     }
 
     /// What was passed over so far.
@@ -163,14 +207,22 @@ impl Scan {
         &self.file
     }
 
-    // Where the block behind a head that cannot be read begins: it is not farther than the longest block.
+    // Where the next block behind a head that cannot be read begins.
     fn next_head(&self) -> Result<Option<u64>, StreamError> {
-        let mut bytes = vec![0; HEAD_BYTES + INDEX_BYTES.max(BLOCK_BYTES) + HEAD_BYTES];
-        let first = self.at + 1;
-        let length =
-            read_up_to(&self.file.file, &mut bytes, first).map_err(|error| self.file.failed(error))?;
-        let heads = bytes[..length].windows(HEAD_BYTES).zip(first..);
-        Ok(heads.into_iter().find(|(bytes, at)| Head::decode(bytes, *at).is_some()).map(|(_, at)| at))
+        let mut bytes = vec![0; SEARCH_BYTES];
+        let mut first = self.at + 1;
+        loop {
+            let length =
+                read_up_to(&self.file.file, &mut bytes, first).map_err(|error| self.file.failed(error))?;
+            let mut heads = bytes[..length].windows(HEAD_BYTES).zip(first..);
+            if let Some((_, at)) = heads.find(|(bytes, at)| Head::decode(bytes, *at).is_some()) {
+                return Ok(Some(at));
+            }
+            if length < SEARCH_BYTES {
+                return Ok(None);
+            }
+            first += (length - HEAD_BYTES + 1) as u64;
+        }
     }
 }
 

@@ -70,6 +70,10 @@ pub(crate) const FIXED_HEADER_BYTES: usize = 25;
 pub(crate) const HEADER_BYTES_MAX: usize = FIXED_HEADER_BYTES + SERVER_UID_BYTES + 4;
 pub(crate) const HEAD_BYTES: usize = 24;
 pub(crate) const ENTRY_BYTES: usize = 25;
+/// What an index says before its lines.
+pub(crate) const SUMMARY_BYTES: usize = 48;
+/// A line of an index.
+pub(crate) const LINE_BYTES: usize = 24;
 const END: u8 = 0x10;
 
 impl Header {

@@ -10,14 +10,17 @@
 //! - A reader cuts what a crash left unfinished, and says so; what was changed later is told with its place.
 //! - Neither needs memory for more than a block, an index, and what was appended at once.
 
+mod contents;
 mod directory;
 mod error;
 mod file;
+mod find;
 mod format;
 pub mod limits;
 mod writer;
 
-pub use directory::{Contents, Directory, Found, Piece, Printed};
+pub use contents::{Contents, Printed, Started};
+pub use directory::{Directory, Found, Piece};
 pub use error::{Fault, StreamError};
 pub use file::{Block, Entry, Scan, StreamFile};
 pub use format::{Attempt, Channel, Content, FILE_ENDING, Header};

@@ -15,6 +15,16 @@ pub const INDEX_DISTANCE_BYTES: u64 = 4 << 20;
 /// The longest index: its lines may be exceeded by as many attempts as a block can hold.
 pub const INDEX_BYTES: usize = 256 << 10;
 
+/// Bytes that are searched at once for where a block begins: more than the longest one.
+pub const SEARCH_BYTES: usize = 512 << 10;
+
+/// So many tasks are looked up in the indexes; for more everything is read. Of a million tasks that print 100 bytes each,
+/// scattered ones take about as long either way then.
+pub const TASKS_BY_INDEX_MAX: u64 = 4096;
+
+/// Rows of attempts that are gathered before those of the same attempt are put together for the first time.
+pub const ROWS_MIN: usize = 4096;
+
 /// Bytes of a server's id.
 pub const SERVER_UID_BYTES: usize = 255;
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use hq_model::Timestamp;
 
 use crate::format::{
-    Attempt, Channel, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, push_entry, push_key,
+    Attempt, Channel, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES,
+    push_entry, push_key,
 };
 use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
 
@@ -198,7 +199,7 @@ impl Writer {
 // What an index says: where the one before it is, from where on it knows blocks, its first and last attempt and the
 // number of its lines (with a checksum, so that this much can be read alone), and the lines in order.
 fn index_payload(before: u64, from: u64, lines: &[(Attempt, u64, u8)]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(48 + lines.len() * 24);
+    let mut out = Vec::with_capacity(SUMMARY_BYTES + lines.len() * LINE_BYTES);
     out.extend_from_slice(&before.to_le_bytes());
     out.extend_from_slice(&from.to_le_bytes());
     push_key(&mut out, lines[0].0);

@@ -158,3 +158,18 @@ fn a_directory_that_is_a_file_is_refused() {
     fs::write(&path, "").unwrap();
     assert!(Writer::create(&path, &header()).is_err());
 }
+
+#[test]
+fn what_is_behind_a_long_hole_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines: Vec<Line> =
+        (0..3000).map(|task| (attempt(task, 0), 1, Some(Channel::Stdout), vec![7; 1000])).collect();
+    let writer = write(dir.path(), &lines, 1);
+    let mut bytes = fs::read(writer.path()).unwrap();
+    bytes[500_000..2_000_000].fill(0);
+    fs::write(writer.path(), &bytes).unwrap();
+    let (found, faults) = read(writer.path());
+    assert!(found.len() > 1300 && found.last() == lines.last(), "{} are left", found.len());
+    assert!(matches!(faults[..], [Fault::Damaged { .. }, ..]), "{faults:?}");
+    assert!(faults.len() <= 2, "{faults:?}");
+}

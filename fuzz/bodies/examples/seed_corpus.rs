@@ -7,9 +7,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use hq_model::Timestamp;
+use hq_model::{Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_net::{AccessFile, Role};
 use hq_proto::{self as proto, testing};
+use hq_stream::{Attempt, Channel, Header, Writer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -94,7 +95,8 @@ fn main() -> io::Result<()> {
     put("grammar", TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("hello", vec![Vec::new(), vec![8, 1, 16, 1], vec![10, 2, 8, 1, 16, 1], vec![0xff; 16]])?;
     put("frames", frames())?;
-    put("access_file", access_files())
+    put("access_file", access_files())?;
+    put("stream_file", stream_files()?)
 }
 
 fn some<M: std::fmt::Debug>(
@@ -137,4 +139,26 @@ fn access_files() -> Vec<Vec<u8>> {
         b"[]".to_vec(),
         b"null".to_vec(),
     ]
+}
+
+// One with a few tasks and two indexes, the same without its end, and one that holds a copy of itself.
+fn stream_files() -> io::Result<Vec<Vec<u8>>> {
+    let dir = tempfile::tempdir()?;
+    let header = Header { server_uid: "uid".to_owned(), worker: WorkerId(1), created: Timestamp(1) };
+    let mut writer = Writer::create(dir.path(), &header)?;
+    for task in 0..4 {
+        let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(task)), instance: Instance(task % 2) };
+        writer.append(attempt, Channel::Stdout, Timestamp(2), b"printed\n")?;
+        writer.append(attempt, Channel::Stderr, Timestamp(3), b"warned\n")?;
+        writer.end(attempt, &[Channel::Stdout, Channel::Stderr], Timestamp(4))?;
+        if task % 2 == 1 {
+            writer.finish()?;
+        }
+    }
+    let whole = fs::read(writer.path())?;
+    let attempt = Attempt { task: TaskRef::new(JobId(2), TaskId(0)), instance: Instance(0) };
+    writer.append(attempt, Channel::Stdout, Timestamp(5), &whole)?;
+    writer.flush()?;
+    let copied = fs::read(writer.path())?;
+    Ok(vec![whole[..whole.len() - 30].to_vec(), whole, copied])
 }

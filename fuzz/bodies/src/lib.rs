@@ -4,7 +4,9 @@
 //! One function per fuzzing target. `fuzz/fuzz_targets` calls them with the fuzzer's bytes, the test
 //! `replay` with the corpora.
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
+use std::io::Write;
 use std::str::FromStr;
 
 use hq_model::task::{CrashLimit, RetryOn};
@@ -15,12 +17,13 @@ use hq_model::{
 };
 use hq_net::{AccessFile, Role};
 use hq_proto as proto;
+use hq_stream::{Content, StreamFile};
 
 /// A target: its name, and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("frames", frames),
     ("hello", hello),
     ("client_request", client_request),
@@ -30,6 +33,7 @@ pub const TARGETS: [Target; 9] = [
     ("record", record),
     ("access_file", access_file),
     ("grammar", grammar),
+    ("stream_file", stream_file),
 ];
 
 /// Frames from a stream; each frame is sent again and comes out the same.
@@ -99,6 +103,32 @@ pub fn access_file(bytes: &[u8]) {
         for role in [None, Some(Role::Client), Some(Role::Worker)] {
             let part = file.without_server_keys(role);
             assert_eq!(AccessFile::parse(part.to_json().as_bytes()), Ok(part));
+        }
+    }
+}
+
+/// A file of what tasks printed: it is read to its end, and some of it by its indexes.
+pub fn stream_file(bytes: &[u8]) {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(bytes).expect("room for a temporary file");
+    let Ok(opened) = StreamFile::open(file.path()) else { return };
+    let again = || StreamFile::open(file.path()).expect("what was opened before");
+    let mut scan = opened.scan();
+    let (mut held, mut tasks) = (0, BTreeSet::new());
+    while let Some(block) = scan.next_block().expect("a file that can be read") {
+        for entry in block.entries() {
+            held += match entry.content {
+                Content::Bytes(_, bytes) => bytes.len(),
+                Content::End { .. } => 0,
+            };
+            tasks.insert(entry.attempt.task);
+        }
+    }
+    assert!(held <= bytes.len(), "a file holds no more than its bytes");
+    for task in tasks.into_iter().take(16) {
+        let mut scan = again().find(task.job, &IdSet::single(task.task)).expect("a file that can be read");
+        while let Some(block) = scan.next_block().expect("a file that can be read") {
+            assert!(block.entries().count() <= bytes.len(), "every entry has a head");
         }
     }
 }

@@ -50,14 +50,14 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         job::selected(&session, args.jobs)?
     };
     let server_uid = session.borrow().server_uid().to_owned();
-    let pages = ServerPages::new(session, &jobs, args.tasks, args.task_status).with_submits();
+    let pages = ServerPages::new(session, &jobs, args.tasks.clone(), args.task_status).with_submits();
     let outputs = Outputs {
         jobs,
         tasks: TaskStream::begin(pages)?,
         channel: args.channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
-        streams: Streams::new(server_uid, args.channel),
+        streams: Streams::new(server_uid, args.tasks, args.channel),
     };
     Done::ok(outputs)
 }

@@ -1,11 +1,10 @@
 //! `hq output-log …`: reads the files that `hq submit --stream` makes. No server is asked.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::ValueEnum;
 use hq_model::{IdSet, JobId, TaskId};
-use hq_stream::{Contents, Directory, Fault, Found, Piece, StreamError};
+use hq_stream::{Contents, Directory, Fault, Found, Piece, Started, StreamError};
 
 use super::{Context, Done};
 use crate::cli::OutputMode;
@@ -33,7 +32,10 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         }
     };
     let mut warnings: Vec<String> = directory.passed_over.iter().map(ToString::to_string).collect();
-    let contents = directory.contents()?;
+    let contents = match wanted(&args.command) {
+        Some((job, tasks)) => directory.contents_of(job, tasks)?,
+        None => directory.contents()?,
+    };
     warnings.extend(contents.faults.iter().map(|(path, fault)| {
         let (what, offset, bytes) = match fault {
             Fault::Torn { offset, bytes } => ("an unfinished write was left out", offset, bytes),
@@ -44,7 +46,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
     context.printer.warn(&warnings);
     match args.command {
         OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),
-        OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs.keys().copied().collect())),
+        OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
         OutputLogCommand::Show(args) => show(context, directory, contents, &args),
         OutputLogCommand::Cat(args) => cat(context, directory, contents, args),
         OutputLogCommand::Export(args) => {
@@ -52,10 +54,23 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
             let tasks = the_tasks(&contents, job, args.task)?;
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
-            let pieces = [by_task(stdout?), by_task(stderr?)];
+            let pieces = [stdout?, stderr?];
             Done::ok(Exported { directory, contents, job, tasks, pieces })
         }
     }
+}
+
+// The tasks that are asked for, and their job unless it is left out or written wrongly. Nothing where all are asked for.
+fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
+    let (job, tasks) = match command {
+        OutputLogCommand::Cat(args) => match &args.what[..] {
+            [job, _] => (job.parse().ok(), &args.task),
+            _ => (None, &args.task),
+        },
+        OutputLogCommand::Export(args) => (args.job, &args.task),
+        OutputLogCommand::Summary | OutputLogCommand::Jobs | OutputLogCommand::Show(_) => return None,
+    };
+    Some((job.map(JobId), tasks.as_ref()?))
 }
 
 impl From<StreamError> for HqError {
@@ -69,22 +84,20 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSu
     let mut summary = StreamSummary {
         path,
         files: directory.files() as u64,
-        jobs: contents.jobs.len() as u64,
+        jobs: contents.jobs().count() as u64,
         ..StreamSummary::default()
     };
-    for tasks in contents.jobs.values() {
-        for attempts in tasks.values() {
-            summary.tasks += 1;
-            for (at, printed) in attempts.values().rev().enumerate() {
-                let into = if at == 0 { &mut summary.bytes } else { &mut summary.superseded_bytes };
-                into[0] += printed.bytes[0];
-                into[1] += printed.bytes[1];
-                summary.superseded += u64::from(at > 0);
-                if at == 0 {
-                    summary.streams += printed.is_opened.iter().filter(|opened| **opened).count() as u64;
-                    let open = printed.is_opened.iter().zip(printed.is_complete);
-                    summary.opened += open.filter(|(opened, complete)| **opened && !complete).count() as u64;
-                }
+    for (_, attempts) in contents.jobs().flat_map(|job| contents.tasks(job)) {
+        summary.tasks += 1;
+        for (at, Started { printed, .. }) in attempts.iter().rev().enumerate() {
+            let into = if at == 0 { &mut summary.bytes } else { &mut summary.superseded_bytes };
+            into[0] += printed.bytes[0];
+            into[1] += printed.bytes[1];
+            summary.superseded += u64::from(at > 0);
+            if at == 0 {
+                summary.streams += printed.is_opened.iter().filter(|opened| **opened).count() as u64;
+                let open = printed.is_opened.iter().zip(printed.is_complete);
+                summary.opened += open.filter(|(opened, complete)| **opened && !complete).count() as u64;
             }
         }
     }
@@ -93,15 +106,15 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSu
 
 fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
     if let Some(job) = given.map(JobId) {
-        return match contents.jobs.contains_key(&job) {
+        return match contents.jobs().any(|known| known == job) {
             true => Ok(job),
             false => Err(HqError::failed("no-output", format!("Job {job} not found"))
                 .hint("`hq output-log DIR jobs` prints the jobs that have written")),
         };
     }
-    let mut jobs = contents.jobs.keys();
+    let mut jobs = contents.jobs();
     match (jobs.next(), jobs.next()) {
-        (Some(job), None) => Ok(*job),
+        (Some(job), None) => Ok(job),
         (None, _) => Err(HqError::failed("no-output", "No job has written there yet")),
         _ => Err(HqError::usage("several jobs have written there: name one, as in `cat 1 stdout`")),
     }
@@ -109,9 +122,8 @@ fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
 
 // Those that were asked for, all of which must be there, or all.
 fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<IdSet, HqError> {
-    let tasks = &contents.jobs[&job];
-    let Some(given) = given else { return Ok(tasks.keys().copied().collect()) };
-    let missing = given.iter().find(|task| !tasks.contains_key(task));
+    let Some(given) = given else { return Ok(contents.tasks(job).map(|(task, _)| task).collect()) };
+    let missing = given.iter().find(|task| contents.latest(job, *task).is_none());
     match missing {
         Some(task) => Err(HqError::failed("no-output", format!("Task {task} not found"))
             .hint(format!("task {task} of job {job} has written nothing there yet"))),
@@ -138,7 +150,7 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
     let is_unfinished = |task: &TaskId| {
-        let printed = contents.latest(job, *task).map(|latest| latest.1);
+        let printed = contents.latest(job, *task).map(|latest| latest.printed);
         printed.is_some_and(|printed| printed.is_opened[number] && !printed.is_complete[number])
     };
     if let Some(task) = tasks.iter().find(is_unfinished).filter(|_| !args.allow_unfinished) {
@@ -156,12 +168,6 @@ impl From<Channel> for hq_stream::Channel {
             Channel::Stderr => hq_stream::Channel::Stderr,
         }
     }
-}
-
-fn by_task(pieces: Vec<Piece>) -> BTreeMap<TaskId, Vec<Piece>> {
-    let mut tasks: BTreeMap<TaskId, Vec<Piece>> = BTreeMap::new();
-    pieces.into_iter().for_each(|piece| tasks.entry(piece.task).or_default().push(piece));
-    tasks
 }
 
 // Outputs are copied while they are printed.
@@ -205,11 +211,11 @@ struct Shown {
 
 impl Shown {
     fn print(&self, out: &mut dyn Write) -> Result<(), HqError> {
-        let chosen = self.contents.jobs.iter().filter(|(job, _)| self.job.is_none_or(|own| own == **job));
+        let chosen = self.contents.jobs().filter(|job| self.job.is_none_or(|own| own == *job));
         let (mut jobs, mut tasks) = (1, 1);
-        for (job, of_job) in chosen {
+        for job in chosen {
             jobs = jobs.max(job.to_string().len());
-            tasks = tasks.max(of_job.last_key_value().map_or(1, |(task, _)| task.to_string().len()));
+            tasks = tasks.max(self.contents.tasks(job).last().map_or(1, |(task, _)| task.to_string().len()));
         }
         self.directory.in_order(&self.contents, |entry| {
             let hq_stream::Content::Bytes(channel, bytes) = entry.content else { return Ok(()) };
@@ -245,7 +251,7 @@ struct Exported {
     contents: Contents,
     job: JobId,
     tasks: IdSet,
-    pieces: [BTreeMap<TaskId, Vec<Piece>>; 2],
+    pieces: [Vec<Piece>; 2],
 }
 
 impl Exported {
@@ -254,11 +260,14 @@ impl Exported {
         for task in self.tasks.iter() {
             let text = |channel: usize| -> Result<String, HqError> {
                 let mut bytes = Vec::new();
-                let pieces = self.pieces[channel].get(&task).map_or(&[][..], |pieces| pieces);
-                self.directory.copy(pieces, &mut bytes)??;
+                let pieces = &self.pieces[channel];
+                let of_task = &pieces[pieces.partition_point(|piece| piece.task < task)..];
+                let count = of_task.partition_point(|piece| piece.task == task);
+                self.directory.copy(&of_task[..count], &mut bytes)??;
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             };
-            let printed = self.contents.latest(self.job, task).map(|latest| latest.1).unwrap_or_default();
+            let printed =
+                self.contents.latest(self.job, task).map(|latest| latest.printed).unwrap_or_default();
             let opened = printed.is_opened.iter().zip(printed.is_complete);
             let is_finished = opened.into_iter().all(|(opened, complete)| !opened || complete);
             let row = serde_json::json!({

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hq_core::client_messages::TaskInfo;
-use hq_model::{ByteString, JobId, TaskState};
+use hq_model::{ByteString, IdSet, JobId, TaskState};
 use hq_stream::{Directory, Piece, StreamError};
 
 use crate::cli::job::Channel;
@@ -14,6 +14,8 @@ use crate::cli::job::Channel;
 /// Streams of a server, of which one job's is open at a time.
 pub(super) struct Streams {
     server_uid: String,
+    // Only these, if some were named.
+    tasks: Option<IdSet>,
     channel: Channel,
     open: Option<Open>,
 }
@@ -33,9 +35,9 @@ struct Content {
 }
 
 impl Streams {
-    /// Those of a server, one of the two outputs of each task.
-    pub(super) fn new(server_uid: String, channel: Channel) -> Streams {
-        Streams { server_uid, channel, open: None }
+    /// Those of a server, one of the two outputs of each task or of each of these.
+    pub(super) fn new(server_uid: String, tasks: Option<IdSet>, channel: Channel) -> Streams {
+        Streams { server_uid, tasks, channel, open: None }
     }
 
     /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
@@ -83,9 +85,12 @@ impl Streams {
         else {
             return Ok(None);
         };
-        let contents = directory.contents()?;
-        let tasks = contents.jobs.get(&job).map(|tasks| tasks.keys().copied().collect());
-        let pieces = directory.pieces(&contents, job, &tasks.unwrap_or_default(), self.channel.into())?;
+        let contents = match &self.tasks {
+            Some(tasks) => directory.contents_of_any(job, tasks)?,
+            None => directory.contents()?,
+        };
+        let tasks = contents.tasks(job).map(|(task, _)| task).collect();
+        let pieces = directory.pieces(&contents, job, &tasks, self.channel.into())?;
         Ok(Some(Content { directory, pieces }))
     }
 }
