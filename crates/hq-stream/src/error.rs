@@ -1,5 +1,6 @@
 //! What can be wrong with a stream file.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -54,6 +55,16 @@ pub enum Fault {
         /// How long it is.
         bytes: u64,
     },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, offset, bytes) = match self {
+            Fault::Torn { offset, bytes } => ("an unfinished write was left out", offset, bytes),
+            Fault::Damaged { offset, bytes } => ("damaged bytes were left out", offset, bytes),
+        };
+        write!(f, "{what}: {bytes} bytes from byte {offset} on")
+    }
 }
 
 impl Fault {

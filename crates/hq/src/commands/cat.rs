@@ -57,7 +57,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         channel: args.channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
-        streams: Streams::new(server_uid, args.tasks, args.channel),
+        streams: Streams::new(server_uid, args.tasks, args.channel, context.printer),
     };
     Done::ok(outputs)
 }

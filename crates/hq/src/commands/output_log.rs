@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use hq_model::{IdSet, JobId, TaskId};
-use hq_stream::{Contents, Directory, Fault, Found, Piece, Started, StreamError};
+use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError};
 
 use super::{Context, Done};
 use crate::cli::OutputMode;
@@ -36,13 +36,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         Some((job, tasks)) => directory.contents_of(job, tasks)?,
         None => directory.contents()?,
     };
-    warnings.extend(contents.faults.iter().map(|(path, fault)| {
-        let (what, offset, bytes) = match fault {
-            Fault::Torn { offset, bytes } => ("an unfinished write was left out", offset, bytes),
-            Fault::Damaged { offset, bytes } => ("damaged bytes were left out", offset, bytes),
-        };
-        format!("{}: {what}: {bytes} bytes from byte {offset} on", path.display())
-    }));
+    warnings.extend(contents.faults.iter().map(|(path, fault)| format!("{}: {fault}", path.display())));
     context.printer.warn(&warnings);
     match args.command {
         OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),

@@ -248,3 +248,30 @@ fn a_stream_to_which_nothing_goes_is_pointed_out() {
     assert!(ran.stderr.contains("nothing goes to the stream out"), "{ran:?}");
     assert!(!cluster.path("out").exists());
 }
+
+#[test]
+fn what_is_damaged_is_left_out_and_told() {
+    let cluster = Cluster::new();
+    for text in ["first", "second", "third"] {
+        cluster.ok(&format!("submit --wait --stream out -- echo {text}"));
+    }
+    for entry in fs::read_dir(cluster.path("out")).expect("the directory of a stream") {
+        let path = entry.expect("an entry").path();
+        let mut bytes = fs::read(&path).expect("a stream file");
+        if let Some(place) = bytes.windows(6).position(|bytes| bytes == b"second") {
+            bytes[place] ^= 1;
+            fs::write(&path, bytes).expect("a stream file");
+        }
+    }
+    for line in ["output-log out cat 2 stdout --task 0", "output-log out cat 2 stdout"] {
+        let ran = cluster.hq(line);
+        assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
+        assert_eq!(ran.stdout, "");
+    }
+    let ran = cluster.hq("job cat 2 stdout --tasks 0");
+    assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
+    assert_eq!((ran.exit, ran.stdout.as_str()), (0, ""));
+    for line in ["output-log out cat 3 stdout --task 0", "job cat 3 stdout", "job cat 3 stdout --tasks 0"] {
+        assert_eq!(cluster.hq(line).stdout, "third\n", "{line}");
+    }
+}

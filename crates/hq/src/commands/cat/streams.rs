@@ -7,9 +7,10 @@ use std::path::Path;
 
 use hq_core::client_messages::TaskInfo;
 use hq_model::{ByteString, IdSet, JobId, TaskState};
-use hq_stream::{Directory, Piece, StreamError};
+use hq_stream::{Directory, Fault, Piece, StreamError};
 
 use crate::cli::job::Channel;
+use crate::render::Printer;
 
 /// Streams of a server, of which one job's is open at a time.
 pub(super) struct Streams {
@@ -17,6 +18,7 @@ pub(super) struct Streams {
     // Only these, if some were named.
     tasks: Option<IdSet>,
     channel: Channel,
+    printer: Printer,
     open: Option<Open>,
 }
 
@@ -35,9 +37,14 @@ struct Content {
 }
 
 impl Streams {
-    /// Those of a server, one of the two outputs of each task or of each of these.
-    pub(super) fn new(server_uid: String, tasks: Option<IdSet>, channel: Channel) -> Streams {
-        Streams { server_uid, tasks, channel, open: None }
+    /// Those of a server, one of the two outputs of each task or of each of these. `printer` warns of what is damaged.
+    pub(super) fn new(
+        server_uid: String,
+        tasks: Option<IdSet>,
+        channel: Channel,
+        printer: Printer,
+    ) -> Streams {
+        Streams { server_uid, tasks, channel, printer, open: None }
     }
 
     /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
@@ -89,6 +96,10 @@ impl Streams {
             Some(tasks) => directory.contents_of_any(job, tasks)?,
             None => directory.contents()?,
         };
+        // A write that is not finished is that of a task that runs.
+        let damage = contents.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Damaged { .. }));
+        let damage = damage.map(|(path, fault)| format!("{}: {fault}", path.display()));
+        self.printer.warn(&damage.collect::<Vec<_>>());
         let tasks = contents.tasks(job).map(|(task, _)| task).collect();
         let pieces = directory.pieces(&contents, job, &tasks, self.channel.into())?;
         Ok(Some(Content { directory, pieces }))
