@@ -237,7 +237,7 @@ pub const EDGES_OF_DEPENDENCY_MAX: u64 = 64;
 /// Submits in one request; more are refused, and clients send several requests.
 pub const SUBMITS_MAX: usize = 1000;
 /// Submits of a job of which tasks are submitted again by one request; more are refused.
-pub const RESUBMIT_SUBMITS_MAX: usize = 100_000;
+pub const RESUBMIT_SUBMITS_MAX: usize = 20_000;
 /// Dependencies of one submit on tasks of jobs, edges not counted.
 pub const DEPENDENCIES_MAX: usize = 1000;
 /// Waiting tasks that are looked through for one that waits for a task that puts itself back; behind more it cannot.

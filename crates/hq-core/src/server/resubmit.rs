@@ -105,7 +105,7 @@ impl Server {
             let count = parts.len();
             return Err(RequestError::Invalid(format!(
                 "These tasks came with {count} submits, of which {RESUBMIT_SUBMITS_MAX} at most are repeated at once. \
-                 Choose fewer tasks with --tasks."
+                 Choose fewer tasks with --tasks, or submit them as they were submitted first."
             )));
         }
         let part = |(index, ids): (u32, IdSet)| {

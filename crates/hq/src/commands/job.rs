@@ -75,9 +75,11 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
         }
         OutputMode::Cli | OutputMode::Quiet => (args.jobs, None),
     };
+    let noted = selector.clone();
     let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector))?;
+    let notes = context.notes_of(Rc::clone(&session), noted);
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
-    Done::ok(JobDetails { now: jobs.now(), jobs, failed, tasks })
+    Ok(Done::ok(JobDetails { now: jobs.now(), jobs, failed, tasks })?.noting(notes))
 }
 
 /// The jobs that a selector means, ascending.
@@ -163,7 +165,8 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
     let mut session = context.connect()?;
     session.wait_for_lost_server(args.reconnect_timeout);
     let again = if args.without_close { "hq job wait --without-close" } else { "hq job wait" };
-    wait_for(session, args.jobs, (!args.without_close, again), args.allow_failures, Progress::hidden())
+    let how = (!args.without_close, again);
+    wait_for(context, session, args.jobs, how, args.allow_failures, Progress::hidden())
 }
 
 pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, HqError> {
@@ -173,10 +176,11 @@ pub(super) fn progress(context: &Context, args: ProgressArgs) -> Result<Done, Hq
     };
     let mut session = context.connect()?;
     session.wait_for_lost_server(args.reconnect_timeout);
-    wait_for(session, args.jobs, (true, "hq job progress"), args.allow_failures, progress)
+    wait_for(context, session, args.jobs, (true, "hq job progress"), args.allow_failures, progress)
 }
 
 fn wait_for(
+    context: &Context,
     mut session: hq_client::Session,
     jobs: Selector,
     (until_closed, again): (bool, &str),
@@ -192,7 +196,8 @@ fn wait_for(
     let how = Follow { on_notify: None, progress };
     let waited = follow(&mut session.watch(request)?, how, (again, &jobs))?;
     let exit = exit_of(&waited, allow_failures);
-    Ok(Done::ok(waited)?.exit(exit))
+    let notes = context.notes_of_waited(session, &waited);
+    Ok(Done::ok(waited)?.exit(exit).noting(notes))
 }
 
 pub(super) fn task_ids(context: &Context, args: TaskIdsArgs) -> Result<Done, HqError> {

@@ -18,12 +18,15 @@ mod worker;
 mod worker_args;
 mod worker_config;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use clap::CommandFactory;
 use hq_client::error::EXIT_FAILED;
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::selector::Selector;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::cli::job::JobCommand;
@@ -33,9 +36,14 @@ use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
 use crate::cli::{Cli, Command, OutputMode};
 use crate::error::HqError;
+use crate::failures::FailureStream;
+use crate::jobs::{SharedSession, only};
 use crate::logging;
-use crate::render::{Printer, Report};
+use crate::render::{Printer, Report, failures};
 use crate::report::{Plain, Waited};
+
+/// Jobs with failed tasks of which people are told why.
+const NOTED_JOBS_MAX: usize = 3;
 
 /// What a command needs beside its own options.
 pub(crate) struct Context {
@@ -51,11 +59,18 @@ pub(crate) struct Context {
 pub(crate) struct Done {
     report: Box<dyn Report>,
     exit: u8,
+    notes: Vec<String>,
 }
 
 impl Done {
     fn ok(report: impl Report + 'static) -> Result<Done, HqError> {
-        Ok(Done { report: Box::new(report), exit: 0 })
+        Ok(Done { report: Box::new(report), exit: 0, notes: Vec::new() })
+    }
+
+    // Said to people after the report.
+    fn noting(mut self, notes: Vec<String>) -> Done {
+        self.notes = notes;
+        self
     }
 
     fn exit(mut self, exit: u8) -> Done {
@@ -80,6 +95,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     logging::init(debug, level);
     let mut done = short(&context, cli.command)?;
     printer.print(done.report.as_mut())?;
+    done.notes.iter().for_each(|note| printer.note(note));
     Ok(done.exit)
 }
 
@@ -165,6 +181,32 @@ pub(crate) fn end_quietly_when_nobody_reads() {
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
         Ok(Session::connect(&self.server_dir)?)
+    }
+
+    // What people are told of failures beside a report: why the first tasks of these jobs failed. Nothing goes wrong when this
+    // cannot be told.
+    fn notes_of(&self, session: SharedSession, jobs: Selector) -> Vec<String> {
+        if self.printer.mode != OutputMode::Cli {
+            return Vec::new();
+        }
+        let Ok(stream) = FailureStream::begin(session, jobs) else { return Vec::new() };
+        let failed = stream.map_while(Result::ok).filter(|job| job.failures.failed > 0);
+        let mut notes: Vec<String> =
+            failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();
+        if notes.len() > NOTED_JOBS_MAX {
+            notes.truncate(NOTED_JOBS_MAX);
+            notes.push("Tasks of more jobs failed: `hq job failures all` tells of all".to_owned());
+        }
+        notes
+    }
+
+    // The same of jobs that were waited for.
+    fn notes_of_waited(&self, session: Session, waited: &Waited) -> Vec<String> {
+        let failed = waited.jobs.iter().filter(|job| job.counters.failed > 0).map(|job| job.job);
+        match only(failed) {
+            Selector::Ids(none) if none.is_empty() => Vec::new(),
+            jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+        }
     }
 
     // One request over a connection of its own.

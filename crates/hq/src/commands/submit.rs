@@ -49,10 +49,13 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let progress = if shows { Progress::shown() } else { Progress::hidden() };
     let how = Follow { on_notify, progress };
     let again = if wait.progress { "hq job progress" } else { "hq job wait" };
-    match follow(&mut watch, how, (again, &only([submitted.job]))) {
+    let followed = follow(&mut watch, how, (again, &only([submitted.job])));
+    drop(watch);
+    match followed {
         Ok(waited) => {
             let exit = exit_of(&waited, wait.allow_failures);
-            Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit))
+            let notes = context.notes_of_waited(session, &waited);
+            Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
         }
         Err(error) => Err(HqError { done: Some(Box::new(fields(&submitted))), ..error }),
     }

@@ -52,8 +52,7 @@ impl Report for Failures {
             let job = job?;
             let begin = if self.are_several { format!("{} ", job.failures.job) } else { String::new() };
             for cause in &job.causes {
-                let words: Vec<String> = words(cause).lines().map(str::to_owned).collect();
-                writeln!(out, "{begin}{} {}", cause.cause.count, words.join(" "))?;
+                writeln!(out, "{begin}{} {}", cause.cause.count, text::one_line(&words(cause)))?;
             }
             if job.failures.others() > 0 {
                 writeln!(out, "{begin}{} other causes", job.failures.others())?;
@@ -104,15 +103,46 @@ fn row(cause: &Cause) -> Vec<Cell> {
     ]
 }
 
-/// The cause, with its exit code or signal where its text does not tell.
-pub(super) fn words(cause: &Cause) -> String {
-    let of = &cause.cause;
-    let missing = match of.kind {
-        FailureKind::Exit(code) if !of.text.contains("exit code") => format!("exit code {code}"),
-        FailureKind::Signal(signal) if !of.text.contains("signal") => format!("signal {signal}"),
-        _ => return of.text.clone(),
+/// What is said of the failures of a job where something else was asked for: the first of them, and where to look.
+pub(crate) fn note(job: &FailedJob) -> String {
+    let of = &job.failures;
+    let id = of.job;
+    // Causes came up in this order.
+    let first = of.causes.first().map(|(cause, _)| cause.first);
+    let Some(cause) = job.causes.iter().find(|cause| Some(cause.cause.first) == first) else {
+        let tasks = text::count(of.tasks, "task");
+        return format!(
+            "{} of {tasks} of job {id} failed; `hq task list {id} --filter failed` lists them",
+            of.failed
+        );
     };
-    if of.text.is_empty() { missing } else { format!("{} ({missing})", of.text) }
+    let task = cause.cause.first;
+    let which = match (of.failed, of.tasks) {
+        (_, 1) => format!("Task {task} of job {id} failed"),
+        (1, tasks) => format!("1 of {tasks} tasks of job {id} failed, task {task}"),
+        (failed, tasks) => format!("{failed} of {tasks} tasks of job {id} failed, task {task} first"),
+    };
+    let why = with_kind(cause.cause.kind, &cause.cause.first_error);
+    let mut note = format!("{which}: {}", text::one_line(&why));
+    if let Some(line) = &cause.last_line {
+        note.push_str(&format!("\n  The last line of its stderr: {}", text::one_line(line)));
+    }
+    note.push_str(&format!("\n  `hq job failures {id}` tells the causes"));
+    note
+}
+
+/// The cause, with its exit code or signal where its text does not tell.
+fn words(cause: &Cause) -> String {
+    with_kind(cause.cause.kind, &cause.cause.text)
+}
+
+fn with_kind(kind: FailureKind, text: &str) -> String {
+    let missing = match kind {
+        FailureKind::Exit(code) if !text.contains("exit code") => format!("exit code {code}"),
+        FailureKind::Signal(signal) if !text.contains("signal") => format!("signal {signal}"),
+        _ => return text.to_owned(),
+    };
+    if text.is_empty() { missing } else { format!("{text} ({missing})") }
 }
 
 fn workers(workers: &BTreeSet<WorkerId>) -> String {

@@ -8,7 +8,7 @@ mod alloc_events;
 pub(crate) mod error;
 pub(crate) mod events;
 mod explain;
-mod failures;
+pub(crate) mod failures;
 mod hardware;
 pub(crate) mod history_page;
 mod job;

@@ -216,6 +216,12 @@ pub(crate) fn internal_errors(number: u64, who: &str) -> String {
     )
 }
 
+/// A text that others wrote, on one line and without anything that moves the cursor.
+pub(crate) fn one_line(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    text.lines().collect::<Vec<_>>().join(" ").chars().map(clean).collect()
+}
+
 /// `1 task`, `2 tasks`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }

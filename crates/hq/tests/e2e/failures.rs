@@ -39,6 +39,36 @@ fn failures_are_told_by_cause() {
 }
 
 #[test]
+fn whoever_waits_is_told_of_the_first_failure() {
+    let cluster = Cluster::new();
+    let line = "submit --array 1-4 --wait -- sh -c 'test $HQ_TASK_ID != 3 || { echo \"no x\" >&2; exit 5; }'";
+    let said = "1 of 4 tasks of job 1 failed, task 3: Program terminated with exit code 5.\n  \
+                The last line of its stderr: no x\n  `hq job failures 1` tells the causes\n";
+    assert_eq!(cluster.fails(1, line), said);
+    assert_eq!(cluster.fails(1, "job wait 1"), said);
+    assert_eq!(cluster.hq("job wait 1 --allow-failures").stderr, said);
+    assert_eq!(cluster.hq("job info 1").stderr, said);
+    for mode in ["json", "quiet"] {
+        for command in ["job wait 1", "job info 1", "submit --wait false"] {
+            assert_eq!(cluster.hq(&format!("--output-mode {mode} {command}")).stderr, "", "{mode} {command}");
+        }
+    }
+    assert_eq!(
+        cluster.fails(1, "submit --wait --stderr none false"),
+        "Task 0 of job 4 failed: Program terminated with exit code 1.\n  `hq job failures 4` tells the causes\n"
+    );
+    cluster.ok("submit --wait true");
+    assert_eq!(cluster.hq("job wait 5").stderr, "", "nothing failed");
+    cluster.fails(1, "submit --wait false");
+    let said = cluster.hq("job info all").stderr;
+    assert_eq!(
+        said.lines().last(),
+        Some("Tasks of more jobs failed: `hq job failures all` tells of all"),
+        "{said}"
+    );
+}
+
+#[test]
 fn words_of_tasks_are_one_cause_although_numbers_differ() {
     let mut cluster = Cluster::new();
     let says = "sh -c 'echo \"cannot read part $HQ_TASK_ID\" > \"$HQ_ERROR_FILENAME\"; exit 1'";

@@ -59,6 +59,17 @@ fn causes_of_failures() {
     assert_eq!(show(&mut none(false)), "Job 1: no task failed\n");
     assert_eq!(show(&mut none(true)), "No task of these jobs failed\n");
     assert_eq!(quiet(&mut none(false)), "");
+    let notes = |failed, causes| crate::render::failures::note(&job(3, failed, causes));
+    let exit = || cause(FailureKind::Exit(3), "cannot open in/#.dat\ngiving up", 20, &[1]);
+    insta::assert_snapshot!(
+        "failures_notes",
+        [
+            notes(20, vec![exit()]),
+            notes(1, vec![cause(FailureKind::Start, "no x", 1, &[])]),
+            notes(7, Vec::new())
+        ]
+        .join("\n")
+    );
     let breaks = || Err(HqError::usage("the server is gone"));
     let mut broken = Failures { jobs: Box::new(std::iter::once_with(breaks)), are_several: false };
     assert_eq!(show(&mut broken), "error: the server is gone");
