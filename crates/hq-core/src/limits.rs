@@ -1,5 +1,5 @@
 //! Every limit of the core, with its name and what happens when it is reached. Those that users meet are shown by
-//! `hq server info`.
+//! `hq server info --limits`.
 
 use std::time::Duration;
 

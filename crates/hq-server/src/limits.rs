@@ -1,5 +1,5 @@
 //! Every limit of the server process, with its name and what happens when it is reached. Those that users meet are shown
-//! by `hq server info`.
+//! by `hq server info --limits`.
 
 use std::time::Duration;
 

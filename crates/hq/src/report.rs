@@ -57,6 +57,8 @@ pub(crate) struct Server {
     pub server_dir: PathBuf,
     /// What it says of itself.
     pub info: ServerInfo,
+    /// With its limits, for people.
+    pub with_limits: bool,
 }
 
 /// A submit was accepted, or an open job made.

@@ -14,8 +14,7 @@ pub(crate) enum ServerCommand {
     Start(StartArgs),
     /// Stop the server and its workers
     Stop,
-    /// Show all about the server
-    Info,
+    Info(InfoArgs),
     Wait(WaitArgs),
     GenerateAccess(GenerateAccessArgs),
 }
@@ -117,6 +116,14 @@ pub(crate) enum DurabilityArg {
     Sync,
     /// When it survives the death of the process: the system has it
     Os,
+}
+
+/// Show where and how the server runs.
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// Also the limits of its queues, buffers and retries, which JSON always has
+    #[arg(long)]
+    pub limits: bool,
 }
 
 /// Wait until the server answers.

@@ -12,7 +12,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::server::{DurabilityArg, GenerateAccessArgs, StartArgs, WaitArgs};
+use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, WaitArgs};
 use crate::error::HqError;
 use crate::logging;
 use crate::report::{Nothing, Sentence, Server};
@@ -23,7 +23,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     if args.detach {
         match hq_server::detach()? {
             Detached::Started(_) => {
-                let mut report = report(context)?;
+                let mut report = report(context, false)?;
                 context.printer.print(&mut report)?;
                 return Ok(0);
             }
@@ -45,7 +45,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         started => started?,
     };
     if !args.detach {
-        let printed = report(context).and_then(|mut report| context.printer.print(&mut report));
+        let printed = report(context, false).and_then(|mut report| context.printer.print(&mut report));
         if let Err(error) = printed {
             warn!(error.text, "the description of the server could not be printed");
         }
@@ -90,14 +90,14 @@ pub(super) fn stop(context: &Context) -> Result<Done, HqError> {
     }
 }
 
-pub(super) fn info(context: &Context) -> Result<Done, HqError> {
-    Done::ok(report(context)?)
+pub(super) fn info(context: &Context, args: &InfoArgs) -> Result<Done, HqError> {
+    Done::ok(report(context, args.limits)?)
 }
 
-fn report(context: &Context) -> Result<Server, HqError> {
+fn report(context: &Context, with_limits: bool) -> Result<Server, HqError> {
     match context.ask(ClientRequest::ServerInfo)? {
         ClientResponse::ServerInfo(info) => {
-            Ok(Server { server_dir: context.server_dir.clone(), info: *info })
+            Ok(Server { server_dir: context.server_dir.clone(), info: *info, with_limits })
         }
         _ => unexpected(),
     }

@@ -24,8 +24,6 @@ impl Report for Server {
             (Some(_), None) => "written".to_owned(),
             (None, None) => text::NONE.to_owned(),
         };
-        let limits: Vec<String> =
-            info.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let clock = match info.clock_gap {
             None if info.journal.is_none() => text::NONE.to_owned(),
             None => "agrees with the journal".to_owned(),
@@ -53,11 +51,14 @@ impl Report for Server {
             ("Starts", info.epoch.to_string().into()),
             ("Journal state", journal_state.into()),
             ("Clock", clock.into()),
-            ("Limits", limits.join("\n").into()),
         ];
         if info.internal_errors > 0 {
             let text = text::internal_errors(info.internal_errors, "server");
-            rows.insert(rows.len() - 1, ("Internal errors", text.into()));
+            rows.push(("Internal errors", text.into()));
+        }
+        if self.with_limits {
+            let limits = info.limits.iter().map(|(name, value)| format!("{name}: {value}"));
+            rows.push(("Limits", limits.collect::<Vec<_>>().join("\n").into()));
         }
         Ok(table::record(out, style, rows)?)
     }

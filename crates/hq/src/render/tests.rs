@@ -313,6 +313,7 @@ fn server() -> Server {
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
         },
+        with_limits: false,
     }
 }
 
@@ -347,6 +348,7 @@ snapshots! {
     sentence: Sentence("The server is stopping".into());
     answer: Answer { name: "address", text: "node7".into() };
     server_info: server();
+    server_with_limits: Server { with_limits: true, ..server() };
     server_with_internal_errors: {
         let mut server = server();
         server.info.internal_errors = 2;

@@ -20,6 +20,9 @@ fn a_server_describes_itself() {
     for row in ["Server directory", "Client host", "Worker port", "Pid", "Start date", "Journal path"] {
         assert!(table.contains(&format!("| {row} ")), "{row}: {table}");
     }
+    assert!(!table.contains("queue to a client"), "{table}");
+    assert!(cluster.ok("server info --limits").contains("queue to a client: 64 MiB"));
+    assert_eq!(info["limits"].as_object().map(serde_json::Map::is_empty), Some(false));
     let access = cluster.server_dir().join("hq-current/access.json");
     assert_eq!(fs::metadata(access).expect("an access file").permissions().mode() & 0o777, 0o600);
 }
