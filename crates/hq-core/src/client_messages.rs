@@ -17,6 +17,7 @@ use crate::cause::JobFailures;
 pub use crate::client_pages::{JobPage, PageStart, WorkerFilter};
 use crate::clock_gap::ClockGap;
 use crate::explanation::{JobExplanation, TaskExplanation};
+use crate::limit_value::LimitValue;
 use crate::measures::Measures;
 use crate::record::{Record, RequestKey};
 use crate::worker_messages::WorkerEnd;
@@ -525,7 +526,7 @@ pub struct ServerInfo {
     /// How often its process did what can never happen.
     pub internal_errors: u64,
     /// Limits by name.
-    pub limits: Vec<(String, String)>,
+    pub limits: Vec<(String, LimitValue)>,
 }
 
 /// A line of `job list`.

@@ -11,6 +11,7 @@ pub mod client_pages;
 pub mod clock_gap;
 pub mod explanation;
 pub mod keeping;
+pub mod limit_value;
 pub mod limits;
 pub mod measures;
 pub mod never;

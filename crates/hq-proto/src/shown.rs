@@ -7,6 +7,7 @@ use hq_core::client_messages::{
     AlikeTasks, JobDetail, JobPage, JobSummary, PageStart, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
+use hq_core::limit_value::LimitValue;
 use hq_core::measures::Measures;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{
@@ -16,6 +17,7 @@ use hq_model::{
 use crate::ProtoError;
 use crate::error::short;
 use crate::generated as form;
+use crate::generated::limit::Number;
 use crate::idset;
 use crate::wire::{Wire, list_from_wire, list_to_wire, nanos, required};
 
@@ -23,8 +25,7 @@ impl Wire for ServerInfo {
     type Form = form::ServerInfo;
 
     fn to_wire(&self) -> form::ServerInfo {
-        let limits =
-            self.limits.iter().map(|(name, value)| form::Limit { name: name.clone(), value: value.clone() });
+        let limits = self.limits.iter().map(|(name, value)| limit_to_wire(name, value));
         form::ServerInfo {
             uid: self.uid.clone(),
             epoch: self.epoch.0,
@@ -64,7 +65,7 @@ impl Wire for ServerInfo {
             worker_port: short("worker port", info.worker_port)?,
             server_dir: info.server_dir,
             journal: info.journal,
-            limits: info.limits.into_iter().map(|limit| (limit.name, limit.value)).collect(),
+            limits: info.limits.into_iter().map(limit_from_wire).collect(),
             journal_trouble: info
                 .journal_trouble
                 .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
@@ -75,6 +76,28 @@ impl Wire for ServerInfo {
             }),
         })
     }
+}
+
+fn limit_to_wire(name: &str, value: &LimitValue) -> form::Limit {
+    let number = match value {
+        LimitValue::Count(count) => Some(Number::Count(*count)),
+        LimitValue::Bytes(bytes) => Some(Number::Bytes(*bytes)),
+        LimitValue::Time(time) => Some(Number::TimeUs(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))),
+        LimitValue::None => Some(Number::None(true)),
+        LimitValue::Text(_) => None,
+    };
+    form::Limit { name: name.to_owned(), value: value.to_string(), number }
+}
+
+fn limit_from_wire(limit: form::Limit) -> (String, LimitValue) {
+    let value = match limit.number {
+        Some(Number::Count(count)) => LimitValue::Count(count),
+        Some(Number::Bytes(bytes)) => LimitValue::Bytes(bytes),
+        Some(Number::TimeUs(micros)) => LimitValue::Time(Duration::from_micros(micros)),
+        Some(Number::None(_)) => LimitValue::None,
+        None => LimitValue::Text(limit.value),
+    };
+    (limit.name, value)
 }
 
 impl Wire for JobSummary {

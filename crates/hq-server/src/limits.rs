@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use hq_core::limit_value::LimitValue;
+
 use crate::options::ServerOptions;
 
 /// Threads that read, write, encrypt and decode; never more, whatever the machine reports.
@@ -106,74 +108,73 @@ pub(crate) fn trim<T>(emptied: &mut Vec<T>) {
     }
 }
 
-/// Names and values of the limits that users meet, of this crate, the core and connections, for people.
-pub fn table(options: &ServerOptions) -> Vec<(String, String)> {
+/// Names and values of the limits that users meet, of this crate, the core and connections.
+pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
     use hq_core::limits as core;
     use hq_net::limits as net;
-    let bytes = |bytes: usize| format!("{} MiB", bytes >> 20);
-    let time = |time: Duration| format!("{} s", time.as_secs_f64());
-    let or_none = |bound: Option<String>| bound.unwrap_or_else(|| "none".to_owned());
+    let time = LimitValue::Time;
+    let bytes = |bytes: usize| LimitValue::bytes(bytes);
     let rows = [
-        ("io threads", IO_THREADS_MAX.to_string()),
+        ("io threads", LimitValue::count(IO_THREADS_MAX)),
         ("inbox", bytes(INBOX_BYTES_MAX)),
         ("journal queue", bytes(JOURNAL_QUEUE_BYTES_MAX)),
         ("queue to a client", bytes(CLIENT_QUEUE_BYTES_MAX)),
         ("answers before a client reads", bytes(ANSWERS_BYTES_MAX)),
         ("queues to all clients", bytes(CLIENTS_BYTES_MAX)),
         ("time a client takes nothing", time(CLIENT_STALL_MAX)),
-        ("clients that follow events", FOLLOWERS_MAX.to_string()),
+        ("clients that follow events", LimitValue::count(FOLLOWERS_MAX)),
         ("events for a client", bytes(FOLLOWER_BYTES_MAX)),
         ("events for all clients", bytes(FOLLOWERS_BYTES_MAX)),
         ("queue to a worker", bytes(WORKER_QUEUE_BYTES_MAX)),
         ("frame of a client", bytes(net::CLIENT_FRAME_MAX)),
         ("frame of a worker", bytes(net::WORKER_FRAME_MAX)),
-        ("connections that say nothing", net::silent_max().to_string()),
-        ("connections without a key", net::half_open_max().to_string()),
+        ("connections that say nothing", LimitValue::count(net::silent_max())),
+        ("connections without a key", LimitValue::count(net::half_open_max())),
         ("handshake time", time(net::HANDSHAKE_TIME_MAX)),
         ("arguments of a task", bytes(TASK_BYTES_MAX)),
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),
-        ("descriptors reserved", DESCRIPTORS_RESERVED.to_string()),
-        ("logs of earlier starts", LOGS_KEPT.to_string()),
+        ("descriptors reserved", LimitValue::count(DESCRIPTORS_RESERVED)),
+        ("logs of earlier starts", LimitValue::count(LOGS_KEPT)),
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
         ("stop time", time(core::STOP_TIME_MAX)),
         ("worker grace", time(options.worker_grace)),
-        ("heartbeats missing", core::HEARTBEATS_MISSING_MAX.to_string()),
-        ("journal growth", format!("{} MiB", options.compact_bytes_min >> 20)),
-        ("ended jobs kept", or_none(options.keep_jobs.jobs.map(|jobs| jobs.to_string()))),
-        ("ended jobs kept for", or_none(options.keep_jobs.time.map(hq_model::duration::format))),
+        ("heartbeats missing", LimitValue::count(core::HEARTBEATS_MISSING_MAX)),
+        ("journal growth", LimitValue::Bytes(options.compact_bytes_min)),
+        ("ended jobs kept", options.keep_jobs.jobs.map_or(LimitValue::None, LimitValue::count)),
+        ("ended jobs kept for", options.keep_jobs.time.map_or(LimitValue::None, time)),
         ("submits of ended jobs", bytes(core::JOBS_KEPT_BYTES)),
         ("submits of all jobs", bytes(core::SUBMITS_BYTES_MAX)),
-        ("ended workers kept", core::WORKERS_KEPT.to_string()),
+        ("ended workers kept", LimitValue::count(core::WORKERS_KEPT)),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
         ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
-        ("causes of failures of a job", core::CAUSES_MAX.to_string()),
-        ("error text", format!("{} bytes", core::ERROR_TEXT_MAX)),
-        ("notification text", format!("{} bytes", core::NOTIFY_TEXT_MAX)),
+        ("causes of failures of a job", LimitValue::count(core::CAUSES_MAX)),
+        ("error text", bytes(core::ERROR_TEXT_MAX)),
+        ("notification text", bytes(core::NOTIFY_TEXT_MAX)),
         ("page of a task list", bytes(core::TASK_PAGE_BYTES)),
         ("page of a job's submits", bytes(core::JOB_PAGE_BYTES)),
-        ("tasks one by one in a page", core::TASK_PAGE_MAX.to_string()),
-        ("backlog of a worker", format!("{} tasks", core::BACKLOG_MAX)),
-        ("tasks behind others on a worker", core::FOLLOWERS_MAX.to_string()),
+        ("tasks one by one in a page", LimitValue::count(core::TASK_PAGE_MAX)),
+        ("backlog of a worker", LimitValue::count(core::BACKLOG_MAX)),
+        ("tasks behind others on a worker", LimitValue::count(core::FOLLOWERS_MAX)),
         ("armed behind a running task", time(core::ARMED_TIME)),
         ("retry delay", time(core::RETRY_DELAY_MAX)),
-        ("submissions that may fail", core::SUBMIT_FAILURES_MAX.to_string()),
-        ("allocations that may fail", core::ALLOCATION_FAILURES_MAX.to_string()),
+        ("submissions that may fail", LimitValue::count(core::SUBMIT_FAILURES_MAX)),
+        ("allocations that may fail", LimitValue::count(core::ALLOCATION_FAILURES_MAX)),
         ("retry after a pause", time(core::PAUSE_RETRY)),
-        ("ended allocations kept", core::ALLOCATIONS_KEPT.to_string()),
-        ("allocation directories kept", core::ALLOCATION_DIRECTORIES_KEPT.to_string()),
-        ("siblings before a second attempt", core::SPECULATE_SIBLINGS_MIN.to_string()),
-        ("submits in one request", core::SUBMITS_MAX.to_string()),
+        ("ended allocations kept", LimitValue::count(core::ALLOCATIONS_KEPT)),
+        ("allocation directories kept", LimitValue::count(core::ALLOCATION_DIRECTORIES_KEPT)),
+        ("siblings before a second attempt", LimitValue::count(core::SPECULATE_SIBLINGS_MIN)),
+        ("submits in one request", LimitValue::count(core::SUBMITS_MAX)),
         ("time the maker of a draft is away", time(core::DRAFT_GRACE)),
-        ("waiting tasks looked through", core::DEFER_SEARCH_MAX.to_string()),
-        ("tasks about to be put back", core::DEFERRALS_MAX.to_string()),
-        ("files looked for at once", core::FILES_WATCHED_MAX.to_string()),
-        ("classes a picky worker chooses from", core::PICKY_CLASSES_MAX.to_string()),
-        ("steps of its choice", core::PICKY_STEPS_MAX.to_string()),
-        ("classes planned together", core::PLANNED_CLASSES_MAX.to_string()),
-        ("classes tried without success", core::MISSES_MAX.to_string()),
-        ("locality keys of a worker", core::KEYS_OF_WORKER_MAX.to_string()),
-        ("repeated requests known", core::REQUEST_KEYS_MAX.to_string()),
+        ("waiting tasks looked through", LimitValue::count(core::DEFER_SEARCH_MAX)),
+        ("tasks about to be put back", LimitValue::count(core::DEFERRALS_MAX)),
+        ("files looked for at once", LimitValue::count(core::FILES_WATCHED_MAX)),
+        ("classes a picky worker chooses from", LimitValue::count(core::PICKY_CLASSES_MAX)),
+        ("steps of its choice", LimitValue::count(core::PICKY_STEPS_MAX)),
+        ("classes planned together", LimitValue::count(core::PLANNED_CLASSES_MAX)),
+        ("classes tried without success", LimitValue::count(core::MISSES_MAX)),
+        ("locality keys of a worker", LimitValue::count(core::KEYS_OF_WORKER_MAX)),
+        ("repeated requests known", LimitValue::count(core::REQUEST_KEYS_MAX)),
         ("answers to repeated requests", bytes(core::REQUEST_KEYS_BYTES_MAX)),
         ("time away that counts", time(core::TIME_AWAY_MAX)),
     ];

@@ -15,6 +15,7 @@ use hq_core::client_messages::{
     AlikeTasks, ClientResponse, JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
+use hq_core::limit_value::LimitValue;
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, SecondAttempt};
 use hq_core::worker_messages::{RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
@@ -258,6 +259,15 @@ impl Heap for TaskSpec {
             + self.locality.heap()
             + self.stream.heap()
             + self.launcher.heap()
+    }
+}
+
+impl Heap for LimitValue {
+    fn heap(&self) -> usize {
+        match self {
+            LimitValue::Text(text) => text.heap(),
+            LimitValue::Count(_) | LimitValue::Bytes(_) | LimitValue::Time(_) | LimitValue::None => 0,
+        }
     }
 }
 

@@ -2015,8 +2015,26 @@ pub struct ServerInfo {
 pub struct Limit {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// For people, and for who does not know the number.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
+    #[prost(oneof = "limit::Number", tags = "3, 4, 5, 6")]
+    pub number: ::core::option::Option<limit::Number>,
+}
+/// Nested message and enum types in `Limit`.
+pub mod limit {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Number {
+        #[prost(uint64, tag = "3")]
+        Count(u64),
+        #[prost(uint64, tag = "4")]
+        Bytes(u64),
+        #[prost(uint64, tag = "5")]
+        TimeUs(u64),
+        /// There is no bound.
+        #[prost(bool, tag = "6")]
+        None(bool),
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobSubmitted {

@@ -6,6 +6,7 @@ use hq_core::client_messages::{
     ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
+use hq_core::limit_value::LimitValue;
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
@@ -150,6 +151,16 @@ fn request_error() -> impl Strategy<Value = RequestError> {
     ]
 }
 
+fn limit_value() -> impl Strategy<Value = LimitValue> {
+    prop_oneof![
+        any::<u64>().prop_map(LimitValue::Count),
+        any::<u64>().prop_map(LimitValue::Bytes),
+        any::<u64>().prop_map(|micros| LimitValue::Time(std::time::Duration::from_micros(micros))),
+        Just(LimitValue::None),
+        text().prop_map(LimitValue::Text),
+    ]
+}
+
 fn server_info() -> impl Strategy<Value = ServerInfo> {
     let place = || (text(), any::<u16>());
     let names = (text(), any::<u32>(), timestamp(), any::<u32>(), text());
@@ -160,7 +171,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
         })
     });
     let journal = (of(byte_string()), of((timestamp(), text())), gap, any::<u64>());
-    (names, place(), place(), byte_string(), journal, vec((text(), text()), 0..3)).prop_map(
+    (names, place(), place(), byte_string(), journal, vec((text(), limit_value()), 0..3)).prop_map(
         |(
             names,
             client,

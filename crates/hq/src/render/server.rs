@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use hq_core::clock_gap::ClockGap;
+use hq_core::limit_value::LimitValue;
 use hq_model::duration;
 use serde_json::json;
 
@@ -66,7 +67,7 @@ impl Report for Server {
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         let info = &self.info;
         let limits: serde_json::Map<String, serde_json::Value> =
-            info.limits.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+            info.limits.iter().map(|(name, value)| (name.clone(), number(value))).collect();
         let document = json!({
             "server_dir": self.server_dir.display().to_string(),
             "server_uid": info.uid,
@@ -100,6 +101,16 @@ impl Report for Server {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.server_dir.display())?)
+    }
+}
+
+// A limit without its unit.
+fn number(value: &LimitValue) -> serde_json::Value {
+    match value {
+        LimitValue::Count(number) | LimitValue::Bytes(number) => (*number).into(),
+        LimitValue::Time(time) => json::seconds(*time),
+        LimitValue::None => serde_json::Value::Null,
+        LimitValue::Text(text) => text.as_str().into(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use hq_core::client_messages::{JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo};
+use hq_core::limit_value::LimitValue;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::job::Counters;
 use hq_model::request::WEIGHT_NEUTRAL;
@@ -311,7 +312,13 @@ fn server() -> Server {
             clock_gap: None,
             internal_errors: 0,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
-            limits: vec![("frame".into(), "128 MiB".into()), ("clients".into(), "1000".into())],
+            limits: vec![
+                ("frame".into(), LimitValue::Bytes(128 << 20)),
+                ("clients".into(), LimitValue::Count(1000)),
+                ("handshake time".into(), LimitValue::Time(Duration::from_millis(1_500))),
+                ("jobs".into(), LimitValue::None),
+                ("of another release".into(), LimitValue::Text("a few".into())),
+            ],
         },
         with_limits: false,
     }
