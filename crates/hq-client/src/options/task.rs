@@ -227,11 +227,11 @@ pub struct OutputOptions {
     /// %{SERVER_UID}. Read it with `hq output-log DIR`.
     ///
     /// Example: `--stream 'outputs-%{JOB_ID}'`.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub stream: Option<OsString>,
 
     /// Collect the outputs of all tasks in one file
-    #[arg(long, value_name = "FILE", hide = true)]
+    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(values::path))]
     pub log: Option<OsString>,
 }
 

@@ -253,14 +253,14 @@ mod tests {
     }
 
     // The options and first arguments of all commands that have a value, as words before that.
-    fn values(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, bool)>) {
+    fn values(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
         let takes = |arg: &&Arg| arg.get_action().takes_values();
         for arg in command.get_arguments().filter(takes) {
             match arg.get_long() {
-                Some(long) => found.push(([path, &[format!("--{long}=")]].concat(), true)),
+                Some(long) => found.push([path, &[format!("--{long}=")]].concat()),
                 None if arg.get_index() == Some(1) => {
                     let end = arg.is_last_set().then(|| "--".to_owned());
-                    found.push(([path.to_vec(), Vec::from_iter(end), vec![String::new()]].concat(), false));
+                    found.push([path.to_vec(), Vec::from_iter(end), vec![String::new()]].concat());
                 }
                 None => {}
             }
@@ -271,16 +271,8 @@ mod tests {
     }
 
     // What may be an empty text: words for others, and the command of a task, which is looked at when all options are known.
-    const MAY_BE_EMPTY: [&str; 8] = [
-        "--reason=",
-        "--stream=",
-        "run ",
-        "submit ",
-        "task agent ",
-        "task mpirun ",
-        "task notify ",
-        "task ready ",
-    ];
+    const MAY_BE_EMPTY: [&str; 7] =
+        ["--reason=", "run ", "submit ", "task agent ", "task mpirun ", "task notify ", "task ready "];
 
     #[test]
     fn an_empty_value_is_refused() {
@@ -290,7 +282,7 @@ mod tests {
         values(&command, &["hq".to_owned()], &mut all);
         assert!(all.len() > 200, "{} values of all commands", all.len());
         let mut taken = Vec::new();
-        for (words, _) in all {
+        for words in all {
             let error = command.clone().try_get_matches_from(&words).err().map(|error| error.kind());
             if !matches!(error, Some(ErrorKind::InvalidValue | ErrorKind::ValueValidation)) {
                 taken.push(words.join(" "));

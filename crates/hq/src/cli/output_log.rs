@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use hq_client::options::values;
 use hq_model::IdSet;
@@ -22,7 +23,7 @@ pub(crate) struct OutputLogArgs {
     #[arg(value_name = "DIR")]
     pub path: PathBuf,
     /// Only what tasks of this server wrote; needed where several have written
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = NonEmptyStringValueParser::new())]
     pub server_uid: Option<String>,
     /// What to print
     #[command(subcommand)]
@@ -45,7 +46,7 @@ pub(crate) enum OutputLogCommand {
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// Only this job
-    #[arg(long, value_name = "ID", value_parser = values::count::<u32>)]
+    #[arg(long, allow_hyphen_values = true, value_name = "ID", value_parser = values::count::<u32>)]
     pub job: Option<u32>,
     /// Only this output
     #[arg(long)]
@@ -59,7 +60,13 @@ pub(crate) struct ShowArgs {
 #[command(override_usage = "hq output-log DIR cat [OPTIONS] [JOB] <stdout|stderr>")]
 pub(crate) struct CatArgs {
     /// The job, and which output: stdout or stderr
-    #[arg(value_names = ["JOB", "CHANNEL"], num_args = 1..=2, required = true)]
+    #[arg(
+        allow_negative_numbers = true,
+        value_names = ["JOB", "CHANNEL"],
+        num_args = 1..=2,
+        required = true,
+        value_parser = NonEmptyStringValueParser::new()
+    )]
     pub what: Vec<String>,
     /// Only these tasks
     #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
@@ -73,7 +80,7 @@ pub(crate) struct CatArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     /// The job; may be left out where there is only one
-    #[arg(value_name = "JOB", value_parser = values::count::<u32>)]
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = values::count::<u32>)]
     pub job: Option<u32>,
     /// Only these tasks
     #[arg(long, visible_alias = "tasks", allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids)]
