@@ -120,7 +120,7 @@ fn main() -> std::io::Result<()> {
     session.worker(WorkerInput::ServerFound);
     session.client(1, submit());
     // The connection breaks, and the worker comes back with what it has not heard to be saved.
-    session.server(Input::WorkerGone { connection: ConnectionId(2) });
+    session.server(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     session.worker(WorkerInput::ServerLost);
     session.connection = ConnectionId(3);
     session.worker(WorkerInput::ServerFound);

@@ -383,7 +383,7 @@ impl World {
         job.state = state;
         for node in nodes {
             if let Some(connection) = self.nodes[node].connection {
-                self.at(500, Event::PeerGone { connection });
+                self.at(500, Event::PeerGone { connection, is_closed: true });
             }
             self.nodes[node].die();
         }

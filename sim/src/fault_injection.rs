@@ -157,7 +157,7 @@ impl World {
 
     fn kill_worker(&mut self, node: usize) {
         if let Some(connection) = self.nodes[node].connection {
-            self.at(500, Event::PeerGone { connection });
+            self.at(500, Event::PeerGone { connection, is_closed: true });
         }
         self.nodes[node].die();
         let after = self.rng.between(1_000_000, 60_000_000);
@@ -175,7 +175,8 @@ impl World {
         connection.mute_down = true;
         connection.mute_up = true;
         let (up, down) = (self.rng.between(100, 2_000_000), self.rng.between(100, 2_000_000));
-        self.at(up, Event::PeerGone { connection: id });
+        // Of every second one it is heard that the other side closed it.
+        self.at(up, Event::PeerGone { connection: id, is_closed: up % 2 == 0 });
         if is_worker {
             if self.nodes[peer].connection == Some(id) {
                 let life = self.nodes[peer].life;

@@ -80,11 +80,11 @@ impl World {
         self.network.close(id);
     }
 
-    pub(crate) fn server_sees_loss(&mut self, id: u64) -> Result<(), String> {
+    pub(crate) fn server_sees_loss(&mut self, id: u64, is_closed: bool) -> Result<(), String> {
         let Some(connection) = self.network.close(id) else { return Ok(()) };
         let gone = ConnectionId(id);
         self.server_step(match connection.is_worker {
-            true => ServerInput::WorkerGone { connection: gone },
+            true => ServerInput::WorkerGone { connection: gone, is_closed },
             false => ServerInput::ClientGone { connection: gone },
         })
     }

@@ -119,7 +119,7 @@ impl World {
                     if let Some(connection) = self.nodes[node].connection
                         && let Some(at) = self.network.arrival(connection, true, self.now, &mut self.rng)
                     {
-                        self.at_time(at, Event::PeerGone { connection });
+                        self.at_time(at, Event::PeerGone { connection, is_closed: true });
                     }
                     if !self.nodes[node].processes.is_empty() {
                         return Err(format!("worker on node {node} left while tasks ran"));

@@ -91,7 +91,7 @@ pub(crate) enum Event {
     FromClient { connection: u64, request: u64, body: ClientRequest },
     ToWorker { connection: u64, life: u64, message: ToWorker },
     ToClient { connection: u64, request: u64, body: ClientResponse },
-    PeerGone { connection: u64 },
+    PeerGone { connection: u64, is_closed: bool },
     WorkerLostServer { node: usize, life: u64 },
     ClientLostServer { client: usize, connection: u64 },
     WorkerTick { node: usize, life: u64, at: Timestamp },
@@ -332,7 +332,7 @@ impl World {
             }
             Event::ToWorker { connection, life, message } => self.worker_hears(connection, life, message)?,
             Event::ToClient { connection, request, body } => self.client_hears(connection, request, body)?,
-            Event::PeerGone { connection } => self.server_sees_loss(connection)?,
+            Event::PeerGone { connection, is_closed } => self.server_sees_loss(connection, is_closed)?,
             Event::WorkerLostServer { node, life } => {
                 if self.nodes[node].life == life {
                     self.nodes[node].connection = None;

@@ -65,7 +65,11 @@ fn serve(frames: &Frames) -> String {
             b'f' => {
                 let message = decode_from_worker(frame).expect("words of a worker");
                 if matches!(message, FromWorker::Hello(_)) {
-                    server.handle(now, Input::WorkerGone { connection: ConnectionId(worker) }, &mut effects);
+                    server.handle(
+                        now,
+                        Input::WorkerGone { connection: ConnectionId(worker), is_closed: false },
+                        &mut effects,
+                    );
                     worker += 1;
                 }
                 Input::Worker { connection: ConnectionId(worker), message }

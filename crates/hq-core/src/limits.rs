@@ -176,6 +176,9 @@ pub const NAME_KNOWN_BYTES: usize = 4096;
 pub const BACKLOG_START: u64 = 64;
 /// How long a worker whose connection broke may take to come back before its tasks go elsewhere.
 pub const WORKER_GRACE: Duration = Duration::from_secs(30);
+/// The same where the worker's side closed the connection: it was killed most likely, and a worker that lives asks for a new
+/// connection more often than this.
+pub const WORKER_GRACE_CLOSED: Duration = Duration::from_secs(5);
 /// Ended jobs that are kept, unless the server is told otherwise; the ones that ended first leave first.
 pub const JOBS_KEPT: usize = 10_000;
 /// How long ended jobs are kept, unless the server is told otherwise.

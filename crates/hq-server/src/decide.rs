@@ -152,7 +152,7 @@ impl Decider {
     }
 
     fn handle(&mut self, now: Timestamp, input: Input, effects: &mut Vec<Effect>) {
-        if let Input::ClientGone { connection } | Input::WorkerGone { connection } = &input {
+        if let Input::ClientGone { connection } | Input::WorkerGone { connection, .. } = &input {
             self.router.close(*connection);
         }
         self.machine.handle(now, input, effects);

@@ -139,6 +139,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
         ("stop time", time(core::STOP_TIME_MAX)),
         ("worker grace", time(options.worker_grace)),
+        ("worker grace, closed", time(options.worker_grace.min(core::WORKER_GRACE_CLOSED))),
         ("heartbeats missing", LimitValue::count(core::HEARTBEATS_MISSING_MAX)),
         ("journal growth", LimitValue::Bytes(options.compact_bytes_min)),
         ("ended jobs kept", options.keep_jobs.jobs.map_or(LimitValue::None, LimitValue::count)),

@@ -49,6 +49,13 @@ enum ReadEnd {
     Violation(#[from] ProtoError),
 }
 
+impl ReadEnd {
+    // The kernel of the other side said that the connection is over, as it does for a process that was killed.
+    fn is_by_peer(&self) -> bool {
+        matches!(self, ReadEnd::Left | ReadEnd::Net(NetError::Cut))
+    }
+}
+
 impl PeerListener {
     /// Accepts connections for ever.
     pub(crate) async fn accept(self: Arc<Self>) {
@@ -71,9 +78,9 @@ impl PeerListener {
         };
         let connection = ConnectionId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         debug!(%peer, role = %self.role, connection = connection.0, "connected");
-        let (limit, gone) = match self.role {
-            Role::Client => (CLIENT_QUEUE_BYTES_MAX, Input::ClientGone { connection }),
-            Role::Worker => (WORKER_QUEUE_BYTES_MAX, Input::WorkerGone { connection }),
+        let limit = match self.role {
+            Role::Client => CLIENT_QUEUE_BYTES_MAX,
+            Role::Worker => WORKER_QUEUE_BYTES_MAX,
         };
         if self.role == Role::Client {
             sender.set_patience(CLIENT_STALL_MAX);
@@ -82,14 +89,21 @@ impl PeerListener {
         let outbox = Arc::new(outbox);
         self.inbox.push(Event::Opened(connection, outbox.clone()), Room::none());
         let mut writer = tokio::spawn(write(sender, queue, outbox.clone()));
+        let mut is_closed = false;
         tokio::select! {
-            end = self.read(connection, receiver, &outbox) => match end {
-                ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
-                end => debug!(%peer, role = %self.role, %end, "disconnected"),
-            },
+            end = self.read(connection, receiver, &outbox) => {
+                is_closed = end.is_by_peer();
+                match end {
+                    ReadEnd::Violation(error) => self.cut(peer, &format!("it does not keep to the protocol: {error}")),
+                    end => debug!(%peer, role = %self.role, %end, "disconnected"),
+                }
+            }
             end = &mut writer => match end {
                 Ok(Err(error @ NetError::Stalled { .. })) => self.cut(peer, &error),
-                end => debug!(%peer, role = %self.role, ?end, "disconnected by us"),
+                end => {
+                    is_closed = matches!(end, Ok(Err(NetError::Cut)));
+                    debug!(%peer, role = %self.role, ?end, "disconnected");
+                }
             },
             () = outbox.killed() => self.cut(peer, &"it does not read what it is sent"),
             () = async { outbox.closing().await; sleep(GOODBYE_TIME).await } => {
@@ -97,7 +111,13 @@ impl PeerListener {
             }
         }
         writer.abort();
-        self.inbox.push(Event::Input(gone), Room::none());
+        self.inbox.push(
+            Event::Input(match self.role {
+                Role::Client => Input::ClientGone { connection },
+                Role::Worker => Input::WorkerGone { connection, is_closed },
+            }),
+            Room::none(),
+        );
     }
 
     async fn read(&self, connection: ConnectionId, mut receiver: FrameReceiver, outbox: &Outbox) -> ReadEnd {

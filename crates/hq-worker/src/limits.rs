@@ -83,8 +83,8 @@ pub const CONNECT_PAUSE: Duration = Duration::from_secs(2);
 /// Wait before the first attempt to find a lost server; doubled from attempt to attempt, with chance added so
 /// that many workers do not come at once.
 pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(200);
-/// Longest wait between such attempts.
-pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Longest wait between such attempts, without that chance: shorter than the server's grace for closed connections.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Bytes to the server that may wait while it does not read; over it the connection is given up.
 pub const SEND_QUEUE_MAX: usize = 64 << 20;
 /// How long the last words to the server may take at the end of a worker.

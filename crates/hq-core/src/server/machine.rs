@@ -237,7 +237,7 @@ impl Server {
                 self.maker_gone(now, connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
-            Input::WorkerGone { connection } => self.connection_lost(now, connection),
+            Input::WorkerGone { connection, is_closed } => self.connection_lost(now, connection, is_closed),
             Input::Tick => {}
             Input::Planned { number, plan } => self.planned(number, plan),
             Input::Stop => {

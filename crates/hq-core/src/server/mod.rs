@@ -84,6 +84,8 @@ pub enum Input {
     WorkerGone {
         /// The connection that ended.
         connection: ConnectionId,
+        /// The other side closed it, as the kernel does for a process that is killed; not, when nothing was heard of it.
+        is_closed: bool,
     },
     /// Nothing happened, but a time that [`Server::next_wakeup`] named has come.
     Tick,

@@ -472,7 +472,7 @@ fn tasks_of_a_lost_worker_run_elsewhere_as_a_higher_instance() {
     world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
     world.worker(3, 4);
     world.sent(3);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.wait(Duration::from_secs(29));
     assert_eq!(world.sent(3), "", "it may come back");
     world.wait(Duration::from_secs(2));
@@ -489,7 +489,7 @@ fn a_task_lost_too_often_fails() {
         world.reports += 1;
         let report = Report { number: 1, started: vec![started(job, 0, round)], ..Report::default() };
         world.says(connection, FromWorker::Report(report));
-        world.step(Input::WorkerGone { connection: ConnectionId(connection) });
+        world.step(Input::WorkerGone { connection: ConnectionId(connection), is_closed: false });
         world.wait(Duration::from_secs(31));
     }
     assert_eq!(world.states(job), "failed: 1 failed");
@@ -572,7 +572,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
     let job = world.submit(4, |_| {});
     world.worker(2, 2);
     assert_eq!(world.sent(2), "1:0-3/0");
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     let template = crate::worker_messages::TemplateId { job, submit: 0 };
     let held = crate::worker_messages::Held {
         template,

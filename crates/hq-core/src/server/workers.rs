@@ -10,6 +10,7 @@ use super::machine::{Running, Server};
 use super::queue::ClassId;
 use super::{ConnectionId, Effect, Gate};
 use crate::clock_gap;
+use crate::limits::WORKER_GRACE_CLOSED;
 use crate::record::{Failure, FailureKind, Record, RestartCause};
 use crate::worker_messages::{FromWorker, Held, TemplateId, ToWorker, Welcome, WorkerEnd, WorkerHello};
 
@@ -38,7 +39,7 @@ impl Server {
             // A hello too many or one missing: not a worker of ours.
             _ => {
                 effects.push(Effect::Close { connection });
-                return self.connection_lost(now, connection);
+                return self.connection_lost(now, connection, false);
             }
         };
         if let Some(live) = self.live.get_mut(&worker) {
@@ -307,11 +308,12 @@ impl Server {
     }
 
     /// A connection broke: its worker may come back for a while.
-    pub(super) fn connection_lost(&mut self, now: Timestamp, connection: ConnectionId) {
+    pub(super) fn connection_lost(&mut self, now: Timestamp, connection: ConnectionId, is_closed: bool) {
         let Some(worker) = self.worker_connections.remove(&connection) else { return };
         if let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection == Some(connection)) {
             live.connection = None;
-            live.lost_at = now.after(self.options.worker_grace);
+            let grace = self.options.worker_grace;
+            live.lost_at = now.after(if is_closed { grace.min(WORKER_GRACE_CLOSED) } else { grace });
             self.lost_from = self.lost_from.min(live.lost_at);
         }
     }

@@ -324,7 +324,7 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
     let mut world = World::asking(params(), 1);
     world.comes(1, 2);
     world.wait(MINUTE / 2);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.wait(MINUTE / 2 + MINUTE / 60);
     world.wait(MINUTE);
     assert!(world.orders().contains("?100"));
@@ -343,7 +343,7 @@ fn a_worker_that_was_stopped_while_it_was_away_counts_until_its_allocation_is_ov
     let limited = QueueParams { max_worker_count: Some(1), ..params() };
     let mut world = World::asking(limited, 9);
     world.comes(1, 2);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     let workers = hq_model::selector::Selector::All;
     let stopped = world.ask(ClientRequest::StopWorkers { workers, drain: false });
     assert!(matches!(stopped, ClientResponse::WorkersStopped { away, .. } if away.len() == 1));

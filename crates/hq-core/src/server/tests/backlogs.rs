@@ -100,7 +100,7 @@ fn what_a_worker_says_to_run_is_charged_as_the_variant_that_it_names() {
     });
     assert_eq!(world.free(1), [3, 1], "four CPUs for one, a GPU for the other");
     // It comes back, and says what runs as what.
-    world.step(Input::WorkerGone { connection: ConnectionId(1) });
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: false });
     let held = |task, variant| Held {
         template: crate::worker_messages::TemplateId { job, submit: 0 },
         instance: Instance(0),

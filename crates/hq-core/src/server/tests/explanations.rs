@@ -391,9 +391,9 @@ fn workers_are_summed_up_by_what_keeps_each_from_a_task() {
     let job = world.submit(9, |spec| spec.requests = vec![request(&[("cpus", 2)])]);
     stop(&mut world, 1, true);
     stop(&mut world, 2, true);
-    world.step(Input::WorkerGone { connection: ConnectionId(3) });
+    world.step(Input::WorkerGone { connection: ConnectionId(3), is_closed: false });
     world.wait(Duration::from_secs(2));
-    world.step(Input::WorkerGone { connection: ConnectionId(4) });
+    world.step(Input::WorkerGone { connection: ConnectionId(4), is_closed: false });
     stop(&mut world, 5, false);
     let busy = "cpus: 0 of 2 are free, the task needs 2; the rest is given to tasks that start there soon";
     let away = "it is disconnected, and counts as lost in 27s unless it comes back";

@@ -56,7 +56,7 @@ fn workers_stay_while_the_journal_cannot_be_written() {
     world.step(Input::JournalFails { error: "no space".into() });
 
     // The one that comes back is welcomed at once, and a new one waits for its welcome.
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     let hello = |known_as, queued| {
         let template = TemplateId { job, submit: 0 };
         let running = IdSet::new();
@@ -146,7 +146,7 @@ fn a_worker_that_comes_back_while_the_journal_cannot_be_written_can_be_stopped()
     let mut world = World::new();
     world.worker(2, 1);
     world.step(Input::JournalFails { error: "no space".into() });
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.worker_saying(3, 1, |hello| hello.known_as = Some(WorkerId(1)));
     world.to_workers.clear();
     let answer = world.ask(ClientRequest::StopWorkers { workers: Selector::All, drain: false });

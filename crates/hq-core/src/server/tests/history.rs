@@ -332,7 +332,7 @@ pub(super) fn happens(world: &mut World, deed: Deed) {
             }
         }
         Deed::Lose { worker } => {
-            world.step(Input::WorkerGone { connection: ConnectionId(worker) });
+            world.step(Input::WorkerGone { connection: ConnectionId(worker), is_closed: false });
             world.wait(Duration::from_secs(31));
         }
         Deed::Wait(seconds) => world.wait(Duration::from_secs(seconds)),

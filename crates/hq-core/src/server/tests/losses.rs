@@ -24,7 +24,7 @@ pub(super) fn task(world: &mut World, job: JobId, task: u32) -> crate::client_me
 }
 
 fn lose(world: &mut World, connection: u64) {
-    world.step(Input::WorkerGone { connection: ConnectionId(connection) });
+    world.step(Input::WorkerGone { connection: ConnectionId(connection), is_closed: false });
     world.wait(Duration::from_secs(31));
 }
 
@@ -136,7 +136,7 @@ fn what_certainly_did_not_start_goes_elsewhere() {
     let mut world = World::new();
     let job = world.submit(1, never);
     world.worker(2, 1);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.worker_saying(3, 1, |hello| hello.known_as = Some(hq_model::WorkerId(1)));
     assert_eq!(world.sent(3), "1:0/1");
     assert_eq!(world.states(job), "waiting: 1 waiting");
@@ -311,7 +311,7 @@ fn a_part_that_never_arrived_may_belong_to_a_task_that_ran() {
             spec.crash_limit = limit;
         });
         assert_eq!((world.sent(2), world.sent(3)), ("1:0/0".into(), "1:0/0".into()));
-        world.step(Input::WorkerGone { connection: ConnectionId(2) });
+        world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
         world.restart();
         world.worker_saying(4, 1, |hello| hello.known_as = Some(hq_model::WorkerId(2)));
         assert_eq!(world.states(job), state);
@@ -331,6 +331,21 @@ fn worker_info(world: &mut World) -> crate::client_messages::WorkerInfo {
 }
 
 #[test]
+fn a_worker_that_was_killed_is_given_up_soon() {
+    let mut world = World::new();
+    let job = world.submit(1, |_| {});
+    world.worker(2, 1);
+    world.worker(3, 1);
+    assert_eq!(world.sent(2), "1:0/0");
+    world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: true });
+    world.wait(Duration::from_secs(4));
+    assert_eq!(world.sent(3), "");
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.sent(3), "1:0/1");
+}
+
+#[test]
 fn a_worker_that_is_away_is_shown_so_and_can_be_stopped() {
     for (limit, state) in
         [(CrashLimit::NeverRestart, "failed: 2 failed"), (CrashLimit::Times(1), "waiting: 2 waiting")]
@@ -341,7 +356,7 @@ fn a_worker_that_is_away_is_shown_so_and_can_be_stopped() {
         // Whether the other one has started is not known.
         world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
         assert_eq!(worker_info(&mut world).away_until, None);
-        world.step(Input::WorkerGone { connection: ConnectionId(2) });
+        world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
         let until = world.now.after(Duration::from_secs(30));
         assert_eq!(worker_info(&mut world).away_until, Some(until));
         let worker = hq_model::WorkerId(1);
@@ -379,7 +394,7 @@ fn a_worker_that_lost_its_connection_when_it_was_stopped_is_told_again() {
         stop(&mut world, drain);
         let info = worker_info(&mut world);
         assert_eq!((info.is_draining, info.is_stopping), (true, !drain));
-        world.step(Input::WorkerGone { connection: ConnectionId(2) });
+        world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
         world.worker_saying(3, 1, |hello| hello.known_as = Some(hq_model::WorkerId(1)));
         let told =
             world.to_workers.iter().any(|(to, message)| *to == 3 && *message == ToWorker::Stop { drain });

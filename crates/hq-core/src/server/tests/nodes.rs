@@ -194,7 +194,7 @@ fn a_task_that_fails_while_a_node_is_missing_runs_again() {
     let job = world.submit(1, nodes(2));
     sent(&mut world, 1..=3);
     world.reports(1, |report| report.started = vec![started(job, 0, 0)]);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.reports(1, |report| report.failed = vec![(job, failed(0, 0, 1))]);
     assert_eq!(sent(&mut world, 1..=3), ["1:0/1", "", "1:0/1"]);
     assert_eq!(world.server.state().jobs[&job].crashes.get(&TaskId(0)), Some(&1));

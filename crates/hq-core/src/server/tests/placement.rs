@@ -307,7 +307,7 @@ fn a_plan_for_workers_and_tasks_that_are_gone_is_harmless() {
     compete(&mut world);
     world.worker(1, 10);
     world.ask(ClientRequest::Cancel { jobs: Selector::All, tasks: None, reason: None });
-    world.step(Input::WorkerGone { connection: ConnectionId(1) });
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: false });
     world.planned();
     assert_eq!(world.sent(1), "");
     world.plans_later = false;

@@ -55,7 +55,7 @@ fn a_task_that_ends_with_its_worker_makes_room_for_another() {
     assert_eq!(world.sent(1), "1:0/0");
     world.reports(1, |report| report.started.push(started(job, 0, 0)));
     world.worker(2, 4);
-    world.step(Input::WorkerGone { connection: ConnectionId(1) });
+    world.step(Input::WorkerGone { connection: ConnectionId(1), is_closed: false });
     world.wait(Duration::from_secs(31));
     assert_eq!(world.sent(2), "1:1/0");
     assert_eq!(world.states(job), "waiting: 2 waiting, 1 failed");

@@ -215,7 +215,7 @@ fn a_canceled_task_is_ended_on_both_workers() {
 #[test]
 fn a_worker_that_comes_back_still_has_its_second_attempts() {
     let (mut world, job) = speculated();
-    world.step(Input::WorkerGone { connection: ConnectionId(SECOND) });
+    world.step(Input::WorkerGone { connection: ConnectionId(SECOND), is_closed: false });
     let hello = WorkerHello {
         config: config(4),
         started: world.now,

@@ -86,7 +86,7 @@ fn a_worker_that_is_back_too_late_is_asked_for_what_waits_there() {
     assert_eq!(world.sent(2), "1:0-1/0");
     let started_at = world.now;
     world.reports(2, |r| r.started = vec![started(job, 0, 0)]);
-    world.step(Input::WorkerGone { connection: ConnectionId(2) });
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.wait(SECOND * 20);
     assert_eq!(world.sent(2), "");
     let held = crate::worker_messages::Held {
