@@ -93,6 +93,11 @@ impl Cluster {
         self.processes[0].id()
     }
 
+    /// Process id of the first worker.
+    pub(crate) fn worker_pid(&self) -> u32 {
+        self.processes[1].id()
+    }
+
     /// A command of the program, in the private directory, printing nothing.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.hq);

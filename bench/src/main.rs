@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod allocations;
+mod bare;
 mod cluster;
 mod distinct;
 mod graph;
@@ -17,6 +18,7 @@ mod locality;
 mod measure;
 mod named;
 mod null;
+mod outputs;
 mod peers;
 mod planning;
 mod python;
@@ -111,6 +113,8 @@ const ALL: &[Benchmark] = &[
         "searches in real files that workers keep, with locality keys against none",
         locality::files,
     ),
+    ("outputs", "10 000 programs that print 10 KiB: nowhere, into files, into a stream", outputs::run),
+    ("stream-memory", "memory while one task prints 10 GiB into a stream", outputs::memory),
     ("stream-cat", "what one of a million tasks printed, out of 1 and of 16 stream files", stream::cat),
     ("peers", "2 000 programs with other tools", peers::run),
 ];

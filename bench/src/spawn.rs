@@ -1,15 +1,8 @@
 //! Real processes: against the machine's own limit, a loop that does nothing but spawn and wait.
 
-#![expect(unsafe_code, reason = "starts processes as the C library does, to compare with")]
-
-use std::ffi::CString;
 use std::fs;
-use std::io;
-use std::path::Path;
-use std::ptr;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use crate::bare::{self, Outputs};
 use crate::cluster::Bench;
 use crate::measure::{cpus, median_of};
 use crate::row::{BoxError, Row};
@@ -31,7 +24,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     for round in 0..ROUNDS {
         let directory = cluster.home().join(format!("bare-{round}"));
         fs::create_dir(&directory)?;
-        limits.push(bare(&directory, count, spawners)?.as_secs_f64());
+        let limit = bare::run(&["/bin/true"], Outputs::Files(&directory), count, spawners)?;
+        limits.push(limit.as_secs_f64());
         let path = |suffix: &str| format!("ours-{round}/%{{TASK_ID}}.{suffix}");
         let (stdout, stderr) = (path("stdout"), path("stderr"));
         let submit = ["submit", "--array", &ids, "--stdout", &stdout, "--stderr", &stderr, "--wait"];
@@ -41,68 +35,4 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     let rate = |seconds: f64| f64::from(count) / seconds;
     let value = format!("{:.0}/s; {spawners} bare spawners {:.0}/s", rate(ours), rate(limit));
     Ok(vec![Row::at_most("spawn", value, "within 10 % of the bare loop", ours / limit, 1.1)])
-}
-
-// As a C program would do it: `spawners` threads, each with `posix_spawn` and `waitpid` in a loop.
-fn bare(directory: &Path, count: u32, spawners: usize) -> Result<Duration, BoxError> {
-    let begun = Instant::now();
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..spawners)
-            .map(|first| {
-                scope.spawn(move || {
-                    (first..count as usize).step_by(spawners).try_for_each(|task| spawn(directory, task))
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("panicked"))))
-    })?;
-    Ok(begun.elapsed())
-}
-
-fn spawn(directory: &Path, task: usize) -> io::Result<()> {
-    let path = |suffix: &str| {
-        CString::new(format!("{}/{task}.{suffix}", directory.display())).map_err(io::Error::other)
-    };
-    let (out, err) = (path("stdout")?, path("stderr")?);
-    let arguments = [c"/bin/true".as_ptr().cast_mut(), ptr::null_mut()];
-    let environment: [*mut libc::c_char; 1] = [ptr::null_mut()];
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-    let mut pid = 0;
-    let mut status = 0;
-    // SAFETY: the actions are initialised before and destroyed after use; every pointer outlives the
-    // calls; the arrays end with null pointers; the pid waited for is the child's.
-    unsafe {
-        let mut actions = std::mem::zeroed();
-        check(libc::posix_spawn_file_actions_init(&mut actions))?;
-        let result = (|| {
-            check(libc::posix_spawn_file_actions_addopen(
-                &mut actions,
-                0,
-                c"/dev/null".as_ptr(),
-                libc::O_RDONLY,
-                0,
-            ))?;
-            check(libc::posix_spawn_file_actions_addopen(&mut actions, 1, out.as_ptr(), flags, 0o644))?;
-            check(libc::posix_spawn_file_actions_addopen(&mut actions, 2, err.as_ptr(), flags, 0o644))?;
-            let (arguments, environment) = (arguments.as_ptr(), environment.as_ptr());
-            check(libc::posix_spawn(
-                &mut pid,
-                c"/bin/true".as_ptr(),
-                &actions,
-                ptr::null(),
-                arguments,
-                environment,
-            ))?;
-            if libc::waitpid(pid, &mut status, 0) == pid { Ok(()) } else { Err(io::Error::last_os_error()) }
-        })();
-        libc::posix_spawn_file_actions_destroy(&mut actions);
-        result?;
-    }
-    if status == 0 { Ok(()) } else { Err(io::Error::other(format!("the child ended with status {status}"))) }
-}
-
-fn check(code: libc::c_int) -> io::Result<()> {
-    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }

@@ -1,0 +1,105 @@
+//! What it costs that tasks print: nowhere, into files and into a stream, against a bare loop that runs the same program.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::bare::{self, Outputs};
+use crate::cluster::{Bench, Cluster};
+use crate::measure::{cpus, median_of, memory_mb};
+use crate::row::{BoxError, Row};
+
+/// Programs that print.
+const TASKS: u32 = 10_000;
+/// What each of them prints.
+const BYTES: usize = 10 << 10;
+/// Rounds, in turns.
+const ROUNDS: usize = 3;
+/// What one task prints into a stream, in KiB.
+const LONG_KIB: u32 = 10 << 20;
+/// Memory that this may take, in MB.
+const LONG_MB: f64 = 8.0;
+
+/// Where a task's outputs go.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("none", &["--stdout=none", "--stderr=none"]),
+    ("files", &["--stdout=ours-%{JOB_ID}/%{TASK_ID}.stdout", "--stderr=ours-%{JOB_ID}/%{TASK_ID}.stderr"]),
+    ("stream", &["--stream=ours-%{JOB_ID}"]),
+];
+
+/// 10 000 programs that print 10 KiB each, in turns with the bare loop. The limit is the time in which that loop runs
+/// them with their outputs going nowhere, and in which one process writes as many bytes.
+///
+/// # Errors
+/// When something fails.
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let count = bench.tasks(TASKS);
+    let spawners = cpus();
+    let cluster = bench.cluster(&[], 1, &["--cpus", &spawners.to_string()])?;
+    let ids = format!("1-{count}");
+    let bytes = BYTES.to_string();
+    let program = ["/usr/bin/head", "-c", &bytes, "/dev/zero"];
+    let mut ours = KINDS.map(|_| Vec::new());
+    let mut bare = KINDS.map(|_| Vec::new());
+    let mut writes = Vec::new();
+    for round in 0..ROUNDS {
+        for (kind, (name, options)) in KINDS.iter().enumerate() {
+            let directory = cluster.home().join(format!("bare-{name}-{round}"));
+            fs::create_dir(&directory)?;
+            let outputs =
+                [Outputs::Nowhere, Outputs::Files(&directory), Outputs::Collected(&directory)][kind];
+            bare[kind].push(bare::run(&program, outputs, count, spawners)?.as_secs_f64());
+            let submit = ["submit", "--array", &ids, "--wait"];
+            let submit = submit.iter().chain(*options).chain(&["--"]).chain(&program).copied();
+            ours[kind].push(cluster.run(&submit.collect::<Vec<_>>())?.as_secs_f64());
+        }
+        writes.push(write(&cluster.home().join(format!("written-{round}")), count)?.as_secs_f64());
+    }
+    let spawn = median_of(bare[0].clone());
+    let written = median_of(writes);
+    let rows = KINDS.iter().zip(ours.into_iter().zip(bare)).map(|((name, _), (ours, bare))| {
+        let (ours, bare) = (median_of(ours), median_of(bare));
+        let limit = if *name == "none" { spawn } else { spawn + written };
+        let value = format!("{ours:.2} s; limit {limit:.2} s, its own {bare:.2} s");
+        Row::at_most(&format!("outputs: {name}"), value, "15 % over the limit", ours / limit, 1.15)
+    });
+    Ok(rows.collect())
+}
+
+// As many bytes by one process, into one file.
+fn write(path: &Path, count: u32) -> Result<Duration, BoxError> {
+    let begun = Instant::now();
+    let mut file = File::create(path)?;
+    for _ in 0..count {
+        file.write_all(&[0; BYTES])?;
+    }
+    Ok(begun.elapsed())
+}
+
+/// One task that prints 10 GiB into a stream: the memory of worker and server.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let cluster = bench.cluster(&[], 1, &["--cpus", "1"])?;
+    let print = |kib: u32| {
+        let bytes = format!("{kib}K");
+        cluster.run(&["submit", "--stream=stream", "--wait", "--", "head", "-c", &bytes, "/dev/zero"])
+    };
+    print(1)?;
+    let peaks = |cluster: &Cluster| [cluster.worker_pid(), cluster.server_pid()].map(|pid| memory_mb(pid).1);
+    let before = peaks(&cluster);
+    let kib = bench.tasks(LONG_KIB);
+    let seconds = print(kib)?.as_secs_f64();
+    let after = peaks(&cluster);
+    let rate = f64::from(kib) / 1024.0 / seconds;
+    let row = |number: usize, name: &str| {
+        let (before, after) = (before[number], after[number]);
+        let value = format!("{before:.1} MB before, {after:.1} MB at most");
+        let name = format!("stream-memory: {name}");
+        Row::at_most(&name, value, "8 MB more", (after - before) / LONG_MB, 1.0)
+    };
+    let rate = Row::shown("stream-memory: rate", format!("{rate:.0} MiB/s"), rate);
+    Ok(vec![row(0, "worker"), row(1, "server"), rate])
+}
