@@ -62,6 +62,14 @@ pub const ERROR_FILE_MAX: usize = 2048;
 pub const ASIDE_NAMES_MAX: u32 = 1000;
 /// Most bytes of one channel that are read at once for a stream.
 pub const STREAM_CHUNK: usize = 64 << 10;
+/// How long what a task printed may lie in its pipe, lest each line of a task wakes somebody: then it is looked at, or at
+/// the end of the task. As long is waited before the first look.
+pub const STREAM_LOOK: Duration = Duration::from_millis(20);
+/// A pipe with so many bytes in that time is read as soon as something is in it.
+pub const STREAM_BULK: usize = 16 << 10;
+/// When a task printed more on one channel, those that begin to print into the same stream are read as soon as something
+/// is there: a pipe has room for twice as much.
+pub const STREAM_MUCH: usize = 32 << 10;
 /// Most pipes of streams that one look finds; the others come with the next.
 pub const STREAM_EVENTS: usize = 256;
 /// Files of streams that may be open; with more, those into which no running task prints are closed, the oldest first.

@@ -42,6 +42,14 @@ pub(crate) struct Aftermath {
     pub(crate) instance: Instance,
 }
 
+impl Aftermath {
+    /// True when the end is only to be told.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let has_directory = !self.task_dir.is_empty() || !self.nodes_dir.is_empty();
+        !has_directory && self.sinks.is_empty() && self.declared.is_empty()
+    }
+}
+
 /// The thread. It ends when it is dropped, with all its senders, and everything is done.
 #[derive(Debug)]
 pub(crate) struct Cleanup {

@@ -24,7 +24,7 @@ use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
-use crate::streams::{NoStream, Place, Streams, WriteEnds};
+use crate::streams::{Done, NoStream, Place, Streams, WriteEnds};
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ pub(crate) struct Supervisor {
     // From the first task of such a kind on. Before the cleanup, to which it hands ends.
     streams: Option<Streams>,
     worker: WorkerId,
+    told: mpsc::UnboundedSender<Input>,
     cleanup: Cleanup,
 }
 
@@ -80,12 +81,12 @@ impl Active {
 }
 
 impl Supervisor {
-    /// `cleaned` gets the ends of tasks that something had to be removed or read for.
+    /// `told` gets the ends of tasks that something had to be written, removed or read for.
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
         enforcer: Enforcer,
-        cleaned: mpsc::UnboundedSender<Input>,
+        told: mpsc::UnboundedSender<Input>,
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
@@ -104,7 +105,8 @@ impl Supervisor {
             streaming: HashMap::new(),
             streams: None,
             worker: WorkerId(0),
-            cleanup: Cleanup::start(cleaned)?,
+            cleanup: Cleanup::start(told.clone())?,
+            told,
         })
     }
 
@@ -190,8 +192,9 @@ impl Supervisor {
         let Some((dir, channels)) = prepared.stream(start) else { return Ok(()) };
         let no_thread = || Outcome::NotStarted("no thread could be started for output streams".to_owned());
         if self.streams.is_none() {
-            let started = self.cleanup.sender().and_then(|done| Streams::start(done).ok());
-            self.streams = started;
+            let told = self.told.clone();
+            let done = self.cleanup.sender().map(|cleanup| Done { told, cleanup });
+            self.streams = done.and_then(|done| Streams::start(done).ok());
         }
         let streams = self.streams.as_mut().ok_or_else(no_thread)?;
         let place = Place { dir, server_uid: self.node.server_uid.clone(), worker: self.worker };

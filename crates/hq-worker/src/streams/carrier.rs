@@ -1,8 +1,9 @@
 //! The thread that carries: it waits for pipes, orders and time, reads, and lets the ends go that are in their files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::file::{Ended, StreamFile, Written};
-use super::{Key, Order, Place};
+use super::{Done, Key, Order, Place, Wake};
 use crate::limits;
 use crate::outputs::Aftermath;
 
@@ -22,10 +23,12 @@ const WAKE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Carrier {
     orders: mpsc::Receiver<Order>,
-    wake: Arc<OwnedFd>,
-    done: mpsc::Sender<Aftermath>,
+    wake: Arc<Wake>,
+    done: Done,
     epoll: OwnedFd,
     pipes: HashMap<u64, Pipe>,
+    // Pipes that are not watched now, and from when on they are.
+    later: VecDeque<(Instant, u64)>,
     attempts: HashMap<Key, (Place, Vec<u64>)>,
     files: HashMap<Place, StreamFile>,
     next_pipe: u64,
@@ -41,22 +44,36 @@ struct Pipe {
     place: Place,
     is_watched: bool,
     is_at_end: bool,
+    bytes: usize,
+    // It is read as soon as something is there.
+    is_bulk: bool,
+    // Since when so many bytes were read.
+    recently: (Instant, usize),
+}
+
+impl Pipe {
+    fn count(&mut self, bytes: usize, now: Instant) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if now >= self.recently.0 + limits::STREAM_LOOK {
+            self.is_bulk = self.recently.1 >= limits::STREAM_BULK;
+            self.recently = (now, 0);
+        }
+        self.recently.1 += bytes;
+        self.is_bulk |= self.recently.1 >= limits::STREAM_BULK;
+    }
 }
 
 impl Carrier {
-    pub(super) fn new(
-        orders: mpsc::Receiver<Order>,
-        wake: Arc<OwnedFd>,
-        done: mpsc::Sender<Aftermath>,
-    ) -> io::Result<Carrier> {
+    pub(super) fn new(orders: mpsc::Receiver<Order>, wake: Arc<Wake>, done: Done) -> io::Result<Carrier> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        epoll::add(&epoll, &wake.event, EventData::new_u64(WAKE), EventFlags::IN)?;
         Ok(Carrier {
             orders,
             wake,
             done,
             epoll,
             pipes: HashMap::new(),
+            later: VecDeque::new(),
             attempts: HashMap::new(),
             files: HashMap::new(),
             next_pipe: 0,
@@ -69,11 +86,14 @@ impl Carrier {
         let mut events: Vec<Event> = Vec::with_capacity(limits::STREAM_EVENTS);
         while !self.is_closing {
             events.clear();
-            let timeout = self.timeout();
-            // Interrupted, it looks at everything all the same.
-            let spare = rustix::buffer::spare_capacity(&mut events);
-            let _ = epoll::wait(&self.epoll, spare, timeout.as_ref());
+            if self.may_sleep() {
+                let timeout = self.timeout();
+                // Interrupted, it looks at everything all the same.
+                let spare = rustix::buffer::spare_capacity(&mut events);
+                let _ = epoll::wait(&self.epoll, spare, timeout.as_ref());
+            }
             self.take_orders();
+            self.look_again();
             for event in &events {
                 match event.data.u64() {
                     WAKE => {}
@@ -85,8 +105,17 @@ impl Carrier {
         self.close();
     }
 
+    // False when it is to look once more, because beginnings of a moment ago have not woken it.
+    fn may_sleep(&mut self) -> bool {
+        let dozes = !self.later.is_empty() && !self.files.values().any(|file| file.prints_much);
+        let has_dozed = self.wake.dozes.swap(dozes, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        dozes || !has_dozed
+    }
+
     fn timeout(&self) -> Option<Timespec> {
-        let next = self.files.values().filter_map(StreamFile::wakeup).min()?;
+        let look = self.later.front().map(|(at, _)| *at);
+        let next = self.files.values().filter_map(StreamFile::wakeup).chain(look).min()?;
         let wait = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         Timespec::try_from(wait).ok()
     }
@@ -94,10 +123,10 @@ impl Carrier {
     fn take_orders(&mut self) {
         let mut count = [0; 8];
         // Nothing is there when it was a pipe or time that woke it.
-        let _ = rustix::io::read(&self.wake, &mut count);
+        let _ = rustix::io::read(&self.wake.event, &mut count);
         loop {
             match self.orders.try_recv() {
-                Ok(Order::Open { key, place, pipes }) => self.open(key, place, pipes),
+                Ok(Order::Open { key, place, pipes, since }) => self.open(key, place, pipes, since),
                 Ok(Order::End { key, aftermath }) => self.ended(key, aftermath),
                 Ok(Order::Forget { key }) => self.forget(key),
                 Err(mpsc::TryRecvError::Empty) => return,
@@ -109,19 +138,34 @@ impl Carrier {
         }
     }
 
-    fn open(&mut self, key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>) {
+    fn open(&mut self, key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>, since: Instant) {
         self.make_room();
         let file = self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone()));
         file.attempts += 1;
+        let is_bulk = file.prints_much;
         let mut numbers = Vec::with_capacity(pipes.len());
         for (channel, end) in pipes {
             let number = self.next_pipe;
             self.next_pipe += 1;
             numbers.push(number);
             let place = place.clone();
-            let pipe = Pipe { end, key, channel, place, is_watched: false, is_at_end: false };
+            let pipe = Pipe {
+                end,
+                key,
+                channel,
+                place,
+                is_watched: false,
+                is_at_end: false,
+                bytes: 0,
+                is_bulk,
+                recently: (since, 0),
+            };
             self.pipes.insert(number, pipe);
-            self.watch(number);
+            if is_bulk {
+                self.watch(number);
+            } else {
+                self.later.push_back((since + limits::STREAM_LOOK, number));
+            }
         }
         self.attempts.insert(key, (place, numbers));
     }
@@ -165,6 +209,20 @@ impl Carrier {
         let is_stalled = self.files.get(&pipe.place).is_none_or(StreamFile::is_stalled);
         if is_stalled || self.carry(number, limits::STREAM_CHUNK) == 0 {
             self.unwatch(number);
+        } else if self.pipes.get(&number).is_some_and(|pipe| !pipe.is_bulk) {
+            self.unwatch(number);
+            self.later.push_back((Instant::now() + limits::STREAM_LOOK, number));
+        }
+    }
+
+    // What has come in the meantime wakes it.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        while let Some((_, number)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            let file = self.pipes.get(&number).and_then(|pipe| self.files.get(&pipe.place));
+            if file.is_some_and(|file| !file.is_stalled()) {
+                self.watch(number);
+            }
         }
     }
 
@@ -181,6 +239,7 @@ impl Carrier {
             pipe.is_at_end = true;
             return 0;
         }
+        pipe.count(count, Instant::now());
         if let Some(file) = self.files.get_mut(&pipe.place) {
             file.append(pipe.key, pipe.channel, &self.buffer[..count]);
         }
@@ -208,8 +267,7 @@ impl Carrier {
     }
 
     fn tell(&self, ended: Ended) {
-        // The thread that takes it ends after this one.
-        let _ = self.done.send(*ended.aftermath);
+        self.done.tell(*ended.aftermath);
     }
 
     // The ends of one turn share one flush.
@@ -266,6 +324,7 @@ impl Carrier {
     fn drain(&mut self, key: Key) -> bool {
         let Some((place, pipes)) = self.attempts.get(&key).cloned() else { return true };
         let mut channels = Vec::with_capacity(pipes.len());
+        let mut prints_much = false;
         for number in pipes {
             let Some(pipe) = self.pipes.get(&number) else { continue };
             channels.push(pipe.channel);
@@ -280,8 +339,12 @@ impl Carrier {
                     return false;
                 }
             }
+            prints_much |= self.pipes.get(&number).is_some_and(|pipe| pipe.bytes > limits::STREAM_MUCH);
         }
-        let written = self.files.get_mut(&place).map(|file| file.end(key, &channels));
+        let written = self.files.get_mut(&place).map(|file| {
+            file.prints_much = prints_much;
+            file.end(key, &channels)
+        });
         if written == Some(Written::NoRoom) {
             return false;
         }

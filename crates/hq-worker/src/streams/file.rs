@@ -49,6 +49,8 @@ pub(super) struct StreamFile {
     pub(super) dirty: Option<Instant>,
     /// Attempts that print here.
     pub(super) attempts: usize,
+    /// The attempt that ended last printed much.
+    pub(super) prints_much: bool,
     /// When it was used last.
     pub(super) used: Instant,
 }
@@ -65,6 +67,7 @@ impl StreamFile {
             unflushed: Vec::new(),
             dirty: None,
             attempts: 0,
+            prints_much: false,
             used: Instant::now(),
         }
     }

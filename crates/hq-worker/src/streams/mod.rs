@@ -13,13 +13,17 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
+use hq_core::worker::Input;
 use hq_model::{ByteString, Instance, TaskRef, WorkerId};
 use hq_stream::Channel;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::limits;
 use crate::outputs::Aftermath;
@@ -45,7 +49,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) enum Order {
     /// An attempt is about to start and prints here.
-    Open { key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)> },
+    Open { key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>, since: Instant },
     /// Nothing of it is left.
     End { key: Key, aftermath: Box<Aftermath> },
     /// It has never started.
@@ -77,11 +81,39 @@ impl WriteEnds {
     }
 }
 
+/// Where ends go when all that their tasks printed is in the file.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// When nothing else is to be done.
+    pub(crate) told: UnboundedSender<Input>,
+    /// The others.
+    pub(crate) cleanup: mpsc::Sender<Aftermath>,
+}
+
+impl Done {
+    fn tell(&self, aftermath: Aftermath) {
+        // The thread that takes it ends after that of the streams; when the loop has ended nobody wants to know.
+        let _ = if aftermath.is_nothing() {
+            self.told.send(aftermath.input).is_ok()
+        } else {
+            self.cleanup.send(aftermath).is_ok()
+        };
+    }
+}
+
+/// How the thread is woken.
+#[derive(Debug)]
+struct Wake {
+    event: OwnedFd,
+    /// It looks within [`limits::STREAM_LOOK`] anyhow, which is soon enough for what has only begun.
+    dozes: AtomicBool,
+}
+
 /// The thread. When it is dropped, what is in the pipes is written, and the files are closed.
 #[derive(Debug)]
 pub(crate) struct Streams {
     queue: Option<mpsc::Sender<Order>>,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Wake>,
     thread: Option<std::thread::JoinHandle<()>>,
     // Directories that were there when a task began, with how many such tasks run.
     directories: HashMap<ByteString, usize>,
@@ -90,9 +122,10 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Ends go on to `done`.
-    pub(crate) fn start(done: mpsc::Sender<Aftermath>) -> io::Result<Streams> {
+    pub(crate) fn start(done: Done) -> io::Result<Streams> {
         raise_open_files();
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let wake = Arc::new(Wake { event, dozes: AtomicBool::new(false) });
         let (queue, orders) = mpsc::channel();
         let carrier = carrier::Carrier::new(orders, Arc::clone(&wake), done)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || carrier.run())?;
@@ -131,7 +164,7 @@ impl Streams {
         let ends = [end(Channel::Stdout, stdout)?, end(Channel::Stderr, stderr)?];
         *self.directories.entry(place.dir.clone()).or_default() += 1;
         self.of_tasks.insert(key, place.dir.clone());
-        self.tell(Order::Open { key, place, pipes });
+        self.tell(Order::Open { key, place, pipes, since: Instant::now() });
         Ok(WriteEnds { key, ends })
     }
 
@@ -161,15 +194,20 @@ impl Streams {
 
     fn tell(&self, order: Order) {
         if let Some(queue) = &self.queue {
+            let may_wait = matches!(order, Order::Open { .. });
             // The thread ends only when the queue does.
             let _ = queue.send(order);
-            self.wake();
+            // Either the thread sees the order before it sleeps for long, or this sees that it sleeps.
+            fence(Ordering::SeqCst);
+            if !(may_wait && self.wake.dozes.load(Ordering::SeqCst)) {
+                self.wake();
+            }
         }
     }
 
     fn wake(&self) {
         // A full counter wakes as well.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wake.event, &1_u64.to_ne_bytes());
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::sync::mpsc::Receiver;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
 use hq_model::{JobId, TaskId, Usage};
 use hq_stream::{Content, StreamFile};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
 
@@ -32,9 +32,10 @@ fn aftermath(key: Key) -> Aftermath {
     }
 }
 
-fn start() -> (Streams, Receiver<Aftermath>) {
-    let (done, told) = mpsc::channel();
-    (Streams::start(done).expect("a thread"), told)
+fn start() -> (Streams, UnboundedReceiver<Input>, mpsc::Receiver<Aftermath>) {
+    let (told, ends) = unbounded_channel();
+    let (cleanup, others) = mpsc::channel();
+    (Streams::start(Done { told, cleanup }).expect("a thread"), ends, others)
 }
 
 /// As a task opens it.
@@ -63,7 +64,7 @@ fn content(dir: &Path) -> (Vec<u8>, usize) {
 #[test]
 fn an_end_is_told_when_its_output_is_in_the_file() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (mut streams, told) = start();
+    let (mut streams, mut told, _) = start();
     for number in 0..100 {
         let key = key(number);
         let Ok(ends) = streams.open(key, place(dir.path()), [true, false]) else { panic!("pipes") };
@@ -71,8 +72,8 @@ fn an_end_is_told_when_its_output_is_in_the_file() {
         assert!(stderr.is_empty());
         task(&stdout).write_all(b"printed\n").expect("room in the pipe");
         streams.end(ends, aftermath(key));
-        let end = told.recv().expect("an end");
-        assert!(matches!(end.input, Input::Ended { outcome: Outcome::Finished, task, .. } if task == key.0));
+        let end = told.blocking_recv().expect("an end");
+        assert!(matches!(end, Input::Ended { outcome: Outcome::Finished, task, .. } if task == key.0));
         let expected = (b"printed\n".repeat(number as usize + 1), number as usize + 1);
         assert_eq!(content(dir.path()), expected);
     }
@@ -81,14 +82,41 @@ fn an_end_is_told_when_its_output_is_in_the_file() {
 }
 
 #[test]
+fn an_end_after_which_something_is_to_be_done_goes_on_to_that() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut streams, mut told, others) = start();
+    let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
+    streams.end(ends, Aftermath { task_dir: b"/somewhere".to_vec(), ..aftermath(key(0)) });
+    assert_eq!(others.recv().expect("an end").task_dir, b"/somewhere");
+    drop(streams);
+    assert_eq!(told.blocking_recv(), None);
+}
+
+#[test]
+fn more_than_a_pipe_holds_is_read_while_its_task_prints() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut streams, mut told, _) = start();
+    let printed = b"0123456789abcde\n".repeat(32 << 10);
+    // The others are expected to print as much as the first.
+    for number in 0..3 {
+        let key = key(number);
+        let Ok(ends) = streams.open(key, place(dir.path()), [true, false]) else { panic!("pipes") };
+        task(&ends.paths()[0]).write_all(&printed).expect("somebody reads");
+        streams.end(ends, aftermath(key));
+        told.blocking_recv().expect("an end");
+    }
+    assert_eq!(content(dir.path()), (printed.repeat(3), 3));
+}
+
+#[test]
 fn who_outlives_its_task_makes_nobody_wait() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (mut streams, told) = start();
+    let (mut streams, mut told, _) = start();
     let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
     let mut child = task(&ends.paths()[0]);
     child.write_all(b"before").expect("room in the pipe");
     streams.end(ends, aftermath(key(0)));
-    told.recv().expect("an end");
+    told.blocking_recv().expect("an end");
     assert_eq!(content(dir.path()), (b"before".to_vec(), 1));
     assert_eq!(child.write_all(b"after").map_err(|error| error.kind()), Err(io::ErrorKind::BrokenPipe));
 }
@@ -96,7 +124,7 @@ fn who_outlives_its_task_makes_nobody_wait() {
 #[test]
 fn the_end_of_a_worker_leaves_nothing_in_the_pipes() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (mut streams, _told) = start();
+    let (mut streams, _told, _) = start();
     let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
     task(&ends.paths()[1]).write_all(b"last words").expect("room in the pipe");
     drop(streams);
@@ -107,7 +135,7 @@ fn the_end_of_a_worker_leaves_nothing_in_the_pipes() {
 fn a_stream_that_cannot_be_written_fails_its_tasks() {
     let base = tempfile::tempdir().expect("a temporary directory");
     let dir = base.path().join("stream");
-    let (mut streams, told) = start();
+    let (mut streams, mut told, _) = start();
     fs::write(&dir, "x").expect("writable");
     let error = streams.open(key(0), place(&dir), [true, true]);
     assert!(
@@ -119,7 +147,7 @@ fn a_stream_that_cannot_be_written_fails_its_tasks() {
     fs::remove_dir(&dir).expect("removable");
     fs::write(&dir, "x").expect("writable");
     streams.end(ends, aftermath(key(1)));
-    let Input::Ended { outcome, .. } = told.recv().expect("an end").input else { panic!("an end") };
+    let Some(Input::Ended { outcome, .. }) = told.blocking_recv() else { panic!("an end") };
     let Outcome::Failed(FailureKind::Output, text) = outcome else { panic!("{outcome:?}") };
     assert!(text.starts_with("Cannot write the stream"), "{text}");
 }
