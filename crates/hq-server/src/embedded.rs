@@ -21,6 +21,8 @@ pub struct EmbeddedOptions {
     pub has_journal: bool,
     /// Idle timeout of workers that have none of their own.
     pub idle_timeout: Option<Duration>,
+    /// So many ids of jobs are given to none.
+    pub jobs_before: u32,
     /// Version of the binary, for people.
     pub version: String,
 }
@@ -42,6 +44,7 @@ impl Embedded {
         server.journal = if options.has_journal { JournalPlace::Default } else { JournalPlace::None };
         server.durability = Durability::Os;
         server.idle_timeout = options.idle_timeout;
+        server.jobs_before = options.jobs_before;
         server.version = options.version;
         let running = Running::start(
             server,

@@ -34,6 +34,8 @@ pub struct ServerOptions {
     pub worker_grace: Duration,
     /// Which ended jobs are kept.
     pub keep_jobs: Keep,
+    /// So many ids of jobs are given to none.
+    pub jobs_before: u32,
     /// Allocations stay in their batch systems when the server is stopped.
     pub keep_allocations: bool,
     /// Holds `managers`, where batch systems are described.
@@ -68,6 +70,7 @@ impl ServerOptions {
             idle_timeout: None,
             worker_grace: WORKER_GRACE,
             keep_jobs: Keep::default(),
+            jobs_before: 0,
             compact_bytes_min: COMPACT_BYTES_MIN,
             encrypt_clients: true,
             encrypt_workers: true,

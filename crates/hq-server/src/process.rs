@@ -11,7 +11,9 @@ use std::thread::{self, JoinHandle};
 
 use hq_core::client_messages::ServerInfo;
 use hq_core::clock_gap::ClockGap;
+use hq_core::record::Record;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
+use hq_model::{JobId, Timestamp, WorkerId};
 use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -225,7 +227,12 @@ fn serve(
                 DiskLog::open(path, options.durability, options.compact_bytes_min, &mut machine)?;
             (Some(log), restored)
         }
-        None => (None, Restored::default()),
+        None => {
+            // As the beginning of a compacted journal says it.
+            let given = Record::IdsGiven { job: JobId(options.jobs_before), worker: WorkerId(0) };
+            machine.restore(Timestamp::default(), &given);
+            (None, Restored::default())
+        }
     };
     let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
     if let (Some(path), Some(theirs), Some(saved)) = (&journal, journal_uid, &saved)

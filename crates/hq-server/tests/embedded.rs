@@ -16,7 +16,7 @@ static ONE_SERVER_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn options(dir: &tempfile::TempDir, has_journal: bool) -> EmbeddedOptions {
     let version = "0.0.0".to_owned();
-    EmbeddedOptions { dir: dir.path().to_owned(), has_journal, idle_timeout: None, version }
+    EmbeddedOptions { dir: dir.path().to_owned(), has_journal, idle_timeout: None, jobs_before: 0, version }
 }
 
 #[test]

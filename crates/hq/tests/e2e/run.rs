@@ -155,3 +155,18 @@ fn what_cannot_run_here_is_refused_at_once() {
     assert!(ran.stdout.contains("no-such-program-anywhere"), "{ran:?}");
     assert_eq!(left_behind(&place), Vec::<String>::new());
 }
+
+#[test]
+fn no_run_writes_over_what_another_left() {
+    let place = Place::new();
+    place.write("job-3/0.stdout", "kept");
+    let shown = place.ok("run -- sh -c 'echo $HQ_JOB_ID'");
+    assert!(shown.contains("/job-4/0.stdout"), "{shown}");
+    place.ok("run -- sh -c 'echo $HQ_JOB_ID'");
+    let read = |job: u32| place.read(format!("job-{job}/0.stdout"));
+    assert_eq!((read(3), read(4), read(5)), ("kept".into(), "4\n".into(), "5\n".into()));
+    // What writes nothing leaves no directory.
+    place.ok("run --stdout none --stderr none -- true");
+    place.ok("run --stdout :rm-if-finished --stderr none -- true");
+    assert!(!place.path("job-6").exists() && !place.path("job-7").exists());
+}

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
 
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::Request;
+use hq_model::Submit;
 use hq_net::{AccessFile, Role};
 use hq_server::{Embedded, EmbeddedOptions};
 use hq_worker::launcher::Launcher;
@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::interrupted_twice;
 use super::leftovers::{Alive, PREFIX, Removal};
+use super::numbering::Number;
 use super::room::check_fits;
 use crate::commands::worker;
 use crate::error::HqError;
@@ -27,13 +28,15 @@ pub(super) struct Cluster {
     dir: TempDir,
     _alive: Alive,
     removal: Removal,
+    _number: Number,
 }
 
 impl Cluster {
-    /// Starts a server and a worker for tasks that ask for this.
-    pub(super) fn start(launcher: Launcher, requests: &[Request]) -> Result<Cluster, HqError> {
+    /// Starts a server and a worker for these tasks.
+    pub(super) fn start(launcher: Launcher, submit: &Submit) -> Result<Cluster, HqError> {
         let config = worker::default_config()?;
-        check_fits(&config.resources, requests)?;
+        check_fits(&config.resources, &submit.spec.requests)?;
+        let number = Number::take(submit);
         let dir = tempfile::Builder::new()
             .prefix(PREFIX)
             .permissions(Permissions::from_mode(0o700))
@@ -45,6 +48,7 @@ impl Cluster {
             dir: dir.path().join("server"),
             has_journal: false,
             idle_timeout: None,
+            jobs_before: number.before,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })?;
         let endpoint = server.access().endpoint(Role::Worker).map_err(WorkerError::from)?;
@@ -58,7 +62,7 @@ impl Cluster {
             enforce: hq_worker::enforce::Enforce::default(),
         };
         let worker = WorkerThread::start(options, launcher, stop)?;
-        Ok(Cluster { worker, server, dir, _alive: alive, removal })
+        Ok(Cluster { worker, server, dir, _alive: alive, removal, _number: number })
     }
 
     /// What a client needs to connect.
@@ -104,7 +108,7 @@ impl Cluster {
 
     /// Ends what is left in order, and removes the directory.
     pub(super) fn stop(self) -> Result<(), HqError> {
-        let Cluster { mut worker, server, dir, _alive, removal } = self;
+        let Cluster { mut worker, server, dir, _alive, removal, _number } = self;
         worker.join()?;
         server.stop()?;
         removal.wait();

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod leftovers;
+mod numbering;
 mod outputs;
 mod room;
 
@@ -38,7 +39,7 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     context.printer.warn(&warnings);
     // From here on a signal waits until there is something that can be ended in order.
     let held = HeldSignals::hold()?;
-    let mut cluster = Cluster::start(launcher, &submit.spec.requests)?;
+    let mut cluster = Cluster::start(launcher, &submit)?;
     let mut session = Session::connect_to(cluster.access().clone())?;
     let mut signals = session.enter(Signals::catch)?;
     held.release()?;
