@@ -94,7 +94,11 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     let has_nodes = resources.nodes.is_some_and(|nodes| nodes > 0);
     let has_ranks = resources.ranks_per_node.is_some_and(|ranks| ranks > 0);
     if has_ranks {
-        let excluded = [(resources.cpus.is_some(), "--cpus"), (failures.speculate.is_some(), "--speculate")];
+        let excluded = [
+            (resources.cpus.is_some(), "--cpus"),
+            (resources.gpus.is_some(), "--gpus"),
+            (failures.speculate.is_some(), "--speculate"),
+        ];
         return match excluded.iter().find(|excluded| excluded.0) {
             Some((_, option)) => Err(OptionsError::Conflict("--ranks-per-node", option)),
             None => Ok(()),
@@ -111,6 +115,8 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     }
     let excluded = [
         (resources.cpus.is_some(), "--cpus"),
+        (resources.gpus.is_some(), "--gpus"),
+        (resources.mem.is_some(), "--mem"),
         (resources.pin.is_some(), "--pin"),
         (!resources.resources.is_empty(), "--resource"),
         (failures.speculate.is_some(), "--speculate"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::job::{Target, TaskIds};
-use hq_model::request::{CPUS, GPUS, WEIGHT_NEUTRAL};
+use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Entries, IdSet, OutputSink, Policy, Request, ResourceRequest,
@@ -341,8 +341,8 @@ pub(super) fn request(options: &ResourceOptions) -> Result<Request, OptionsError
     }
     let mut resources = options.resources.clone();
     let has_cpus = resources.iter().any(|r| r.name == CPUS);
-    if let Some(amount) = options.gpus_per_rank {
-        resources.push(ResourceRequest { name: GPUS.into(), amount });
+    for (name, amount) in [(GPUS, options.gpus), (GPUS, options.gpus_per_rank), (MEM, options.mem)] {
+        resources.extend(amount.map(|amount| ResourceRequest { name: name.into(), amount }));
     }
     let cpus = match options.cpus.or(options.cpus_per_rank) {
         Some(amount) => Some(amount),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use hq_model::request::{GPUS, MEM};
 use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ResourceRequest};
 
@@ -29,6 +30,22 @@ pub struct ResourceOptions {
     /// Examples: `--cpus 4`, `--cpus "8 compact!"`, `--cpus all`.
     #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::cpus)]
     pub cpus: Option<AmountRequest>,
+
+    /// GPUs of each task, of any vendor; a part of one, such as 0.5, shares it
+    ///
+    /// As `--resource gpus=REQUEST`. CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES name those that it got.
+    ///
+    /// Examples: `--gpus 1`, `--gpus 0.5`.
+    #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::gpus)]
+    pub gpus: Option<AmountRequest>,
+
+    /// Memory of each task
+    ///
+    /// As `--resource mem=REQUEST`: with a unit, or in MiB. `hq worker start --enforce memory` holds tasks to it.
+    ///
+    /// Example: `--mem 4GiB`.
+    #[arg(long, allow_hyphen_values = true, value_name = "REQUEST", value_parser = values::mem)]
+    pub mem: Option<AmountRequest>,
 
     /// Another resource of each task; may be repeated
     ///
@@ -329,10 +346,16 @@ impl TaskOptions {
 impl ResourceOptions {
     fn over(self, script: ResourceOptions) -> ResourceOptions {
         let mut resources = script.resources;
-        resources.retain(|r| !self.resources.iter().any(|own| own.name == r.name));
+        let own = |name: &str| self.resources.iter().any(|own| own.name == name);
+        let (gpus, mem) = (self.gpus.is_some(), self.mem.is_some());
+        resources.retain(|r| !(own(&r.name) || gpus && r.name == GPUS || mem && r.name == MEM));
+        let script_gpus = script.gpus.filter(|_| !own(GPUS));
+        let script_mem = script.mem.filter(|_| !own(MEM));
         resources.extend(self.resources);
         ResourceOptions {
             cpus: self.cpus.or(script.cpus),
+            gpus: self.gpus.or(script_gpus),
+            mem: self.mem.or(script_mem),
             resources,
             nodes: self.nodes.or(script.nodes),
             ranks_per_node: self.ranks_per_node.or(script.ranks_per_node),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hq_model::dependency::After;
 use hq_model::job::Share;
-use hq_model::request::{self, CPUS, GPUS, WEIGHT_NEUTRAL};
+use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, signal};
 
@@ -88,9 +88,14 @@ pub fn cpus(text: &str) -> Result<AmountRequest, String> {
     request::parse_amount(CPUS, text).map_err(|e| e.to_string())
 }
 
-/// The value of `--gpus-per-rank`.
+/// The value of `--gpus` and `--gpus-per-rank`.
 pub fn gpus(text: &str) -> Result<AmountRequest, String> {
     request::parse_amount(GPUS, text).map_err(|e| e.to_string())
+}
+
+/// The value of `--mem`.
+pub fn mem(text: &str) -> Result<AmountRequest, String> {
+    request::parse_amount(MEM, text).map_err(|e| e.to_string())
 }
 
 /// The value of `--resource`: `NAME=AMOUNT [POLICY]`.
@@ -223,7 +228,10 @@ pub fn env(text: OsString) -> Result<EnvArg, String> {
     let bytes = text.into_vec();
     let (key, value) = match bytes.iter().position(|b| *b == b'=') {
         Some(at) => (bytes[..at].to_vec(), bytes[at + 1..].to_vec()),
-        None => (bytes, Vec::new()),
+        None => {
+            let present = std::env::var_os(OsStr::from_bytes(&bytes));
+            (bytes, present.map_or(Vec::new(), OsString::into_vec))
+        }
     };
     if key.is_empty() {
         return Err("the name of the variable is missing; write KEY=VALUE".into());
@@ -321,7 +329,9 @@ mod tests {
     fn environment_needs_a_name_only() {
         let var = |key: &str, value: &str| Ok(EnvArg { key: key.into(), value: value.into() });
         assert_eq!(env("A=b=c".into()), var("A", "b=c"));
-        assert_eq!(env("A".into()), var("A", ""));
+        assert_eq!(env("HQ_NOT_THERE".into()), var("HQ_NOT_THERE", ""));
+        let path = std::env::var("PATH").expect("a path");
+        assert_eq!(env("PATH".into()), var("PATH", &path));
         assert!(env("=x".into()).is_err());
     }
 

@@ -1,11 +1,15 @@
 //! `hq worker …`, but for deploying.
 
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
 use clap::Parser;
 use hq_client::error::EXIT_NO_SERVER;
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, TaskId};
+use hq_model::{IdSet, TaskId, duration};
+use hq_net::AccessError;
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
@@ -20,6 +24,11 @@ use crate::error::HqError;
 use crate::logging;
 use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 
+/// How long a worker waits for a server that is about to start.
+const SERVER_PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two looks.
+const SERVER_PAUSE: Duration = Duration::from_millis(50);
+
 /// Runs a worker until it ends.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
@@ -29,9 +38,12 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         OutputMode::Json | OutputMode::Quiet => LevelFilter::WARN,
     };
     logging::init(context.debug, Some(level));
+    let config = config(&args)?;
+    let server = ServerSource::File(hq_client::access_path(&context.server_dir));
+    await_server(context, &server);
     let options = WorkerOptions {
-        config: config(&args)?,
-        server: ServerSource::File(hq_client::access_path(&context.server_dir)),
+        config,
+        server,
         hq_binary: std::env::current_exe()?,
         work_dir: args.work_dir,
         interrupts: Interrupts::Signals,
@@ -41,6 +53,39 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     context.printer.print(&mut WorkerEnded(end))?;
     // Nobody asked it to end then.
     Ok(if end.is_crash() { EXIT_NO_SERVER } else { 0 })
+}
+
+// A server that was started a moment ago, by the line before in a script, has no access file yet, or one of the time before.
+// What is wrong after that, the worker says.
+fn await_server(context: &Context, server: &ServerSource) {
+    let begin = Instant::now();
+    let mut is_said = false;
+    while !is_there(server) && begin.elapsed() < SERVER_PATIENCE {
+        if !is_said {
+            is_said = true;
+            let (dir, patience) = (context.server_dir.display(), duration::format(SERVER_PATIENCE));
+            context
+                .printer
+                .note(&format!("No server answers in {dir} yet: waiting up to {patience} for one"));
+        }
+        std::thread::sleep(SERVER_PAUSE);
+    }
+}
+
+// Only what gets better by waiting counts as absence.
+fn is_there(server: &ServerSource) -> bool {
+    let endpoint = match server.endpoint() {
+        Ok(endpoint) => endpoint,
+        Err(AccessError::Missing { .. }) => return false,
+        Err(_) => return true,
+    };
+    match (endpoint.host.as_str(), endpoint.port).to_socket_addrs() {
+        Ok(addresses) => {
+            let mut answers = addresses.map(|address| TcpStream::connect_timeout(&address, SERVER_PATIENCE));
+            answers.any(|answer| answer.is_ok())
+        }
+        Err(_) => true,
+    }
 }
 
 /// How a worker without options describes itself.

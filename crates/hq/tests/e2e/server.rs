@@ -212,3 +212,17 @@ fn a_directory_that_others_may_write_is_refused_by_all() {
         assert!(ran.stdout.contains(&command), "{line}: {}", ran.stdout);
     }
 }
+
+#[test]
+fn a_worker_waits_for_a_server_that_is_about_to_start() {
+    let mut cluster = Cluster { workers: Vec::new(), server: None, place: crate::cluster::Place::new() };
+    let mut command = cluster.command(["worker", "start", "--cpus", "1"]);
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    command.stdout(std::process::Stdio::null()).stderr(writer);
+    cluster.workers.push(crate::cluster::Process::start(command));
+    let mut said = [0; 16];
+    std::io::Read::read_exact(&mut reader, &mut said).expect("it says that it waits");
+    assert_eq!(&said, b"No server answer");
+    cluster.start_server("");
+    cluster.ok("worker wait 1");
+}
