@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::record::RequestKey;
 use hq_model::job::Target;
 use hq_model::selector::Selector;
@@ -48,6 +48,41 @@ pub struct Session {
     access: AccessFile,
     connection: Connection,
     patience: Patience,
+    refusals: Refusals,
+}
+
+// Why some of what requests named was refused, while the rest was done.
+#[derive(Default)]
+struct Refusals {
+    heard: Vec<RequestError>,
+    tell: Option<TellRefusal>,
+}
+
+type TellRefusal = Box<dyn FnMut(&RequestError)>;
+
+impl Refusals {
+    // Each once, though every page of an answer has them.
+    fn hear(&mut self, refused: Vec<RequestError>) {
+        for error in refused {
+            if !self.heard.contains(&error) {
+                if let Some(tell) = &mut self.tell {
+                    tell(&error);
+                }
+                self.heard.push(error);
+            }
+        }
+    }
+
+    fn accept(&mut self, response: ClientResponse) -> Result<ClientResponse, ClientError> {
+        match response {
+            ClientResponse::Error(error) => Err(error.into()),
+            ClientResponse::Partly { refused, rest } => {
+                self.hear(refused);
+                self.accept(*rest)
+            }
+            response => Ok(response),
+        }
+    }
 }
 
 enum Source {
@@ -77,7 +112,12 @@ impl Session {
         let access = source.load()?;
         let connection = runtime.block_on(dial(&access))?;
         let patience = Patience { time: limits::RECONNECT_TIME, is_explicit: false };
-        Ok(Session { runtime, source, access, connection, patience })
+        Ok(Session { runtime, source, access, connection, patience, refusals: Refusals::default() })
+    }
+
+    /// From now on this is told once of each thing that a request names and that is refused, while the rest is done.
+    pub fn tell_refusals(&mut self, tell: impl FnMut(&RequestError) + 'static) {
+        self.refusals.tell = Some(Box::new(tell));
     }
 
     /// How long to look for a lost server while a [`Watch`] waits. Without a time: as long as [`limits::WATCH_RECONNECT_TIME`],
@@ -100,13 +140,12 @@ impl Session {
     /// When the server refuses or is lost.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
         let repeats = may_repeat(&request);
-        let Session { runtime, source, access, connection, patience } = self;
+        let Session { runtime, source, access, connection, patience, refusals } = self;
         runtime.block_on(async {
             let mut repeats_left = if repeats { limits::REPEATS_MAX } else { 0 };
             loop {
                 let lost = match ask(access, connection, &request).await {
-                    Ok(ClientResponse::Error(error)) => return Err(error.into()),
-                    Ok(response) => return Ok(response),
+                    Ok(response) => return refusals.accept(response),
                     Err(lost) => lost,
                 };
                 if repeats_left == 0 {
@@ -126,7 +165,7 @@ impl Session {
     /// # Errors
     /// When the server is lost.
     pub fn request_all(&mut self, requests: &[ClientRequest]) -> Result<Vec<ClientResponse>, ClientError> {
-        let Session { runtime, source, access, connection, patience } = self;
+        let Session { runtime, source, access, connection, patience, .. } = self;
         runtime.block_on(async {
             let mut answers = Vec::with_capacity(requests.len());
             let mut repeats_left = limits::REPEATS_MAX;
@@ -375,7 +414,7 @@ impl Watch<'_> {
 
     fn begin(&mut self) -> Result<(), ClientError> {
         let Watch { session, request, number, .. } = self;
-        let Session { runtime, source, access, connection, patience } = &mut **session;
+        let Session { runtime, source, access, connection, patience, .. } = &mut **session;
         *number = Some(runtime.block_on(begin(source, access, connection, patience, request))?);
         Ok(())
     }
@@ -402,7 +441,7 @@ impl Watch<'_> {
     /// When the server refuses or is lost.
     pub fn next_or<F: Future>(&mut self, mut other: Pin<&mut F>) -> Result<Next<F::Output>, ClientError> {
         let Watch { session, request, number, guessed, repeats_left } = self;
-        let Session { runtime, source, access, connection, patience } = &mut **session;
+        let Session { runtime, source, access, connection, patience, refusals } = &mut **session;
         let answered = async {
             loop {
                 let current = match *number {
@@ -416,6 +455,11 @@ impl Watch<'_> {
                 let lost = match connection.answer(current).await {
                     Ok(response) if guessed.is_some_and(|job| !is_about(&response, job)) => {
                         "the job is followed over a connection of its own".to_owned()
+                    }
+                    // News of the others follow.
+                    Ok(response @ ClientResponse::Partly { .. }) => {
+                        refusals.accept(response)?;
+                        continue;
                     }
                     Ok(ClientResponse::Error(error)) => return Err(error.into()),
                     Ok(response) => {
@@ -447,10 +491,9 @@ impl Watch<'_> {
     /// # Errors
     /// When the server refuses or is lost.
     pub fn request(&mut self, request: ClientRequest) -> Result<ClientResponse, ClientError> {
-        let Session { runtime, access, connection, .. } = &mut *self.session;
+        let Session { runtime, access, connection, refusals, .. } = &mut *self.session;
         match runtime.block_on(ask(access, connection, &request)) {
-            Ok(ClientResponse::Error(error)) => Err(error.into()),
-            Ok(response) => Ok(response),
+            Ok(response) => refusals.accept(response),
             Err(lost) => Err(ClientError::Lost(lost)),
         }
     }

@@ -205,8 +205,16 @@ pub enum ClientRequest {
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClientResponse {
-    /// The request was refused or only partly possible.
+    /// The request was refused.
     Error(RequestError),
+    /// Some of what the request names was refused, and the rest done. For [`ClientRequest::WatchJobs`] it comes first, with
+    /// `Done` as the rest.
+    Partly {
+        /// Why; never empty.
+        refused: Vec<RequestError>,
+        /// The answer to the rest, or why the last one was refused when nothing was left. Never another `Partly`.
+        rest: Box<ClientResponse>,
+    },
     /// It is done.
     Done,
     /// About the server.

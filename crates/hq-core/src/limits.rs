@@ -21,6 +21,8 @@ pub const ERROR_TEXT_MAX: usize = 4096;
 pub const NOTIFY_TEXT_MAX: usize = 1024;
 /// Longest reason of a cancellation, in characters; longer ones are refused.
 pub const CANCEL_REASON_MAX: usize = 200;
+/// Ids of a request of which it is said one by one why they are refused; of the others, how many they are.
+pub const REFUSED_MAX: usize = 100;
 /// Progress messages to one watching client are at least this far apart; the last one is never held back.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Most tasks sent to a worker beyond what fits on it now.

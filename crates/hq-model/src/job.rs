@@ -206,20 +206,20 @@ impl Counters {
         self.finished + self.failed + self.canceled + self.aborted
     }
 
-    /// The state of a job with these counters.
+    /// The state of a job with these counters: the first in this order that one of its tasks has.
     pub fn state(&self, is_open: bool) -> JobState {
         if self.running > 0 {
             JobState::Running
         } else if self.waiting > 0 {
             JobState::Waiting
-        } else if is_open {
-            JobState::Opened
-        } else if self.canceled > 0 {
-            JobState::Canceled
         } else if self.failed > 0 {
             JobState::Failed
         } else if self.aborted > 0 {
             JobState::Aborted
+        } else if self.canceled > 0 {
+            JobState::Canceled
+        } else if is_open {
+            JobState::Opened
         } else {
             JobState::Finished
         }

@@ -14,7 +14,11 @@ use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required}
 
 /// The bytes of an answer to request number `request`.
 pub fn encode_client_response(request: u64, body: &ClientResponse) -> Vec<u8> {
-    form::ClientResponse { request, body: Some(to_wire(body)) }.encode_to_vec()
+    let (refused, rest) = match body {
+        ClientResponse::Partly { refused, rest } => (list_to_wire(refused), &**rest),
+        rest => (Vec::new(), rest),
+    };
+    form::ClientResponse { request, body: Some(to_wire(rest)), refused }.encode_to_vec()
 }
 
 /// The number of the request and its answer in `bytes`.
@@ -24,12 +28,22 @@ pub fn encode_client_response(request: u64, body: &ClientResponse) -> Vec<u8> {
 pub fn decode_client_response(bytes: &[u8]) -> Result<(u64, ClientResponse), ProtoError> {
     let message: form::ClientResponse = decode("answer", bytes)?;
     let body = message.body.ok_or_else(|| no_kind("answer", bytes, 2..20))?;
-    Ok((message.request, from_wire(body)?))
+    let rest = from_wire(body)?;
+    let refused: Vec<RequestError> = list_from_wire(message.refused)?;
+    Ok((
+        message.request,
+        match refused.is_empty() {
+            true => rest,
+            false => ClientResponse::Partly { refused, rest: Box::new(rest) },
+        },
+    ))
 }
 
 fn to_wire(body: &ClientResponse) -> Body {
     match body {
         ClientResponse::Error(error) => Body::Error(error.to_wire()),
+        // What is refused is no part of the body, and in one there is no other.
+        ClientResponse::Partly { rest, .. } => to_wire(rest),
         ClientResponse::Done => Body::Done(form::Nothing {}),
         ClientResponse::ServerInfo(info) => Body::ServerInfo(info.to_wire()),
         ClientResponse::Submitted { job, ids, existing, warnings } => Body::Submitted(form::JobSubmitted {

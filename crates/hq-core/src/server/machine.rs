@@ -467,9 +467,18 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         let Some(body) = self.without_follower(connection, request, body, effects) else { return };
+        let (body, refused) = match self.possible(body) {
+            Ok(possible) => possible,
+            Err(refusal) => return answer(connection, request, *refusal, effects),
+        };
         match body {
             ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
-                Ok(jobs) => self.clients.watch((connection, request), jobs, until_closed, notifications),
+                Ok(jobs) => {
+                    if let partly @ ClientResponse::Partly { .. } = refused.beside(ClientResponse::Done) {
+                        answer(connection, request, partly, effects);
+                    }
+                    self.clients.watch((connection, request), jobs, until_closed, notifications);
+                }
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },
             ClientRequest::WaitWorkers { count } => {
@@ -503,7 +512,7 @@ impl Server {
                     }
                     None => (self.view(now, &body), Gate::Shown),
                 };
-                let body = result.unwrap_or_else(ClientResponse::Error);
+                let body = refused.beside(result.unwrap_or_else(ClientResponse::Error));
                 effects.push(Effect::Answer { connection, request, body, gate });
             }
         }

@@ -22,6 +22,7 @@ mod machine;
 mod nodes;
 mod picky;
 mod planning;
+mod possible;
 pub mod queue;
 mod readiness;
 mod reports;

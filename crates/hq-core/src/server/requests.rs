@@ -374,9 +374,7 @@ impl Server {
     fn close_jobs(&mut self, now: Timestamp, jobs: &Selector, effects: &mut Vec<Effect>) -> Answer {
         let selected = self.select_jobs(jobs)?;
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
-        if let (Selector::Ids(_) | Selector::Last, Some(closed)) =
-            (jobs, selected.iter().find(|id| !open.contains(id)))
-        {
+        if let (Selector::Last, [], [closed]) = (jobs, &open[..], &selected[..]) {
             return Err(RequestError::JobNotOpen(*closed));
         }
         for job in &open {
@@ -400,18 +398,11 @@ impl Server {
             return Err(RequestError::Invalid(text));
         }
         let selected = self.select_jobs(jobs)?;
-        if let Some(tasks) = tasks {
-            for id in &selected {
-                if let Some(task) = tasks.difference(&self.state.jobs[id].ids).first() {
-                    return Err(RequestError::NoTask(*id, task));
-                }
-            }
-        }
         let mut answer = Vec::with_capacity(selected.len());
         for id in selected {
-            let alive = self.state.jobs[&id].alive();
-            let wanted = tasks.unwrap_or(&self.state.jobs[&id].ids);
-            let ids = alive.intersection(wanted);
+            let (alive, all) = (self.state.jobs[&id].alive(), &self.state.jobs[&id].ids);
+            let wanted = tasks.map_or_else(|| all.clone(), |tasks| tasks.intersection(all));
+            let ids = alive.intersection(&wanted);
             let ended = wanted.len() - ids.len();
             if !ids.is_empty() {
                 let reason = reason.map(str::to_owned);
@@ -490,7 +481,7 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         let mut selected = self.select_jobs(jobs)?;
-        if let Selector::Ids(_) | Selector::Last = jobs
+        if *jobs == Selector::Last
             && let Some(alive) = selected.iter().find(|id| !self.state.jobs[id].has_ended())
         {
             return Err(RequestError::JobAlive(*alive));

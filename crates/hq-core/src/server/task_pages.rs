@@ -13,7 +13,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, Us
 use super::job::Job;
 use super::machine::{Answer, Server};
 use super::requests::shown_state;
-use crate::client_messages::{AlikeTasks, ClientResponse, RequestError, TaskInfo};
+use crate::client_messages::{AlikeTasks, ClientResponse, TaskInfo};
 use crate::limits::{TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE};
 use crate::measures::MeasuresWriter;
 use crate::record::Failure;
@@ -115,15 +115,7 @@ impl Server {
     /// The next page of the tasks of these jobs.
     pub(super) fn list_tasks(&self, jobs: &Selector, query: &TaskQuery<'_>) -> Answer {
         let mut page = Page::default();
-        let jobs = self.select_jobs(jobs)?;
-        if let (Some(tasks), None) = (query.tasks, query.after) {
-            for id in &jobs {
-                if let Some(unknown) = tasks.difference(&self.state.jobs[id].ids).first() {
-                    return Err(RequestError::NoTask(*id, unknown));
-                }
-            }
-        }
-        let mut jobs = jobs.into_iter().peekable();
+        let mut jobs = self.select_jobs(jobs)?.into_iter().peekable();
         while let Some(id) = jobs.next() {
             let first = match query.after {
                 Some(after) if id < after.job => continue,

@@ -18,6 +18,7 @@ mod losses;
 mod nodes;
 mod order;
 mod placement;
+mod possible;
 mod resubmit;
 mod services;
 mod shares;
@@ -450,12 +451,12 @@ fn an_open_job_with_one_failure_too_many_takes_no_more_tasks() {
     world.submits(submit());
     world.worker(2, 1);
     world.reports(2, |r| r.failed = vec![(JobId(1), failed(0, 0, 1))]);
-    assert_eq!(world.states(JobId(1)), "opened: 1 failed, 1 aborted");
+    assert_eq!(world.states(JobId(1)), "failed: 1 failed, 1 aborted");
     let error = RequestError::TooManyFailed { job: JobId(1), failed: 1, limit: 0 };
     assert_eq!(world.answer_to(submit()), ClientResponse::Error(error.clone()));
     let all = ClientRequest::SubmitAll { key: 77, submits: vec![submit(), submit()] };
     assert_eq!(world.ask(all), ClientResponse::Error(error));
-    assert_eq!(world.states(JobId(1)), "opened: 1 failed, 1 aborted");
+    assert_eq!(world.states(JobId(1)), "failed: 1 failed, 1 aborted");
     // What was answered before is answered again.
     world.key -= 2;
     let ClientResponse::Submitted { ids, .. } = world.answer_to(submit()) else {

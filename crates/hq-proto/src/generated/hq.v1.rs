@@ -1619,6 +1619,9 @@ pub struct ClientResponse {
     /// The request it answers.
     #[prost(uint64, tag = "1")]
     pub request: u64,
+    /// Why some of what the request names was refused; the body answers the rest.
+    #[prost(message, repeated, tag = "130")]
+    pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
         tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120"

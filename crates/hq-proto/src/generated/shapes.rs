@@ -409,6 +409,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 60, is_repeated: false, content: Content::Message(52) },
         Field { number: 110, is_repeated: false, content: Content::Message(91) },
         Field { number: 120, is_repeated: false, content: Content::Message(89) },
+        Field { number: 130, is_repeated: true, content: Content::Message(95) },
     ] },
     Shape { name: "Explained", size: size_of::<Explained>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Message(3) },

@@ -72,6 +72,13 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
 
 /// Any answer to a client.
 pub fn client_response() -> impl Strategy<Value = ClientResponse> {
+    (vec(request_error(), 0..3), whole_response()).prop_map(|(refused, rest)| match refused.is_empty() {
+        true => rest,
+        false => ClientResponse::Partly { refused, rest: Box::new(rest) },
+    })
+}
+
+fn whole_response() -> impl Strategy<Value = ClientResponse> {
     use ClientResponse::*;
     let canceled = (job(), id_set(), any::<u64>());
     prop_oneof![

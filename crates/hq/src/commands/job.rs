@@ -211,7 +211,7 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
     let spec = args.job.spec("job");
     match context.ask(ClientRequest::OpenJob { key: request_key()?, spec })? {
         ClientResponse::Submitted { job, warnings, .. } => {
-            context.printer.warn(&warnings);
+            context.printer.advise(&warnings);
             Done::ok(crate::report::Opened(Submitted { job, existing: 0, warnings }))
         }
         _ => unexpected(),

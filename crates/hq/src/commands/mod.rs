@@ -18,7 +18,7 @@ mod worker;
 mod worker_args;
 mod worker_config;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -53,6 +53,8 @@ pub(crate) struct Context {
     pub printer: Printer,
     /// Log in detail.
     pub debug: bool,
+    // Some of what was named was refused.
+    is_partial: Rc<Cell<bool>>,
 }
 
 /// How a command ended that did what was asked, or waited for something that failed.
@@ -82,7 +84,8 @@ impl Done {
 /// Runs a command and prints its report. The exit status is returned.
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let debug = cli.global.debug();
-    let context = Context { server_dir: server_directory(cli.global.server_dir())?, printer, debug };
+    let server_dir = server_directory(cli.global.server_dir())?;
+    let context = Context { server_dir, printer, debug, is_partial: Rc::default() };
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
@@ -96,7 +99,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let mut done = short(&context, cli.command)?;
     printer.print(done.report.as_mut())?;
     done.notes.iter().for_each(|note| printer.note(note));
-    Ok(done.exit)
+    Ok(if context.is_partial.get() { done.exit.max(EXIT_FAILED) } else { done.exit })
 }
 
 fn short(context: &Context, command: Command) -> Result<Done, HqError> {
@@ -180,7 +183,13 @@ pub(crate) fn end_quietly_when_nobody_reads() {
 
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
-        Ok(Session::connect(&self.server_dir)?)
+        let mut session = Session::connect(&self.server_dir)?;
+        let is_partial = Rc::clone(&self.is_partial);
+        session.tell_refusals(move |error| {
+            is_partial.set(true);
+            Printer::refused(&error.to_string());
+        });
+        Ok(session)
     }
 
     // What people are told of failures beside a report: why the first tasks of these jobs failed. Nothing goes wrong when this

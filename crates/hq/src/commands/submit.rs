@@ -110,7 +110,7 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         match answer {
             ClientResponse::Submitted { ids, warnings: more, existing: known, .. } => {
                 let unknown: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
-                context.printer.warn(&unknown);
+                context.printer.advise(&unknown);
                 warnings.extend(unknown);
                 existing += known.len();
                 new += ids.len();
@@ -232,7 +232,7 @@ fn submitted(
 ) -> Result<Submitted, HqError> {
     match response {
         ClientResponse::Submitted { job, existing, warnings: more, .. } => {
-            context.printer.warn(&more);
+            context.printer.advise(&more);
             warnings.extend(more);
             Ok(Submitted { job, existing: existing.len(), warnings })
         }

@@ -16,6 +16,10 @@ use crate::error::HqError;
 use crate::report::{Allocations, ExplainedQueue, QueueAdded, Queues};
 
 impl Report for QueueAdded {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         Ok(writeln!(out, "Allocation queue {} successfully created", self.0)?)
     }

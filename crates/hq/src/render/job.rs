@@ -11,7 +11,7 @@ use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::json::{self, SCHEMA_VERSION};
+use super::json;
 use super::style::Style;
 use super::table::{self, Cell};
 use super::{Report, text, wait};
@@ -106,7 +106,6 @@ impl Report for JobCounts {
             let (first, rest) = state.word().split_at(1);
             document.insert(format!("{}{rest}", first.to_ascii_uppercase()), count.into());
         }
-        document.insert("schema_version".into(), SCHEMA_VERSION.into());
         Ok(json::write(out, &document.into())?)
     }
 
@@ -188,7 +187,7 @@ impl Serialize for Document<'_> {
             // The job goes on while its tasks are read: what is said of them together is what was said of each.
             let told = told.into_inner();
             summary.counters = told.counters;
-            let has_ended = summary.state().is_terminal();
+            let has_ended = !summary.is_open && summary.state().is_terminal();
             ended = has_ended.then_some(ended.unwrap_or(told.last_end));
         }
         map.serialize_entry("info", &json::job(&summary))?;
@@ -449,6 +448,10 @@ pub(super) fn usage(usage: &Usage, is_sum: bool) -> Vec<(&'static str, Cell)> {
 const ENDED_JOBS_NAMED: usize = 3;
 
 impl Report for Canceled {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.jobs.is_empty() {
             writeln!(out, "No job to cancel")?;
@@ -503,6 +506,10 @@ impl Report for Canceled {
 }
 
 impl Report for JobsDone {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.jobs.is_empty() {
             writeln!(out, "No job was {}", self.done)?;
@@ -525,7 +532,6 @@ impl Report for TaskIds {
         for (job, ids) in &self.0 {
             map.serialize_entry(&key(*job), &Ids(ids)).map_err(write_error)?;
         }
-        map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
         SerializeMap::end(map).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
     }

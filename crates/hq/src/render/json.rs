@@ -92,6 +92,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             "cwd": bytes(&spec.cwd),
             "stdout": output(&spec.stdout),
             "stderr": output(&spec.stderr),
+            "stdout_on_close": on_close(&spec.stdout),
+            "stderr_on_close": on_close(&spec.stderr),
         },
         "resources": spec.requests.iter().map(request).collect::<Vec<_>>(),
         "pin_mode": match spec.pin {
@@ -130,11 +132,12 @@ fn output(output: &OutputSink) -> Value {
     match output {
         OutputSink::None => Value::Null,
         OutputSink::Stream => PIPE.into(),
-        OutputSink::File { path, remove_if_finished: false } => bytes(path),
-        OutputSink::File { path, remove_if_finished: true } => {
-            json!({ "path": bytes(path), "on_close": "rm-if-finished" })
-        }
+        OutputSink::File { path, .. } => bytes(path),
     }
+}
+
+fn on_close(output: &OutputSink) -> Option<&'static str> {
+    output.is_removed_if_finished().then_some("rm-if-finished")
 }
 
 fn request(request: &Request) -> Value {

@@ -16,6 +16,10 @@ impl Report for Nothing {
 }
 
 impl Report for Sentence {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         Ok(writeln!(out, "{}", self.0)?)
     }

@@ -28,7 +28,7 @@ mod worker;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use crate::cli::{Colors, OutputMode};
 use crate::error::HqError;
@@ -47,6 +47,12 @@ pub(crate) trait Report {
     /// As little as possible; by default nothing.
     fn quiet(&mut self, _out: &mut dyn Write) -> Result<(), HqError> {
         Ok(())
+    }
+
+    /// True when what people are told is that something was done, and no answer: it goes to standard error, so that scripts
+    /// read nothing but answers.
+    fn is_message(&self) -> bool {
+        false
     }
 
     /// What was done that must not be done again, to be said when the report cannot be printed.
@@ -89,6 +95,12 @@ impl Printer {
 
     /// Prints a report.
     pub(crate) fn print(&self, report: &mut dyn Report) -> Result<(), HqError> {
+        if self.mode == OutputMode::Cli && report.is_message() {
+            let mut text = Vec::new();
+            report.cli(&mut text, self.style)?;
+            let _ = io::stderr().write_all(&text);
+            return Ok(());
+        }
         let mut out = BufWriter::with_capacity(64 * 1024, StandardOutput(io::stdout().lock()));
         let printed = match self.mode {
             OutputMode::Cli => report.cli(&mut out, self.style),
@@ -115,6 +127,19 @@ impl Printer {
             for warning in warnings {
                 let _ = writeln!(io::stderr(), "WARN {warning}");
             }
+        }
+    }
+
+    /// Says on standard error, whatever the mode, why something that was named is left out of what is done.
+    pub(crate) fn refused(text: &str) {
+        let _ = writeln!(io::stderr(), "ERROR {text}");
+    }
+
+    /// Prints what the server warns of, where somebody reads it: tools that take both channels for one text must find nothing
+    /// there but the answer.
+    pub(crate) fn advise(&self, warnings: &[String]) {
+        if io::stderr().is_terminal() {
+            self.warn(warnings);
         }
     }
 

@@ -55,6 +55,10 @@ impl Report for Opened {
 }
 
 impl Report for SubmitWaited {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         self.waited.cli(out, style)
     }

@@ -10,7 +10,6 @@ use hq_model::{TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{TaskArray, key, usage, write_error};
-use super::json::SCHEMA_VERSION;
 use super::style::{Color, Style};
 use super::table::{self, Cell, TableWriter};
 use super::{Report, text};
@@ -72,7 +71,6 @@ impl Report for Tasks {
             }
             written.map_err(write_error)?;
         }
-        map.serialize_entry("schema_version", &SCHEMA_VERSION).map_err(write_error)?;
         SerializeMap::end(map).map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
     }

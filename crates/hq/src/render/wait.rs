@@ -20,6 +20,10 @@ const ENDS: [(JobState, &str); 4] = [
 ];
 
 impl Report for Waited {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         let mut parts: Vec<String> = ENDS
             .iter()

@@ -61,6 +61,10 @@ impl Report for WorkerDetails {
 }
 
 impl Report for WorkersStopped {
+    fn is_message(&self) -> bool {
+        true
+    }
+
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.workers.is_empty() {
             writeln!(out, "No worker to stop")?;

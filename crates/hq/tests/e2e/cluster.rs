@@ -154,6 +154,13 @@ impl Place {
         ran.stdout
     }
 
+    /// As `ok`, for a command that answers nothing: what it says of what it has done.
+    pub(crate) fn says(&self, line: &str) -> String {
+        let ran = self.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, ""), "hq {line}: {ran:?}");
+        ran.stderr
+    }
+
     /// As `ok`, in JSON.
     pub(crate) fn json(&self, line: &str) -> Value {
         let stdout = self.ok(&format!("--output-mode json {line}"));

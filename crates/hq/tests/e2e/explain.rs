@@ -6,9 +6,10 @@ use crate::cluster::Cluster;
 fn what_nobody_can_run_is_warned_about_listed_and_explained() {
     let mut cluster = Cluster::server();
     cluster.worker("--cpus 2 --detect-resources none");
-    let ran = cluster.hq("submit --name train --array 1-3 --resource gpus=1 -- ./train");
-    assert!(ran.stderr.contains("No worker could ever run these tasks"), "{ran:?}");
-    assert!(ran.stderr.contains("no worker has gpus"), "{ran:?}");
+    let submitted = cluster.json("submit --name train --array 1-3 --resource gpus=1 -- ./train");
+    let warning = submitted["warnings"][0].as_str().expect("a warning");
+    assert!(warning.starts_with("No worker could ever run these tasks"), "{warning}");
+    assert!(warning.contains("no worker has gpus"), "{warning}");
     let list = cluster.ok("job list");
     assert!(
         list.ends_with("Job 1: 3 tasks fit no worker that is there or to come; see `hq job explain 1`\n"),

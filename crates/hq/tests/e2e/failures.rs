@@ -42,21 +42,23 @@ fn failures_are_told_by_cause() {
 fn whoever_waits_is_told_of_the_first_failure() {
     let cluster = Cluster::new();
     let line = "submit --array 1-4 --wait -- sh -c 'test $HQ_TASK_ID != 3 || { echo \"no x\" >&2; exit 5; }'";
-    let said = "1 of 4 tasks of job 1 failed, task 3: Program terminated with exit code 5.\n  \
+    let why = "1 of 4 tasks of job 1 failed, task 3: Program terminated with exit code 5.\n  \
                 The last line of its stderr: no x\n  `hq job failures 1` tells the causes\n";
-    assert_eq!(cluster.fails(1, line), said);
-    assert_eq!(cluster.fails(1, "job wait 1"), said);
-    assert_eq!(cluster.hq("job wait 1 --allow-failures").stderr, said);
-    assert_eq!(cluster.hq("job info 1").stderr, said);
+    for line in [line, "job wait 1", "job wait 1 --allow-failures"] {
+        let said = cluster.hq(line).stderr;
+        let (end, rest) = said.split_once('\n').expect("several lines");
+        assert!(end.starts_with("Wait ended after ") && end.ends_with(": 1 job failed"), "{said}");
+        assert_eq!(rest, why);
+    }
+    assert_eq!(cluster.hq("job info 1").stderr, why);
     for mode in ["json", "quiet"] {
         for command in ["job wait 1", "job info 1", "submit --wait false"] {
             assert_eq!(cluster.hq(&format!("--output-mode {mode} {command}")).stderr, "", "{mode} {command}");
         }
     }
-    assert_eq!(
-        cluster.fails(1, "submit --wait --stderr none false"),
-        "Task 0 of job 4 failed: Program terminated with exit code 1.\n  `hq job failures 4` tells the causes\n"
-    );
+    let said = cluster.fails(1, "submit --wait --stderr none false");
+    let why = "Task 0 of job 4 failed: Program terminated with exit code 1.\n  `hq job failures 4` tells the causes\n";
+    assert_eq!(said.split_once('\n').map(|said| said.1), Some(why));
     cluster.ok("submit --wait true");
     assert_eq!(cluster.hq("job wait 5").stderr, "", "nothing failed");
     cluster.fails(1, "submit --wait false");

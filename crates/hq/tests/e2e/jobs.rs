@@ -30,7 +30,7 @@ fn a_canceled_job_of_which_too_much_failed_takes_no_more() {
     let cluster = Cluster::new();
     cluster.ok("job open --max-fails 0");
     cluster.fails(1, "submit --job 1 --wait false");
-    let said = cluster.ok("job cancel 1");
+    let said = cluster.says("job cancel 1");
     let over = "Job 1 is open, but too many of its tasks failed for more; `hq job close 1` closes it\n";
     assert_eq!(said, format!("Job 1: nothing was to be canceled, its task had ended already\n{over}"));
 }
@@ -41,13 +41,50 @@ fn a_canceled_job_that_is_open_stays_open() {
     cluster.ok("job open");
     cluster.ok("submit --job 1 true");
     cluster.ok("submit true");
-    let said = cluster.ok("job cancel all");
+    let said = cluster.says("job cancel all");
     assert!(said.ends_with("Job 1 stays open for more tasks; `hq job close 1` closes it\n"), "{said}");
     cluster.ok("submit --job 1 true");
-    assert!(!cluster.ok("job cancel 1 --tasks 1").contains("stays open"));
+    assert!(!cluster.says("job cancel 1 --tasks 1").contains("stays open"));
     cluster.ok("job close 1");
-    assert!(!cluster.ok("job cancel 1").contains("stays open"));
-    assert_eq!(cluster.ok("job cancel 2"), "Job 2: nothing was to be canceled, its task had ended already\n");
+    assert!(!cluster.says("job cancel 1").contains("stays open"));
+    assert_eq!(
+        cluster.says("job cancel 2"),
+        "Job 2: nothing was to be canceled, its task had ended already\n"
+    );
+}
+
+#[test]
+fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
+    let cluster = Cluster::server();
+    cluster.ok("submit --array 0-2 true");
+    cluster.ok("submit true");
+    let ran = cluster.hq("job cancel 7,2,9");
+    let said =
+        "ERROR Job 7 not found.\nERROR Job 9 not found.\nJob 2 canceled (1 task canceled, 0 already ended)\n";
+    assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (1, "", said));
+    let ran = cluster.hq("job forget 1-2");
+    assert_eq!((ran.exit, ran.stderr.as_str()), (1, "ERROR Job 1 has not ended yet.\nJob 2 forgotten\n"));
+    for (line, error) in [
+        ("--output-mode quiet job task-ids 1,3", "Job 3 not found."),
+        ("job info 1,3", "Job 3 not found."),
+        ("job progress 3,4", "Job 4 not found."),
+        ("task list 1,3", "Job 3 not found."),
+        ("task info 1 1,9", "Task 9 not found in job 1."),
+        ("task list 1 --tasks 2,99", "Task 99 not found in job 1."),
+        ("job explain 1,3", "Job 3 not found."),
+        ("worker info 3-4", "Worker 4 not found."),
+    ] {
+        let ran = cluster.hq(line);
+        assert_eq!(ran.exit, 1, "{line}: {ran:?}");
+        assert!(ran.stderr.ends_with(&format!("ERROR {error}\n")), "{line}: {ran:?}");
+        let has_answer = !line.contains("3,4") && !line.contains("3-4");
+        assert_eq!(ran.stdout.is_empty(), !has_answer, "{line}: {ran:?}");
+    }
+    let ran = cluster.hq("--output-mode json task list 1 --tasks 2,99");
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one document");
+    let ids: Vec<_> =
+        document["1"].as_array().expect("tasks").iter().map(|task| task["id"].clone()).collect();
+    assert_eq!((ran.exit, ids), (1, vec![2.into()]));
 }
 
 #[test]
@@ -87,7 +124,7 @@ fn jobs_and_single_tasks_can_be_cancelled() {
         "submit --array 1-8 -- sh -c 'test $HQ_TASK_ID -gt 1 || echo started > running; exec sleep 1000'",
     );
     cluster.line_from(&pipe);
-    assert_eq!(cluster.ok("job cancel 1 --tasks 3-8"), "Job 1: 6 tasks canceled, 0 already ended\n");
+    assert_eq!(cluster.says("job cancel 1 --tasks 3-8"), "Job 1: 6 tasks canceled, 0 already ended\n");
     assert_eq!(cluster.ok("job task-ids 1 --filter canceled"), "3-8\n");
     assert_eq!(cluster.ok("--output-mode quiet job task-ids 1 --filter canceled"), "3-8\n");
     cluster.ok("job cancel 1 --reason 'enough of it'");
@@ -148,7 +185,7 @@ fn ended_jobs_can_be_forgotten() {
     cluster.ok("submit --wait true");
     cluster.hq("submit --wait false");
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
-    assert_eq!(cluster.ok("job forget all --filter failed"), "Job 2 forgotten\n");
+    assert_eq!(cluster.says("job forget all --filter failed"), "Job 2 forgotten\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
     cluster.ok("job forget 1");
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));

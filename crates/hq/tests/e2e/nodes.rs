@@ -149,13 +149,14 @@ fn requests_that_cannot_be_are_refused_or_warned_of() {
         let error = cluster.fails(2, line);
         assert!(error.contains(expected), "{line}: {error}");
     }
-    let ran = cluster.hq("submit --resource nodes=3 -- true");
-    assert!(ran.stderr.contains("no worker has nodes (did you mean `--nodes 3`?)"), "{ran:?}");
-    let ran = Cluster::server().hq("submit --resource nodes=3 -- true");
+    let warning = |cluster: &Cluster, line: &str| cluster.json(line)["warnings"][0].to_string();
+    let warned = warning(&cluster, "submit --resource nodes=3 -- true");
+    assert!(warned.contains("no worker has nodes (did you mean `--nodes 3`?)"), "{warned}");
+    let warned = warning(&Cluster::server(), "submit --resource nodes=3 -- true");
     let expected = "Only workers that declare it have `nodes`: did you mean `--nodes 3`?";
-    assert!(ran.stderr.contains(expected), "{ran:?}");
-    let ran = cluster.hq("submit --nodes 2 --ranks-per-node 2 -- true");
-    assert!(ran.stderr.contains("2 nodes asked for, no group has more than 1"), "{ran:?}");
+    assert!(warned.contains(expected), "{warned}");
+    let warned = warning(&cluster, "submit --nodes 2 --ranks-per-node 2 -- true");
+    assert!(warned.contains("2 nodes asked for, no group has more than 1"), "{warned}");
     let text = cluster.ok("task explain 2 0");
     assert!(text.contains("2 nodes asked for, no group has more than 1"), "{text}");
 }

@@ -89,7 +89,7 @@ fn commands_end_quietly_when_nobody_reads() {
     for line in [
         "run --array 1-3 -- true",
         "run --output-mode json -- true",
-        "job progress last",
+        "job info last",
         "job list --all",
         "--help",
     ] {

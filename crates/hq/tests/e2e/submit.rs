@@ -39,7 +39,9 @@ fn messages_are_those_scripts_look_for() {
 #[test]
 fn waiting_tells_success_from_failure() {
     let cluster = Cluster::new();
-    assert!(cluster.ok("submit --wait true").contains("1 job finished"));
+    let ran = cluster.hq("submit --wait true");
+    assert_eq!((ran.exit, ran.stdout.as_str()), (0, "Job submitted successfully, job ID: 1\n"));
+    assert!(ran.stderr.ends_with(": 1 job finished\n"), "{ran:?}");
     cluster.fails(1, "submit --wait false");
     cluster.fails(1, "submit --progress false");
     cluster.ok("submit --wait --allow-failures false");

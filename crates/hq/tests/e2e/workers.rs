@@ -76,7 +76,7 @@ fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
     let pipe = cluster.pipe("running");
     cluster.ok("submit --crash-limit 1 -- sh -c 'echo started > running; test $HQ_INSTANCE_ID = 1 || exec sleep 1000'");
     cluster.line_from(&pipe);
-    assert_eq!(cluster.ok("worker stop 1"), "Worker 1 is stopping\n");
+    assert_eq!(cluster.says("worker stop 1"), "Worker 1 is stopping\n");
     assert_eq!(cluster.workers.remove(0).end(), 0);
     assert_eq!(cluster.ok("--output-mode quiet worker list --filter offline"), "1 STOPPED\n");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "");
@@ -111,7 +111,7 @@ fn a_draining_worker_finishes_what_runs() {
     cluster.ok("submit -- sh -c 'echo started > running; cat go'");
     cluster.line_from(&running);
     cluster.ok("submit true");
-    assert_eq!(cluster.ok("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
+    assert_eq!(cluster.says("worker stop 1 --drain"), "Worker 1 finishes what runs, then stops\n");
     assert_eq!(cluster.ok("--output-mode quiet worker list"), "1 DRAINING\n");
     std::fs::write(go, "done\n").expect("a reader");
     assert_eq!(cluster.workers.remove(0).end(), 0);

@@ -1,0 +1,165 @@
+//! What of a request is possible. Of the jobs, workers and tasks that a request names, those that are not there, or in no state
+//! for it, are named beside the answer, and the rest is done.
+
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, WorkerId};
+
+use super::machine::Server;
+use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
+use crate::limits::REFUSED_MAX;
+
+/// Why parts of a request are refused.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    errors: Vec<RequestError>,
+    // Those for which there is no room.
+    others: u64,
+    // Nothing is left of what it names.
+    is_nothing_left: bool,
+}
+
+impl Refused {
+    fn add(&mut self, error: RequestError) {
+        if self.errors.len() < REFUSED_MAX {
+            self.errors.push(error);
+        } else {
+            self.others += 1;
+        }
+    }
+
+    fn add_unknown(&mut self, unknown: &IdSet, error: impl Fn(TaskId) -> RequestError) {
+        let told = REFUSED_MAX - self.errors.len();
+        self.errors.extend(unknown.iter().take(told).map(error));
+        self.others += unknown.len().saturating_sub(told as u64);
+    }
+
+    /// The whole answer, beside what is answered to the rest.
+    pub(super) fn beside(self, rest: ClientResponse) -> ClientResponse {
+        partly(self.told(), rest)
+    }
+
+    // When nothing is possible.
+    fn alone(self) -> ClientResponse {
+        let mut errors = self.told();
+        match errors.pop() {
+            Some(last) => partly(errors, ClientResponse::Error(last)),
+            None => ClientResponse::Done,
+        }
+    }
+
+    fn told(mut self) -> Vec<RequestError> {
+        if self.others > 0 {
+            let text = format!("{} more of what was named were refused, too.", self.others);
+            self.errors.push(RequestError::Invalid(text));
+        }
+        self.errors
+    }
+}
+
+fn partly(refused: Vec<RequestError>, rest: ClientResponse) -> ClientResponse {
+    if refused.is_empty() { rest } else { ClientResponse::Partly { refused, rest: Box::new(rest) } }
+}
+
+impl Server {
+    /// Takes what is not possible out of a request.
+    ///
+    /// # Errors
+    /// The answer when nothing is left.
+    pub(super) fn possible(
+        &self,
+        mut body: ClientRequest,
+    ) -> Result<(ClientRequest, Refused), Box<ClientResponse>> {
+        let mut refused = Refused::default();
+        match &mut body {
+            ClientRequest::CloseJobs { jobs } => self.keep_jobs(jobs, &mut refused, |id| {
+                (!self.state.jobs[&id].is_open).then_some(RequestError::JobNotOpen(id))
+            }),
+            ClientRequest::ForgetJobs { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
+                (!self.state.jobs[&id].has_ended()).then_some(RequestError::JobAlive(id))
+            }),
+            ClientRequest::Cancel { jobs, tasks, .. } | ClientRequest::ListTasks { jobs, tasks, .. } => {
+                self.keep_jobs(jobs, &mut refused, |_| None);
+                if let (Some(tasks), false) = (tasks, refused.is_nothing_left) {
+                    self.keep_tasks(jobs, tasks, &mut refused);
+                }
+            }
+            ClientRequest::JobInfo { jobs, .. }
+            | ClientRequest::TaskIds { jobs, .. }
+            | ClientRequest::JobFailures { jobs, .. }
+            | ClientRequest::ExplainJobs { jobs }
+            | ClientRequest::WatchJobs { jobs, .. } => self.keep_jobs(jobs, &mut refused, |_| None),
+            ClientRequest::ListWorkers { workers, .. } => {
+                self.keep_workers(workers, &mut refused, |_| None);
+            }
+            ClientRequest::StopWorkers { workers, drain } => {
+                self.keep_workers(workers, &mut refused, |worker| match self.live.get(&worker) {
+                    None => Some(RequestError::WorkerEnded(worker)),
+                    Some(live) if *drain && live.connection.is_none() => {
+                        Some(RequestError::WorkerAway { worker, until: live.lost_at })
+                    }
+                    Some(_) => None,
+                });
+            }
+            _ => {}
+        }
+        if refused.is_nothing_left { Err(Box::new(refused.alone())) } else { Ok((body, refused)) }
+    }
+
+    fn keep_jobs(
+        &self,
+        jobs: &mut Selector,
+        refused: &mut Refused,
+        refusal: impl Fn(JobId) -> Option<RequestError>,
+    ) {
+        let known = self.state.jobs.keys().map(|job| TaskId(job.0));
+        keep(jobs, known, refused, |id| RequestError::NoJob(JobId(id.0)), |id| refusal(JobId(id.0)));
+    }
+
+    fn keep_workers(
+        &self,
+        workers: &mut Selector,
+        refused: &mut Refused,
+        refusal: impl Fn(WorkerId) -> Option<RequestError>,
+    ) {
+        let known = self.state.workers.keys().map(|worker| TaskId(worker.0));
+        let unknown = |id: TaskId| RequestError::NoWorker(WorkerId(id.0));
+        keep(workers, known, refused, unknown, |id| refusal(WorkerId(id.0)));
+    }
+
+    // Tasks that none of these jobs has are taken out; each job names those that it does not have.
+    fn keep_tasks(&self, jobs: &Selector, tasks: &mut IdSet, refused: &mut Refused) {
+        let Ok(jobs) = self.select_jobs(jobs) else { return };
+        let mut kept = IdSet::new();
+        for id in jobs {
+            let unknown = tasks.difference(&self.state.jobs[&id].ids);
+            refused.add_unknown(&unknown, |task| RequestError::NoTask(id, task));
+            kept.union_with(&tasks.difference(&unknown));
+        }
+        refused.is_nothing_left = kept.is_empty() && !refused.errors.is_empty();
+        *tasks = kept;
+    }
+}
+
+// Takes out of a list of ids those that are not known or are refused.
+fn keep(
+    selector: &mut Selector,
+    known: impl Iterator<Item = TaskId>,
+    refused: &mut Refused,
+    unknown: impl Fn(TaskId) -> RequestError,
+    refusal: impl Fn(TaskId) -> Option<RequestError>,
+) {
+    let Selector::Ids(ids) = selector else { return };
+    let known: IdSet = known.filter(|id| ids.contains(*id)).collect();
+    refused.add_unknown(&ids.difference(&known), unknown);
+    let mut kept = IdSet::new();
+    for id in known.iter() {
+        match refusal(id) {
+            Some(error) => refused.add(error),
+            None => {
+                kept.insert(id);
+            }
+        }
+    }
+    refused.is_nothing_left = kept.is_empty() && !refused.errors.is_empty();
+    *ids = kept;
+}
