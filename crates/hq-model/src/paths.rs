@@ -66,14 +66,29 @@ impl PathTemplates {
 
     /// The paths of one task.
     pub fn expand(&self, job: JobId, task: TaskId, instance: Instance) -> TaskPaths {
+        self.expand_for(job, &|name, out| {
+            match name {
+                "TASK_ID" => push_number(out, task.0),
+                "INSTANCE_ID" => push_number(out, instance.0),
+                _ => return false,
+            }
+            true
+        })
+    }
+
+    /// The paths of all tasks of a job, for people: what differs from task to task stays a placeholder.
+    pub fn expand_for_all(&self, job: JobId) -> TaskPaths {
+        self.expand_for(job, &|_, _| false)
+    }
+
+    // What is of single tasks comes from `lookup`.
+    fn expand_for(&self, job: JobId, lookup: &dyn Fn(&str, &mut ByteString) -> bool) -> TaskPaths {
         let common = |name: &str, out: &mut ByteString| {
             match name {
                 "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
                 "JOB_ID" => push_number(out, job.0),
-                "TASK_ID" => push_number(out, task.0),
-                "INSTANCE_ID" => push_number(out, instance.0),
                 "SUBMIT_DIR" => out.extend_from_slice(&self.submit_dir),
-                _ => return false,
+                _ => return lookup(name, out),
             }
             true
         };
@@ -137,6 +152,23 @@ mod tests {
         check("work", "out.%{INSTANCE_ID}", ("/home/u/work", "/home/u/work/out.1"));
         check("/tmp/%{TASK_ID}", "/x", ("/tmp/17", "/x"));
         check("", "%{SERVER_UID}", ("/home/u", "/home/u/uid"));
+    }
+
+    #[test]
+    fn what_differs_between_tasks_stays_a_placeholder() {
+        let stdout = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.%{INSTANCE_ID}".to_vec();
+        let spec = TaskSpec {
+            cwd: "run-%{TASK_ID}".into(),
+            stdout: OutputSink::File { path: stdout, remove_if_finished: false },
+            ..TaskSpec::default()
+        };
+        let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand_for_all(JobId(3));
+        assert_eq!(String::from_utf8_lossy(&paths.cwd), "/home/u/run-%{TASK_ID}");
+        let stdout = paths.stdout.unwrap_or_default();
+        assert_eq!(
+            String::from_utf8_lossy(&stdout),
+            "/home/u/run-%{TASK_ID}/job-3/%{TASK_ID}.%{INSTANCE_ID}"
+        );
     }
 
     #[test]

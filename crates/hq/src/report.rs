@@ -130,6 +130,8 @@ pub(crate) struct JobCounts(pub Vec<(JobState, u64)>);
 pub(crate) struct JobDetails {
     /// The jobs with their submits.
     pub jobs: JobStream,
+    /// The server they are of.
+    pub server_uid: String,
     /// Some failed tasks of one of them, for people.
     pub failed: FailedTasks,
     /// All their tasks, for JSON.

@@ -78,8 +78,9 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let noted = selector.clone();
     let jobs = JobStream::begin(ServerJobs::new(Rc::clone(&session), selector))?;
     let notes = context.notes_of(Rc::clone(&session), noted);
+    let server_uid = session.borrow().server_uid().to_owned();
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
-    Ok(Done::ok(JobDetails { now: jobs.now(), jobs, failed, tasks })?.noting(notes))
+    Ok(Done::ok(JobDetails { now: jobs.now(), jobs, server_uid, failed, tasks })?.noting(notes))
 }
 
 /// The jobs that a selector means, ascending.

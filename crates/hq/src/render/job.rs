@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
 use hq_model::job::Counters;
+use hq_model::paths::{PathTemplates, TaskPaths};
 use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
@@ -122,7 +123,8 @@ impl Report for JobDetails {
         while let Some(job) = self.jobs.next_job()? {
             let mut submits = Submits::default();
             while let Some(submit) = self.jobs.next_submit()? {
-                submits.add(&submit);
+                let paths = PathTemplates::new(&submit.spec, &submit.submit_dir, &self.server_uid);
+                submits.add(&submit, &paths.expand_for_all(job.summary.job));
             }
             table::record(out, style, details(&job, submits, self.now))?;
             let all = job.summary.counters.failed;
@@ -273,22 +275,22 @@ impl Serialize for TaskArray<'_, '_> {
     }
 }
 
-type Saying = fn(&SubmitInfo) -> String;
+type Saying = fn(&SubmitInfo, &TaskPaths) -> String;
 
 // What submits say of their tasks, by the names of the rows.
 const SAID: [(&str, Saying); 12] = [
-    ("Resources", |s| text::requests(&s.spec.requests)),
-    ("Pin", |s| text::pin(s.spec.pin).into()),
-    ("Priority", |s| s.spec.priority.to_string()),
-    ("Command", |s| text::body(&s.spec.body)),
-    ("Stdout", |s| text::output(&s.spec.stdout)),
-    ("Stderr", |s| text::output(&s.spec.stderr)),
-    ("Environment", |s| text::environment(&s.spec.env)),
-    ("Working directory", |s| text::bytes(&s.spec.cwd)),
-    ("Task time limit", |s| text::optional_duration(s.spec.time_limit)),
-    ("Crash limit", |s| s.spec.crash_limit.to_string()),
-    ("Submission directory", |s| text::bytes(&s.submit_dir)),
-    ("Retries", |s| retries(&s.spec.retry)),
+    ("Resources", |s, _| text::requests(&s.spec.requests)),
+    ("Pin", |s, _| text::pin(s.spec.pin).into()),
+    ("Priority", |s, _| s.spec.priority.to_string()),
+    ("Command", |s, _| text::body(&s.spec.body)),
+    ("Stdout", |s, paths| text::output(&s.spec.stdout, paths.stdout.as_ref())),
+    ("Stderr", |s, paths| text::output(&s.spec.stderr, paths.stderr.as_ref())),
+    ("Environment", |s, _| text::environment(&s.spec.env)),
+    ("Working directory", |_, paths| text::bytes(&paths.cwd)),
+    ("Task time limit", |s, _| text::optional_duration(s.spec.time_limit)),
+    ("Crash limit", |s, _| s.spec.crash_limit.to_string()),
+    ("Submission directory", |s, _| text::bytes(&s.submit_dir)),
+    ("Retries", |s, _| retries(&s.spec.retry)),
 ];
 
 // What the submits of a job say, summed up while they come.
@@ -308,14 +310,14 @@ struct Said {
 }
 
 impl Submits {
-    fn add(&mut self, submit: &SubmitInfo) {
+    fn add(&mut self, submit: &SubmitInfo, paths: &TaskPaths) {
         self.ids.extend(submit.ids.ranges());
         let is_shown = self.count < SUBMITS_SHOWN;
         for ((_, what), said) in SAID.iter().zip(&mut self.said) {
             if said.differs && !is_shown {
                 continue;
             }
-            let value = what(submit);
+            let value = what(submit, paths);
             if is_shown {
                 said.lines.push(format!("{}: {value}", text::ids(&submit.ids)));
             }

@@ -227,6 +227,7 @@ fn job_stream(pages: Vec<Result<Vec<JobDetail>, HqError>>) -> JobStream {
 fn details(job: JobDetail, tasks: Option<TaskStream>) -> JobDetails {
     JobDetails {
         jobs: job_stream(vec![Ok(vec![job])]),
+        server_uid: "uid".into(),
         failed: Box::new(|_| Ok(vec![task(3, TaskState::Failed)])),
         tasks,
         now: at(100),

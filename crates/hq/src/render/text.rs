@@ -6,8 +6,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::Pin;
 use hq_model::{
-    Amount, Body, IdSet, JobState, OutputSink, PoolKind, Request, ResourcePool, TaskState, Timestamp,
-    WorkerResources, duration, memory,
+    Amount, Body, ByteString, IdSet, JobState, OutputSink, PoolKind, Request, ResourcePool, TaskState,
+    Timestamp, WorkerResources, duration, memory,
 };
 
 use super::style::Color;
@@ -58,14 +58,14 @@ pub(crate) fn environment(env: &[(Vec<u8>, Vec<u8>)]) -> String {
     lines.join("\n")
 }
 
-pub(crate) fn output(output: &OutputSink) -> String {
+/// Where a channel goes, with the path of its file as far as it is known.
+pub(crate) fn output(output: &OutputSink, path: Option<&ByteString>) -> String {
+    let path = path.map_or_else(String::new, |path| bytes(path));
     match output {
-        OutputSink::None => NONE.to_owned(),
+        OutputSink::None => "<None>".to_owned(),
         OutputSink::Stream => STREAM.to_owned(),
-        OutputSink::File { path, remove_if_finished: false } => bytes(path),
-        OutputSink::File { path, remove_if_finished: true } => {
-            format!("{} (removed if finished)", bytes(path))
-        }
+        OutputSink::File { remove_if_finished: false, .. } => path,
+        OutputSink::File { remove_if_finished: true, .. } => format!("{path} (removed if finished)"),
     }
 }
 
