@@ -9,6 +9,7 @@ mod history;
 mod jobs;
 mod launchers;
 mod logging;
+mod pages;
 mod progress;
 mod ranks;
 mod reference;

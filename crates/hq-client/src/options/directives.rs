@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use clap::Parser;
 
+use super::entries::without_mark;
 use super::error::OptionsError;
 use super::job::WaitOptions;
 use super::submit::CommonOptions;
@@ -76,9 +77,9 @@ fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
             continue;
         }
         if end == line.len() {
-            found.interpreter = interpreter(&line);
+            found.interpreter = interpreter(without_mark(&line));
         }
-        let text = line.trim_ascii();
+        let text = without_mark(&line).trim_ascii();
         if let Some(options) = directive(text) {
             if end - usize::from(is_new_line) > DIRECTIVES_BYTES_MAX {
                 found.is_within_limit = false;

@@ -21,6 +21,7 @@ pub fn each_line(
     content: &[u8],
     subset: Option<&IdSet>,
 ) -> Result<(IdSet, Entries), OptionsError> {
+    let content = without_mark(content);
     let content = content.strip_suffix(b"\n").unwrap_or(content);
     if content.is_empty() {
         return Err(OptionsError::NoEntries { path: path.into(), unit: "line" });
@@ -40,6 +41,7 @@ pub fn from_json(
     content: &[u8],
     subset: Option<&IdSet>,
 ) -> Result<(IdSet, Entries), OptionsError> {
+    let content = without_mark(content);
     if content.trim_ascii().is_empty() {
         return Err(OptionsError::NoEntries { path: path.into(), unit: "element" });
     }
@@ -65,6 +67,11 @@ pub fn from_json(
     let elements: Vec<Vec<u8>> = elements.iter().map(|e| without_blanks(e.get())).collect();
     let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
     choose(path, &elements, subset, "element")
+}
+
+/// A text without the mark that some editors write at the beginning of a file.
+pub(super) fn without_mark(content: &[u8]) -> &[u8] {
+    content.strip_prefix("\u{feff}".as_bytes()).unwrap_or(content)
 }
 
 /// The keys of tasks with these ids and entries, made from a text with %{ENTRY} and %{TASK_ID}.
@@ -171,6 +178,14 @@ mod tests {
 
     fn ok(ids: &[u32], texts: &[&str]) -> Result<(Vec<u32>, Vec<String>), String> {
         Ok((ids.to_vec(), texts.iter().map(|t| (*t).to_owned()).collect()))
+    }
+
+    #[test]
+    fn the_mark_at_the_beginning_of_a_file_is_no_part_of_an_entry() {
+        let all = |texts: &[&str]| Ok((vec![0, 1], texts.iter().map(|text| (*text).to_owned()).collect()));
+        assert_eq!(lines("\u{feff}a\r\nb\n".as_bytes(), None), all(&["a", "b"]));
+        assert_eq!(json("\u{feff}[1, 2]", None), all(&["1", "2"]));
+        assert!(lines("\u{feff}".as_bytes(), None).is_err());
     }
 
     #[test]

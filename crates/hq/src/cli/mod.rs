@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use self::lazy::Lazy;
+use crate::pages::Page;
 
 /// Runs tasks on the nodes of a cluster, or on this machine alone.
 ///
@@ -179,10 +180,12 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print where the documentation is
+    /// Print a page of the documentation
+    #[command(after_help = "Examples:\n  hq doc\n  hq doc gpus | less")]
     Doc {
-        /// What about
-        topic: Option<DocTopic>,
+        /// Which; all of them are listed without it
+        #[arg(value_name = "TOPIC", value_parser = crate::pages::page)]
+        topic: Option<Page>,
     },
     /// Print this reference as Markdown
     #[command(hide = true)]
@@ -193,19 +196,6 @@ const COMPLETION_EXAMPLES: &str = "\
 Examples:
   hq generate-completion bash > ~/.local/share/bash-completion/completions/hq
   hq generate-completion fish > ~/.config/fish/completions/hq.fish";
-
-/// What the documentation is about.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DocTopic {
-    /// First steps
-    Start,
-    /// Every command and option
-    Cli,
-    /// How it is built
-    Architecture,
-    /// What changed
-    Changelog,
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,17 +1,21 @@
-//! `hq doc`: says where the documentation of this release is.
+//! `hq doc`: prints a page of the documentation, or says which there are.
 
 use super::Done;
-use crate::cli::DocTopic;
 use crate::error::HqError;
+use crate::pages::{PAGES, Page};
 use crate::report::Answer;
 
-pub(super) fn doc(topic: Option<DocTopic>) -> Result<Done, HqError> {
-    let page = match topic {
-        None | Some(DocTopic::Start) => "README.md",
-        Some(DocTopic::Cli) => "docs/reference/cli.md",
-        Some(DocTopic::Architecture) => "ARCHITECTURE.md",
-        Some(DocTopic::Changelog) => "CHANGELOG.md",
+pub(super) fn doc(topic: Option<Page>) -> Result<Done, HqError> {
+    let text = match topic {
+        Some(page) => page.text.trim_end().to_owned(),
+        None => contents(),
     };
-    let text = format!("{page} in the sources of Headquarters {}", env!("CARGO_PKG_VERSION"));
     Done::ok(Answer { name: "page", text })
+}
+
+fn contents() -> String {
+    let width = PAGES.iter().map(|page| page.topic.len()).max().unwrap_or(0);
+    let lines = PAGES.iter().map(|page| format!("  {:width$}  {}", page.topic, page.title()));
+    let lines: Vec<String> = lines.collect();
+    format!("Pages, to be read with `hq doc TOPIC`:\n{}", lines.join("\n"))
 }
