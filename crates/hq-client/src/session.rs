@@ -58,7 +58,7 @@ struct Refusals {
     tell: Option<TellRefusal>,
 }
 
-type TellRefusal = Box<dyn FnMut(&RequestError)>;
+type TellRefusal = Box<dyn FnMut(&RequestError) + Send>;
 
 impl Refusals {
     // Each once, though every page of an answer has them.
@@ -116,7 +116,7 @@ impl Session {
     }
 
     /// From now on this is told once of each thing that a request names and that is refused, while the rest is done.
-    pub fn tell_refusals(&mut self, tell: impl FnMut(&RequestError) + 'static) {
+    pub fn tell_refusals(&mut self, tell: impl FnMut(&RequestError) + Send + 'static) {
         self.refusals.tell = Some(Box::new(tell));
     }
 

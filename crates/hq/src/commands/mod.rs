@@ -18,9 +18,11 @@ mod worker;
 mod worker_args;
 mod worker_config;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::CommandFactory;
 use hq_client::error::EXIT_FAILED;
@@ -54,7 +56,7 @@ pub(crate) struct Context {
     /// Log in detail.
     pub debug: bool,
     // Some of what was named was refused.
-    is_partial: Rc<Cell<bool>>,
+    is_partial: Arc<AtomicBool>,
 }
 
 /// How a command ended that did what was asked, or waited for something that failed.
@@ -85,7 +87,7 @@ impl Done {
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let debug = cli.global.debug();
     let server_dir = server_directory(cli.global.server_dir())?;
-    let context = Context { server_dir, printer, debug, is_partial: Rc::default() };
+    let context = Context { server_dir, printer, debug, is_partial: Arc::default() };
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
@@ -99,7 +101,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let mut done = short(&context, cli.command)?;
     printer.print(done.report.as_mut())?;
     done.notes.iter().for_each(|note| printer.note(note));
-    Ok(if context.is_partial.get() { done.exit.max(EXIT_FAILED) } else { done.exit })
+    Ok(if context.is_partial.load(Ordering::Relaxed) { done.exit.max(EXIT_FAILED) } else { done.exit })
 }
 
 fn short(context: &Context, command: Command) -> Result<Done, HqError> {
@@ -184,9 +186,9 @@ pub(crate) fn end_quietly_when_nobody_reads() {
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
         let mut session = Session::connect(&self.server_dir)?;
-        let is_partial = Rc::clone(&self.is_partial);
+        let is_partial = Arc::clone(&self.is_partial);
         session.tell_refusals(move |error| {
-            is_partial.set(true);
+            is_partial.store(true, Ordering::Relaxed);
             Printer::refused(&error.to_string());
         });
         Ok(session)
