@@ -62,6 +62,7 @@ impl World {
                 ServerEffect::Close { connection } => self.close_from_server(connection.0),
                 ServerEffect::Persist { .. }
                 | ServerEffect::WorkerJoined { .. }
+                | ServerEffect::Log { .. }
                 | ServerEffect::Journal { .. }
                 | ServerEffect::Exit => {}
             }

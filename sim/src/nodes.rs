@@ -188,7 +188,8 @@ impl Node {
             ToWorker::Cancel { .. }
             | ToWorker::Retract { .. }
             | ToWorker::Saved { .. }
-            | ToWorker::Stop { .. } => {}
+            | ToWorker::Stop { .. }
+            | ToWorker::Logged { .. } => {}
         }
     }
 

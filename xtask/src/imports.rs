@@ -22,7 +22,7 @@ const RULES: [(&str, &[&str], &[&str]); 16] = [
     ("hq-stream", &["hq-model"], &["tokio", "clap", "serde", "prost", "rustls"]),
     (
         "hq-server",
-        &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal", "hq-batch"],
+        &["hq-model", "hq-core", "hq-sched", "hq-proto", "hq-net", "hq-journal", "hq-batch", "hq-stream"],
         &["clap"],
     ),
     ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream"], &["clap"]),

@@ -13,6 +13,7 @@ pub mod explanation;
 pub mod keeping;
 pub mod limit_value;
 pub mod limits;
+pub mod log;
 pub mod measures;
 pub mod never;
 pub mod node_messages;

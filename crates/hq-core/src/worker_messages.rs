@@ -8,6 +8,7 @@ use hq_model::{
     ByteString, Entries, Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId,
 };
 
+use crate::log::{LogBatch, Written};
 use crate::record::{Failure, FinishedSpan};
 
 /// Names a template within a server: the submit of a job.
@@ -69,6 +70,13 @@ pub enum ToWorker {
     Stop {
         /// Finish what runs.
         drain: bool,
+    },
+    /// What became of a batch for a log. The shell of the server says it, and that of the worker hears it.
+    Logged {
+        /// The batch.
+        number: u64,
+        /// What.
+        written: Written,
     },
 }
 
@@ -144,6 +152,8 @@ pub enum FromWorker {
         /// Why.
         end: WorkerEnd,
     },
+    /// Tasks have printed into a log. The shell of the worker says it, and that of the server answers.
+    Log(Box<LogBatch>),
 }
 
 /// How a worker introduces itself.

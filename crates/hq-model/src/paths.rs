@@ -1,10 +1,10 @@
 //! Where a task works and writes: the one place that turns a template's paths into those of a task.
 //!
-//! A relative working directory and a relative directory of a stream are taken from the submit directory, relative
+//! A relative working directory and a relative place of a stream are taken from the submit directory, relative
 //! output files from the working directory. Used by the worker to open files and by clients to find them.
 
 use crate::pattern::Pattern;
-use crate::{ByteString, Instance, JobId, OutputSink, TaskId, TaskSpec};
+use crate::{ByteString, Instance, JobId, OutputSink, Stream, TaskId, TaskSpec};
 
 /// The paths of the tasks of one submit, prepared.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct PathTemplates {
     stdout: Option<Pattern>,
     stderr: Option<Pattern>,
     outputs: Vec<Pattern>,
-    stream: Option<Pattern>,
+    stream: Option<(Stream, Pattern)>,
     is_streamed: [bool; 2],
 }
 
@@ -45,13 +45,13 @@ impl PathTemplates {
             stdout: file(&spec.stdout),
             stderr: file(&spec.stderr),
             outputs: spec.outputs.iter().map(|path| Pattern::new(path)).collect(),
-            stream: spec.stream.as_ref().map(|dir| Pattern::new(dir)),
+            stream: spec.stream.as_ref().map(|stream| (stream.clone(), Pattern::new(stream.path()))),
             is_streamed: [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream),
         }
     }
 
-    /// The directory of the stream of a job's tasks, absolute, if they have one.
-    pub fn stream(&self, job: JobId) -> Option<ByteString> {
+    /// Where the stream of a job's tasks is, absolute, if they have one.
+    pub fn stream(&self, job: JobId) -> Option<Stream> {
         let lookup = |name: &str, out: &mut ByteString| {
             match name {
                 "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
@@ -61,7 +61,8 @@ impl PathTemplates {
             }
             true
         };
-        self.stream.as_ref().map(|dir| absolute(&self.submit_dir, dir, &lookup))
+        let (stream, path) = self.stream.as_ref()?;
+        Some(stream.at(absolute(&self.submit_dir, path, &lookup)))
     }
 
     /// The paths of one task.
@@ -176,9 +177,12 @@ mod tests {
         for (dir, expected) in
             [("out", "/home/u/out"), ("%{SUBMIT_DIR}/j%{JOB_ID}-%{SERVER_UID}", "/home/u/j3-uid")]
         {
-            let spec = TaskSpec { stream: Some(dir.into()), cwd: "/tmp".into(), ..TaskSpec::default() };
-            let stream = PathTemplates::new(&spec, b"/home/u", "uid").stream(JobId(3));
-            assert_eq!(stream.as_deref(), Some(expected.as_bytes()));
+            for kind in [Stream::Directory, Stream::Log] {
+                let stream = Some(kind(dir.into()));
+                let spec = TaskSpec { stream, cwd: "/tmp".into(), ..TaskSpec::default() };
+                let stream = PathTemplates::new(&spec, b"/home/u", "uid").stream(JobId(3));
+                assert_eq!(stream, Some(kind(expected.into())));
+            }
         }
         assert_eq!(PathTemplates::new(&TaskSpec::default(), b"/home/u", "uid").stream(JobId(3)), None);
     }

@@ -15,7 +15,7 @@ pub enum OutputSink {
         /// Remove it when the task finishes with success.
         remove_if_finished: bool,
     },
-    /// The stream of its tasks, in the directory that their template names.
+    /// The stream of its tasks, in the place that their template names.
     Stream,
 }
 
@@ -33,6 +33,32 @@ impl OutputSink {
         match self {
             OutputSink::None | OutputSink::Stream => false,
             OutputSink::File { remove_if_finished, .. } => *remove_if_finished,
+        }
+    }
+}
+
+/// Where the outputs of all tasks of a template go together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Into a directory, in which each worker has a file of its own.
+    Directory(ByteString),
+    /// Into one file, which the server writes.
+    Log(ByteString),
+}
+
+impl Stream {
+    /// Its path, with placeholders or without.
+    pub fn path(&self) -> &ByteString {
+        match self {
+            Stream::Directory(path) | Stream::Log(path) => path,
+        }
+    }
+
+    /// The same with another path.
+    pub fn at(&self, path: ByteString) -> Stream {
+        match self {
+            Stream::Directory(_) => Stream::Directory(path),
+            Stream::Log(_) => Stream::Log(path),
         }
     }
 }

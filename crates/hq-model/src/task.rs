@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, OutputSink, Request};
+use crate::{Body, ByteString, OutputSink, Request, Stream};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -22,8 +22,8 @@ pub struct TaskSpec {
     pub stdout: OutputSink,
     /// Where standard error goes.
     pub stderr: OutputSink,
-    /// Directory of the stream, relative to the submit directory; there when a channel goes to it.
-    pub stream: Option<ByteString>,
+    /// Where the stream goes, relative to the submit directory; there when a channel goes to it.
+    pub stream: Option<Stream>,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.

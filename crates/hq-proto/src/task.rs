@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::{Body, ByteString, Entries, OutputSink, Request, TaskSpec};
+use hq_model::{Body, ByteString, Entries, OutputSink, Request, Stream, TaskSpec};
 
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
@@ -24,13 +24,18 @@ impl Wire for TaskSpec {
 
     fn to_wire(&self) -> form::TaskSpec {
         let Body::Program { args } = &self.body;
+        let (directory, log) = match &self.stream {
+            Some(Stream::Directory(path)) => (Some(path), None),
+            Some(Stream::Log(path)) => (None, Some(path)),
+            None => (None, None),
+        };
         form::TaskSpec {
             args: args.clone(),
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
-            stdout: output_to_wire(&self.stdout, UNSTREAMED[0]),
-            stderr: output_to_wire(&self.stderr, UNSTREAMED[1]),
+            stdout: output_to_wire(&self.stdout, self.stream.as_ref(), UNSTREAMED[0]),
+            stderr: output_to_wire(&self.stderr, self.stream.as_ref(), UNSTREAMED[1]),
             requests: list_to_wire(&self.requests),
             pin: self.pin.to_wire(),
             priority: self.priority,
@@ -46,13 +51,16 @@ impl Wire for TaskSpec {
             expected_ns: self.expected.map(nanos),
             locality: self.locality.clone(),
             launcher: self.launcher.clone(),
-            stream: self.stream.clone(),
+            stream: directory.cloned(),
+            log: log.cloned(),
         }
     }
 
     fn from_wire(spec: form::TaskSpec) -> Result<TaskSpec, ProtoError> {
         rule("args", !spec.args.is_empty(), "must hold at least the program")?;
         rule("variants of a request", !spec.requests.is_empty(), "must hold at least one")?;
+        rule("log", spec.stream.is_none() || spec.log.is_none(), "must not be there beside a stream")?;
+        let stream = spec.stream.map(Stream::Directory).or(spec.log.map(Stream::Log));
         let requests: Vec<Request> = list_from_wire(spec.requests)?;
         model("variants of a request", check_variants(&requests))?;
         let spec = TaskSpec {
@@ -77,12 +85,12 @@ impl Wire for TaskSpec {
             expected: spec.expected_ns.map(Duration::from_nanos),
             locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
-            stream: spec.stream,
+            stream,
         };
-        let has_dir = spec.stream.as_ref().map(|dir| !dir.is_empty());
+        let has_path = spec.stream.as_ref().map(|stream| !stream.path().is_empty());
         rule(
-            "directory of a stream",
-            has_dir == spec.is_streamed().then_some(true),
+            "path of a stream",
+            has_path == spec.is_streamed().then_some(true),
             "must be there where a channel goes to it",
         )?;
         Ok(spec)
@@ -103,23 +111,25 @@ pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form
     form::Variable { name: name.clone(), value: value.clone() }
 }
 
-fn output_to_wire(output: &OutputSink, unstreamed: &[u8]) -> Option<form::Output> {
+fn output_to_wire(output: &OutputSink, stream: Option<&Stream>, unstreamed: &[u8]) -> Option<form::Output> {
     match output {
         OutputSink::None => None,
         OutputSink::File { path, remove_if_finished } => Some(form::Output {
             path: path.clone(),
             remove_if_finished: *remove_if_finished,
-            is_streamed: false,
+            ..form::Output::default()
         }),
         OutputSink::Stream => {
-            Some(form::Output { path: unstreamed.to_vec(), remove_if_finished: false, is_streamed: true })
+            let is_logged = matches!(stream, Some(Stream::Log(_)));
+            let path = unstreamed.to_vec();
+            Some(form::Output { path, remove_if_finished: false, is_streamed: !is_logged, is_logged })
         }
     }
 }
 
 fn output_from_wire(output: Option<form::Output>) -> Result<OutputSink, ProtoError> {
     let Some(output) = output else { return Ok(OutputSink::None) };
-    if output.is_streamed {
+    if output.is_streamed || output.is_logged {
         return Ok(OutputSink::Stream);
     }
     rule("path of an output", !output.path.is_empty(), "must not be empty")?;

@@ -18,8 +18,8 @@ use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec,
-    JobState, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskRef,
-    TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+    JobState, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream, Submit, TaskId,
+    TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -185,7 +185,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
         let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
-        let stream = is_streamed.then(|| [b"s", &cwd[..]].concat());
+        let kind = if task_dir { Stream::Log } else { Stream::Directory };
+        let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
         TaskSpec {
             body: Body::Program { args },
             env,

@@ -1,8 +1,11 @@
 //! Messages between server and workers.
 
+mod log;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_core::log::LogBatch;
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
@@ -31,6 +34,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::Retract { job, ids } => Body::Retract(tasks_to_wire(*job, ids)),
         ToWorker::Saved { report } => Body::Saved(*report),
         ToWorker::Stop { drain } => Body::Stop(form::Stop { drain: *drain }),
+        ToWorker::Logged { number, written } => Body::Logged(log::answer_to_wire(*number, written)),
     };
     form::ToWorker { body: Some(body) }.encode_to_vec()
 }
@@ -42,7 +46,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
 pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
     use to_worker::Body;
     let message: form::ToWorker = decode("message to a worker", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..7))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..8))? {
         Body::Welcome(welcome) => ToWorker::Welcome(Welcome::from_wire(welcome)?),
         Body::Run(run) => ToWorker::Run(list_from_wire(run.batches)?),
         Body::Cancel(tasks) => {
@@ -55,6 +59,10 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
         }
         Body::Saved(report) => ToWorker::Saved { report },
         Body::Stop(stop) => ToWorker::Stop { drain: stop.drain },
+        Body::Logged(answer) => {
+            let (number, written) = log::answer_from_wire(answer)?;
+            ToWorker::Logged { number, written }
+        }
     })
 }
 
@@ -69,6 +77,7 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
             Body::Notify(form::TaskNotify { task: Some(task.to_wire()), text: text.clone() })
         }
         FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
+        FromWorker::Log(batch) => Body::Log(batch.to_wire()),
     };
     form::FromWorker { body: Some(body) }.encode_to_vec()
 }
@@ -80,7 +89,7 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
 pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
     use from_worker::Body;
     let message: form::FromWorker = decode("message from a worker", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message from a worker", bytes, 1..6))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message from a worker", bytes, 1..7))? {
         Body::Hello(hello) => FromWorker::Hello(Box::new(WorkerHello::from_wire(hello)?)),
         Body::Report(report) => FromWorker::Report(Report::from_wire(report)?),
         Body::Heartbeat(_) => FromWorker::Heartbeat,
@@ -88,6 +97,7 @@ pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
             FromWorker::Notify { task: required("task of a notification", notify.task)?, text: notify.text }
         }
         Body::Leaving(end) => FromWorker::Leaving { end: WorkerEnd::from_wire(end)? },
+        Body::Log(batch) => FromWorker::Log(Box::new(LogBatch::from_wire(batch)?)),
     })
 }
 

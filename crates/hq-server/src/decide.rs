@@ -21,6 +21,7 @@ use crate::files::Files;
 use crate::inbox::{Entry, Event, Inbox, Room};
 use crate::journal_thread::queue::{JournalQueue, Step};
 use crate::limits::{self, ANSWERS_AT_ONCE, CLIENTS_BYTES_MAX, STALL_MIN};
+use crate::logs::Logs;
 use crate::memory;
 use crate::memory_size;
 use crate::outbox::{Message, Outbox};
@@ -51,6 +52,7 @@ pub(crate) struct Router {
     steps_bytes: usize,
     planner: Planner,
     files: Files,
+    logs: Logs,
     /// Bytes that wait to be sent to clients.
     clients_bytes: Arc<AtomicUsize>,
 }
@@ -171,7 +173,7 @@ impl Router {
     pub(crate) fn new(
         journal_queue: Option<Arc<JournalQueue>>,
         batch: Arc<Batch>,
-        (planner, files): (Planner, Files),
+        (planner, files, logs): (Planner, Files, Logs),
         clients_bytes: Arc<AtomicUsize>,
     ) -> Router {
         Router {
@@ -183,6 +185,7 @@ impl Router {
             steps_bytes: 0,
             planner,
             files,
+            logs,
             clients_bytes,
         }
     }
@@ -224,6 +227,11 @@ impl Router {
                 Effect::Journal { connection, request, order } => self.order(connection, request, order),
                 Effect::Batch { order, gate } => self.batch(order, gate),
                 Effect::WatchFiles { paths } => self.files.watch(paths),
+                Effect::Log { connection, batch, parts } => {
+                    if let Some(outbox) = self.connections.get(&connection) {
+                        self.logs.write(outbox.clone(), batch, parts);
+                    }
+                }
                 Effect::Plan { number, snapshot } => self.planner.plan(number, snapshot),
                 Effect::Exit => {}
             }

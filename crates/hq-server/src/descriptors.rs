@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn some_descriptors_are_kept_for_other_things() {
-        for (limit, expected) in [(Some(1024), 560), (Some(10), 1), (None, (1 << 20) - 464)] {
+        for (limit, expected) in [(Some(1024), 496), (Some(10), 1), (None, (1 << 20) - 528)] {
             assert_eq!(connections(limit, 400), expected);
         }
     }

@@ -6,6 +6,7 @@
 //! | `hq-core` | decides: feeds the machine, sends its effects where they belong |
 //! | `hq-planner` | plans where the simple case does not do |
 //! | `hq-files` | looks for files that tasks wait for |
+//! | `hq-logs` | appends what tasks print into logs |
 //! | `hq-journal` | writes and syncs records in groups, lets out what waited for them |
 //! | `hq-compact` (now and then) | writes the records that rebuild the present, in place of the journal's history |
 //! | `hq-events` (from the first reader on) | sends clients what the journal holds |
@@ -32,6 +33,7 @@ mod inbox;
 mod journal_thread;
 pub mod limits;
 mod listener;
+mod logs;
 mod memory;
 mod memory_size;
 mod options;

@@ -79,7 +79,16 @@ pub const RUN_BYTES: usize = 4 << 20;
 pub const LOGS_KEPT: usize = 10;
 /// File descriptors kept free for the journal, for logs and for accepting; connections are refused
 /// when only so many are left.
-pub const DESCRIPTORS_RESERVED: u64 = 64;
+pub const DESCRIPTORS_RESERVED: u64 = 64 + LOG_FILES_MAX as u64;
+/// Logs that are open at once; with more, the one that nobody has used for longest is closed.
+pub const LOG_FILES_MAX: usize = 64;
+/// How long a log stays open while nobody prints into it.
+pub const LOG_IDLE: Duration = Duration::from_secs(60);
+/// Bytes for logs that wait to be written, of all workers together, and at most a batch more. What comes then is kept by
+/// its worker, which tries again.
+pub const LOGS_BYTES_MAX: usize = 64 << 20;
+/// Batches for logs that are written at once.
+pub const LOGS_TOGETHER: usize = 256;
 /// How long a server that ends waits until everything said was sent.
 pub const GOODBYE_TIME: Duration = Duration::from_secs(2);
 /// A delay of the deciding thread beyond this is time in which it could not listen; it does not
@@ -135,6 +144,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("entry of a task", bytes(ENTRY_BYTES_MAX)),
         ("descriptors reserved", LimitValue::count(DESCRIPTORS_RESERVED)),
         ("logs of earlier starts", LimitValue::count(LOGS_KEPT)),
+        ("logs open", LimitValue::count(LOG_FILES_MAX)),
+        ("bytes that wait for logs", bytes(LOGS_BYTES_MAX)),
         ("heartbeat wait", time(HEARTBEAT_WAIT)),
         ("journal sync delay", time(JOURNAL_SYNC_DELAY)),
         ("stop time", time(core::STOP_TIME_MAX)),

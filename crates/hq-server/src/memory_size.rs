@@ -16,6 +16,7 @@ use hq_core::client_messages::{
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_core::limit_value::LimitValue;
+use hq_core::log::Written;
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, SecondAttempt};
 use hq_core::worker_messages::{RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
@@ -24,7 +25,7 @@ use hq_model::resources::Coupling;
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
     Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, JobState, OutputSink, PoolKind, Request,
-    ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
+    ResourcePool, ResourceRequest, Stream, TaskId, TaskRef, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 
 /// What anything takes at least, in bytes: the message itself, and its place in queues.
@@ -75,7 +76,8 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Welcome(welcome) => welcome.server_uid.heap(),
         ToWorker::Run(batches) => batches.iter().map(of_batch).sum(),
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
-        ToWorker::Saved { .. } | ToWorker::Stop { .. } => 0,
+        ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
+        ToWorker::Saved { .. } | ToWorker::Stop { .. } | ToWorker::Logged { .. } => 0,
     };
     LEAST + more
 }
@@ -285,6 +287,12 @@ impl Heap for Dependencies {
         // A list for each task, and where each ends.
         let edges = self.edges.len() * size_of::<TaskId>() + self.edges.lists() * size_of::<u32>();
         self.after.heap() + self.files.heap() + edges
+    }
+}
+
+impl Heap for Stream {
+    fn heap(&self) -> usize {
+        self.path().heap()
     }
 }
 

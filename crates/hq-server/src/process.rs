@@ -36,6 +36,7 @@ use crate::journal_thread::queue::JournalQueue;
 use crate::journal_thread::{JournalThread, Unsaved};
 use crate::limits::{self, GOODBYE_TIME, IO_THREADS_MAX};
 use crate::listener::PeerListener;
+use crate::logs::Logs;
 use crate::options::{JournalPlace, ServerOptions};
 use crate::outbox::{Message, Outbox};
 use crate::planner::Planner;
@@ -64,6 +65,7 @@ pub struct Running {
     places_total: usize,
     deciding: JoinHandle<Vec<Arc<Outbox>>>,
     journal_thread: Option<JoinHandle<Result<DiskLog, Unsaved>>>,
+    logging: JoinHandle<()>,
     instance: Instance,
     _lock: Lock,
 }
@@ -133,6 +135,8 @@ impl Running {
             journal_queue.end();
         }
         let saved = self.journal_thread.map(JoinHandle::join);
+        // Its way went with the deciding thread.
+        let logged = self.logging.join();
         let outboxes = decided.as_ref().map_or(&[][..], Vec::as_slice);
         for outbox in outboxes {
             outbox.send(Message::Close);
@@ -145,6 +149,7 @@ impl Running {
         // Ports are free when this returns.
         self.runtime.shutdown_timeout(GOODBYE_TIME);
         decided.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
+        logged.map_err(|panic| ServerError::Broken(text_of(&panic)))?;
         match saved {
             None => {}
             Some(Ok(Ok(log))) => log.close(),
@@ -272,6 +277,7 @@ fn serve(
         _ => None,
     };
     let uid = access.server_uid.clone();
+    let known_as = if machine.uid().is_empty() { uid.clone() } else { machine.uid().to_owned() };
     info!(
         uid, clients = info.client_port, workers = info.worker_port, records = restored.records,
         dir = %instance.path().display(), "server starts"
@@ -300,7 +306,9 @@ fn serve(
     spawn("hq-planner", planning)?;
     let (files, looking) = Files::new(inbox.clone());
     spawn("hq-files", looking)?;
-    let router = Router::new(journal_queue.clone(), batch, (planner, files), clients_bytes);
+    let (logs, logging) = Logs::new(known_as);
+    let logging = spawn("hq-logs", logging)?;
+    let router = Router::new(journal_queue.clone(), batch, (planner, files, logs), clients_bytes);
     let decider = Decider::new(machine, clock, inbox.clone(), router, before_end);
     let deciding = spawn("hq-core", move || decider.run(uid))?;
     let listeners = listeners
@@ -319,6 +327,7 @@ fn serve(
         places_total,
         deciding,
         journal_thread,
+        logging,
         instance,
         _lock: lock,
     };

@@ -53,7 +53,7 @@ pub struct Piece {
 }
 
 impl Directory {
-    /// Looks for stream files of a server, or of the only one.
+    /// Looks for stream files of a server, or of the only one. The path of a file stands for this alone.
     ///
     /// # Errors
     /// When the directory or a file cannot be read, or is of a later release. What is no stream file is passed over.
@@ -61,17 +61,15 @@ impl Directory {
         let failed = |error| StreamError::Io { path: path.into(), error };
         let mut by_server: BTreeMap<String, Vec<(Timestamp, PathBuf)>> = BTreeMap::new();
         let mut passed_over = Vec::new();
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_none_or(|ending| ending != FILE_ENDING.trim_start_matches('.')) {
-                continue;
-            }
+        let is_file = fs::metadata(path).map_err(failed)?.is_file();
+        let entries = if is_file { Vec::new() } else { stream_files(path).map_err(failed)? };
+        for path in is_file.then(|| path.to_owned()).into_iter().chain(entries) {
             match StreamFile::open(&path) {
                 Ok(file) => {
                     let Header { server_uid, created, .. } = file.header().clone();
                     by_server.entry(server_uid).or_default().push((created, path));
                 }
-                Err(foreign @ StreamError::Foreign { .. }) => passed_over.push(foreign),
+                Err(foreign @ StreamError::Foreign { .. }) if !is_file => passed_over.push(foreign),
                 Err(error) if error.is_missing() => {}
                 Err(error) => return Err(error),
             }
@@ -293,6 +291,13 @@ impl Directory {
         }
         Ok(has_passed_other_jobs)
     }
+}
+
+// By their names.
+fn stream_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths: io::Result<Vec<PathBuf>> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect();
+    let ending = FILE_ENDING.trim_start_matches('.');
+    Ok(paths?.into_iter().filter(|path| path.extension().is_some_and(|own| own == ending)).collect())
 }
 
 fn is_few(tasks: &IdSet) -> bool {

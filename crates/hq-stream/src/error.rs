@@ -31,6 +31,40 @@ pub enum StreamError {
     },
 }
 
+/// Why a file of many writers cannot be appended to.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// It cannot be read, or is something else.
+    #[error(transparent)]
+    Read(#[from] StreamError),
+    /// The system refuses.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It has what tasks of another server printed.
+    #[error("{} is the log of another server, {server_uid}; give a name that is not taken", path.display())]
+    OtherServer {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        server_uid: String,
+    },
+}
+
+impl AppendError {
+    /// What the system said, if it did.
+    pub fn io(&self) -> Option<&io::Error> {
+        match self {
+            AppendError::Io { error, .. } | AppendError::Read(StreamError::Io { error, .. }) => Some(error),
+            AppendError::Read(_) | AppendError::OtherServer { .. } => None,
+        }
+    }
+}
+
 impl StreamError {
     /// True for a file that a worker is about to begin, or had begun when it was killed.
     pub fn is_missing(&self) -> bool {

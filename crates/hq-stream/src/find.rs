@@ -77,6 +77,15 @@ impl StreamFile {
         Ok((known_from.unwrap_or(self.first_block) == self.first_block).then_some(indexed))
     }
 
+    /// Where the last index begins and ends, if it is what was written.
+    pub(crate) fn last_whole_index(&self) -> Result<Option<(u64, u64)>, StreamError> {
+        let end = self.length()?;
+        let Some(at) = self.last_index(end)?.filter(|at| *at != 0) else { return Ok(None) };
+        let Some(summary) = self.summary(at, end)? else { return Ok(None) };
+        let is_whole = self.payload(at, &summary.head, &mut Vec::new())?;
+        Ok(is_whole.then_some((at, at + summary.head.block_bytes())))
+    }
+
     fn summary(&self, at: u64, end: u64) -> Result<Option<Summary>, StreamError> {
         let mut bytes = [0; HEAD_BYTES + SUMMARY_BYTES];
         if end.saturating_sub(at) < bytes.len() as u64 {

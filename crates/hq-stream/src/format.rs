@@ -65,6 +65,16 @@ pub enum Content<'a> {
     },
 }
 
+impl Content<'_> {
+    // What an index says of it.
+    pub(crate) fn bits(&self) -> u8 {
+        match self {
+            Content::Bytes(channel, _) => channel.bit(),
+            Content::End { stdout, stderr } => u8::from(*stdout) << 2 | u8::from(*stderr) << 3,
+        }
+    }
+}
+
 pub(crate) const MAGIC: [u8; 8] = *b"\x89HQSTRM\n";
 pub(crate) const FIXED_HEADER_BYTES: usize = 25;
 pub(crate) const HEADER_BYTES_MAX: usize = FIXED_HEADER_BYTES + SERVER_UID_BYTES + 4;

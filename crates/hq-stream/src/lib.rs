@@ -1,4 +1,4 @@
-//! Files in which a worker keeps what all its tasks print: their format, what writes them, and what reads them.
+//! Files in which a worker, or the server, keeps what tasks print: their format, what writes them, and what reads them.
 //!
 //! A [`Writer`] appends to one file; a [`StreamFile`] reads one, also while it is written. Both block.
 //! The format is in `docs/reference/stream-format.md`.
@@ -17,11 +17,12 @@ mod file;
 mod find;
 mod format;
 pub mod limits;
+mod reopen;
 mod writer;
 
 pub use contents::{Contents, Printed, Started};
 pub use directory::{Directory, Found, Piece};
-pub use error::{Fault, StreamError};
+pub use error::{AppendError, Fault, StreamError};
 pub use file::{Block, Entry, Scan, StreamFile};
 pub use format::{Attempt, Channel, Content, FILE_ENDING, Header};
 pub use writer::Writer;

@@ -30,11 +30,11 @@ pub struct Writer {
     /// Where these belong.
     offset: u64,
     /// Lines of the next index: attempts, what they have there, and the block.
-    lines: Vec<(Attempt, u64, u8)>,
+    pub(crate) lines: Vec<(Attempt, u64, u8)>,
     /// Where the last index begins; 0 before the first.
-    last_index: u64,
+    pub(crate) last_index: u64,
     /// Bytes of blocks since then.
-    since_index_bytes: u64,
+    pub(crate) since_index_bytes: u64,
 }
 
 impl Writer {
@@ -55,17 +55,22 @@ impl Writer {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        Ok(Writer {
+        Ok(Writer::at(file, path, header.len() as u64))
+    }
+
+    /// Writes to a file from this place on.
+    pub(crate) fn at(file: File, path: PathBuf, offset: u64) -> Writer {
+        Writer {
             file,
             path,
             block: Vec::with_capacity(BLOCK_BYTES),
             attempts: Vec::new(),
             complete: Vec::new(),
-            offset: header.len() as u64,
+            offset,
             lines: Vec::new(),
             last_index: 0,
             since_index_bytes: 0,
-        })
+        }
     }
 
     /// The file.
@@ -94,7 +99,7 @@ impl Writer {
             }
             let room = BLOCK_BYTES - self.block.len() - ENTRY_BYTES;
             let (now, later) = bytes.split_at(bytes.len().min(room));
-            self.push(attempt, at, Content::Bytes(channel, now), channel.bit());
+            self.push(attempt, at, Content::Bytes(channel, now));
             bytes = later;
         }
         let _ = self.write();
@@ -112,8 +117,7 @@ impl Writer {
         }
         let has = |channel| channels.contains(&channel);
         let content = Content::End { stdout: has(Channel::Stdout), stderr: has(Channel::Stderr) };
-        let bits = channels.iter().fold(0, |bits, channel| bits | channel.bit() << 2);
-        self.push(attempt, at, content, bits);
+        self.push(attempt, at, content);
         let _ = self.write();
         Ok(())
     }
@@ -137,7 +141,8 @@ impl Writer {
         self.write()
     }
 
-    fn push(&mut self, attempt: Attempt, at: Timestamp, content: Content<'_>, bits: u8) {
+    fn push(&mut self, attempt: Attempt, at: Timestamp, content: Content<'_>) {
+        let bits = content.bits();
         push_entry(&mut self.block, attempt, at, content);
         match self.attempts.last_mut() {
             Some((last, has)) if *last == attempt => *has |= bits,
@@ -153,17 +158,25 @@ impl Writer {
         let mut payload = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK_BYTES));
         self.complete.extend_from_slice(&Head::encode(Kind::Data, self.last_index, offset, &payload));
         self.complete.append(&mut payload);
-        self.attempts.sort_unstable();
+        let mut attempts = std::mem::take(&mut self.attempts);
+        self.know(offset, &mut attempts);
+        attempts.clear();
+        self.attempts = attempts;
+        self.since_index_bytes += self.end_offset() - offset;
+        if self.lines.len() >= INDEX_LINES || self.since_index_bytes >= INDEX_DISTANCE_BYTES {
+            self.index();
+        }
+    }
+
+    /// A block is there with something of these attempts, for the next index.
+    pub(crate) fn know(&mut self, offset: u64, attempts: &mut [(Attempt, u8)]) {
+        attempts.sort_unstable();
         let first = self.lines.len();
-        for (attempt, bits) in self.attempts.drain(..) {
+        for &mut (attempt, bits) in attempts {
             match self.lines[first..].last_mut() {
                 Some((last, _, has)) if *last == attempt => *has |= bits,
                 _ => self.lines.push((attempt, offset, bits)),
             }
-        }
-        self.since_index_bytes += self.end_offset() - offset;
-        if self.lines.len() >= INDEX_LINES || self.since_index_bytes >= INDEX_DISTANCE_BYTES {
-            self.index();
         }
     }
 

@@ -80,6 +80,13 @@ pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
 pub const STREAM_IDLE: Duration = Duration::from_secs(60);
 /// Pause before a stream that found no room is tried again.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// So many bytes for a log are said to the server without waiting for more.
+pub const LOG_BATCH: usize = 256 << 10;
+/// Bytes for all logs that are kept until the server has written them. With more, only a little of each is read, and tasks
+/// wait in their writes.
+pub const LOG_KEPT_MAX: usize = 4 << 20;
+/// Pause before a server that has too much to write is told again.
+pub const LOG_AGAIN: Duration = Duration::from_millis(50);
 /// How long the end of a task waits for room for what it has printed; then the task fails.
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
 /// Most inputs handed to the machine before it settles and its effects are carried out.

@@ -12,7 +12,7 @@ use hq_core::worker_messages::Template;
 use hq_model::paths::PathTemplates;
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, OutputSink, TaskSpec};
+use hq_model::{Body, ByteString, OutputSink, Stream, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -321,8 +321,8 @@ impl Prepared {
         sinks::of_task(&self.template.spec, paths)
     }
 
-    /// The directory of its stream and which of its channels go there, if any does.
-    pub(crate) fn stream(&self, start: &Start) -> Option<(ByteString, [bool; 2])> {
+    /// Where its stream goes and which of its channels go there, if any does.
+    pub(crate) fn stream(&self, start: &Start) -> Option<(Stream, [bool; 2])> {
         let spec = &self.template.spec;
         let channels = [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream);
         Some((self.paths.stream(start.task.job)?, channels)).filter(|_| channels.contains(&true))

@@ -77,6 +77,8 @@ struct Turns {
     asks: mpsc::Receiver<Ask>,
     nodes: Arc<Shared>,
     cleaned: mpsc::UnboundedReceiver<Input>,
+    // What tasks print into logs, for the server.
+    logs: mpsc::UnboundedReceiver<Vec<u8>>,
     orders: AsyncFd<OwnedFd>,
     control: AsyncFd<OwnedFd>,
     inputs: Vec<Input>,
@@ -85,6 +87,8 @@ struct Turns {
     launcher_lost: Option<std::io::Error>,
     // What ran then.
     lost_tasks: String,
+    // It ends while the server is away.
+    has_given_up_logs: bool,
     // The directory goes after the tasks that write there: fields are dropped in this order.
     supervisor: Supervisor,
     _socket_dir: Option<WorkDir>,
@@ -105,6 +109,7 @@ enum Event {
     Words(Words),
     Ask(Ask),
     Cleaned(Input),
+    Log(Vec<u8>),
     Interrupt { by: Interrupter },
     Wakeup,
 }
@@ -146,9 +151,10 @@ impl Turns {
         );
         node.server_dir = server_dir(&server);
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
+        let (logs_sender, logs) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
-        let supervisor =
-            Supervisor::new(launcher, node, enforcer, cleaned_sender).map_err(system("no thread"))?;
+        let supervisor = Supervisor::new(launcher, node, enforcer, cleaned_sender, logs_sender)
+            .map_err(system("no thread"))?;
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();
@@ -165,11 +171,13 @@ impl Turns {
             asks,
             nodes,
             cleaned,
+            logs,
             orders: register(orders, both).map_err(system("no event loop"))?,
             control: register(control, Interest::WRITABLE).map_err(system("no event loop"))?,
             inputs: Vec::new(),
             effects: Vec::new(),
             launcher_lost: None,
+            has_given_up_logs: false,
             lost_tasks: String::new(),
             supervisor,
             _socket_dir: socket_dir,
@@ -237,7 +245,18 @@ impl Turns {
     /// Waits until something happens.
     async fn next_event(&mut self, is_handed_over: bool) -> Event {
         let Turns {
-            link, orders, control, words, asks, cleaned, interrupts, children, machine, clock, ..
+            link,
+            orders,
+            control,
+            words,
+            asks,
+            cleaned,
+            logs,
+            interrupts,
+            children,
+            machine,
+            clock,
+            ..
         } = self;
         let has_launcher = self.launcher_lost.is_none();
         let wakeup = machine.next_wakeup().map(|at| clock.instant(at));
@@ -248,6 +267,7 @@ impl Turns {
             Some(words) = words.recv() => Event::Words(words),
             Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
+            Some(frame) = logs.recv() => Event::Log(frame),
             by = interrupts.next() => Event::Interrupt { by },
             Some(()) = children.recv() => Event::Child,
             () = sleep_until(wakeup) => Event::Wakeup,
@@ -267,6 +287,7 @@ impl Turns {
             Event::Words(words) => self.speak(words),
             Event::Ask(ask) => self.supervisor.asked(ask),
             Event::Cleaned(input) => self.inputs.push(input),
+            Event::Log(frame) => self.send(frame),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Child => self.look_at_launcher(),
@@ -295,6 +316,9 @@ impl Turns {
             && let Ok(words) = self.words.try_recv()
         {
             self.speak(words);
+        }
+        while let Ok(frame) = self.logs.try_recv() {
+            self.send(frame);
         }
         let mut asks_left = limits::NODE_QUEUE;
         while asks_left > 0
@@ -335,12 +359,15 @@ impl Turns {
 
     fn frame(&mut self, frame: &[u8]) {
         match decode_to_worker(frame) {
+            Ok(ToWorker::Logged { number, written }) => self.supervisor.log_answered(number, written),
             Ok(message) => {
                 if let ToWorker::Welcome(welcome) = &message {
                     info!(worker = %welcome.worker, server = %welcome.server_uid, "the server took the worker in");
                     self.supervisor.set_server_uid(&welcome.server_uid);
                     self.supervisor.set_worker(welcome.worker);
                     self.nodes.set_own(welcome.worker);
+                    self.supervisor.set_linked(true);
+                    self.has_given_up_logs = false;
                 }
                 self.inputs.push(Input::Server(message));
             }
@@ -352,6 +379,7 @@ impl Turns {
         if let Link::Up(_) = self.link {
             warn!(reason, "the server is lost");
             self.inputs.push(Input::ServerLost);
+            self.supervisor.set_linked(false);
             let again = link::again(self.server.clone());
             self.link = Link::Down(Box::pin(async { Ok(again.await) }));
         }
@@ -393,6 +421,10 @@ impl Turns {
             }
         }
         self.effects = effects;
+        let is_down = matches!(self.link, Link::Down(_));
+        if is_down && self.machine.is_leaving() && !std::mem::replace(&mut self.has_given_up_logs, true) {
+            self.supervisor.give_up_logs();
+        }
         end
     }
 

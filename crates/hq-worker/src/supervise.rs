@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hq_core::log::Written;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
@@ -24,7 +25,7 @@ use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
-use crate::streams::{Done, NoStream, Place, Streams, WriteEnds};
+use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ pub(crate) struct Supervisor {
     streaming: HashMap<TaskRef, WriteEnds>,
     // From the first task of such a kind on. Before the cleanup, to which it hands ends.
     streams: Option<Streams>,
+    log_link: Arc<LogLink>,
     worker: WorkerId,
     told: mpsc::UnboundedSender<Input>,
     cleanup: Cleanup,
@@ -81,12 +83,14 @@ impl Active {
 }
 
 impl Supervisor {
-    /// `told` gets the ends of tasks that something had to be written, removed or read for.
+    /// `told` gets the ends of tasks that something had to be written, removed or read for, `logs` what is to be said to the
+    /// server of what tasks print.
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
         enforcer: Enforcer,
         told: mpsc::UnboundedSender<Input>,
+        logs: mpsc::UnboundedSender<Vec<u8>>,
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
@@ -104,6 +108,7 @@ impl Supervisor {
             ended: Vec::new(),
             streaming: HashMap::new(),
             streams: None,
+            log_link: Arc::new(LogLink::new(logs)),
             worker: WorkerId(0),
             cleanup: Cleanup::start(told.clone())?,
             told,
@@ -121,6 +126,29 @@ impl Supervisor {
     /// The server has said which worker this is.
     pub(crate) fn set_worker(&mut self, worker: WorkerId) {
         self.worker = worker;
+    }
+
+    /// The server is there, or is not.
+    pub(crate) fn set_linked(&mut self, is_linked: bool) {
+        self.log_link.set_up(is_linked);
+        if is_linked && let Some(streams) = &self.streams {
+            streams.link_changed();
+        }
+    }
+
+    /// The worker ends without the server: nothing waits for what that would write.
+    pub(crate) fn give_up_logs(&mut self) {
+        self.log_link.give_up();
+        if let Some(streams) = &self.streams {
+            streams.link_changed();
+        }
+    }
+
+    /// The server says what became of a batch for a log.
+    pub(crate) fn log_answered(&mut self, number: u64, answer: Written) {
+        if let Some(streams) = &self.streams {
+            streams.answered(number, answer);
+        }
     }
 
     /// Orders a task's start.
@@ -189,15 +217,15 @@ impl Supervisor {
 
     // Has pipes made for what it prints into a stream.
     fn open_stream(&mut self, start: &Start, prepared: &Prepared) -> Result<(), Outcome> {
-        let Some((dir, channels)) = prepared.stream(start) else { return Ok(()) };
+        let Some((stream, channels)) = prepared.stream(start) else { return Ok(()) };
         let no_thread = || Outcome::NotStarted("no thread could be started for output streams".to_owned());
         if self.streams.is_none() {
             let told = self.told.clone();
             let done = self.cleanup.sender().map(|cleanup| Done { told, cleanup });
-            self.streams = done.and_then(|done| Streams::start(done).ok());
+            self.streams = done.and_then(|done| Streams::start(done, self.log_link.clone()).ok());
         }
         let streams = self.streams.as_mut().ok_or_else(no_thread)?;
-        let place = Place { dir, server_uid: self.node.server_uid.clone(), worker: self.worker };
+        let place = Place { stream, server_uid: self.node.server_uid.clone(), worker: self.worker };
         let ends =
             streams.open((start.task, start.instance), place, channels).map_err(|error| match error {
                 NoStream::Directory(text) => Outcome::Failed(FailureKind::Start, text),

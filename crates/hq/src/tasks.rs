@@ -215,14 +215,15 @@ impl TaskStream {
         self.submits.get(&(job, task.submit)).map(Rc::as_ref)
     }
 
-    /// The directory into which a task prints this output, if it is one of a stream.
+    /// The directory or the log into which a task prints this output, if it is of a stream.
     pub(crate) fn stream_of(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<ByteString> {
         let submit = self.submit_of(job, task)?;
         let output = match channel {
             Channel::Stdout => &submit.spec.stdout,
             Channel::Stderr => &submit.spec.stderr,
         };
-        submit.paths.stream(job).filter(|_| *output == OutputSink::Stream)
+        let stream = submit.paths.stream(job).filter(|_| *output == OutputSink::Stream)?;
+        Some(stream.path().clone())
     }
 
     /// The files of the task that was told last, if they were asked for: of its present or last instance.

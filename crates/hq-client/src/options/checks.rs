@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Body, Entries, TaskSpec, pattern};
+use hq_model::{Body, Entries, Stream, TaskSpec, pattern};
 
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -11,7 +11,7 @@ use super::task::TaskOptions;
 use super::values::StdinArg;
 use crate::limits;
 
-/// What is replaced in the directory of a stream.
+/// What is replaced in the path of a stream.
 const STREAM_PLACEHOLDERS: [&str; 3] = ["JOB_ID", "SUBMIT_DIR", "SERVER_UID"];
 
 /// Standard input has one reader at most.
@@ -34,15 +34,12 @@ pub(super) fn check_stdin(options: &SubmitOptions, mode: DirectivesArg) -> Resul
     }
 }
 
-/// Options that need or exclude each other, and those this release does not have.
+/// Options that need or exclude each other.
 pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), OptionsError> {
     let TaskOptions { outputs, failures, .. } = &common.task;
     check_nodes(&common.task)?;
-    if outputs.log.is_some() {
-        return Err(OptionsError::NotYet {
-            option: "--log",
-            why: "no server collects outputs in one file; --stream DIR collects them in a few files in a directory",
-        });
+    if outputs.log.is_some() && outputs.stream.is_some() {
+        return Err(OptionsError::Conflict("--log", "--stream"));
     }
     if failures.retry.is_none() {
         if failures.retry_on.is_some() {
@@ -63,12 +60,16 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
     Ok(())
 }
 
-/// The directory of a stream is told by what all tasks of a job have in common.
-pub(super) fn check_stream(dir: &[u8]) -> Result<(), OptionsError> {
+/// The path of a stream is told by what all tasks of a job have in common.
+pub(super) fn check_stream(stream: &Stream) -> Result<(), OptionsError> {
+    let (option, what) = match stream {
+        Stream::Directory(_) => ("--stream", "directory"),
+        Stream::Log(_) => ("--log", "file"),
+    };
     let is_known = |name: &String| STREAM_PLACEHOLDERS.contains(&name.as_str());
-    match pattern::names(dir).into_iter().find(|name| !is_known(name)) {
-        Some(name) => Err(OptionsError::StreamPlaceholder(name)),
-        None if dir.is_empty() => Err(OptionsError::StreamNowhere),
+    match pattern::names(stream.path()).into_iter().find(|name| !is_known(name)) {
+        Some(name) => Err(OptionsError::StreamPlaceholder { option, name }),
+        None if stream.path().is_empty() => Err(OptionsError::StreamNowhere { option, what }),
         None => Ok(()),
     }
 }

@@ -47,26 +47,28 @@ pub enum OptionsError {
         /// What is wrong.
         message: String,
     },
-    /// Something this release does not have.
-    #[error("{option} is not there in this release: {why}")]
-    NotYet {
-        /// The option.
-        option: &'static str,
-        /// What is missing, and what to do instead.
-        why: &'static str,
-    },
     /// A resource was asked for twice.
     #[error("{0} is requested twice; give one amount for it")]
     ResourceTwice(String),
     /// A placeholder where it cannot be.
     #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
     CwdInCwd,
-    /// A placeholder that the directory of a stream cannot have.
-    #[error("%{{{0}}} cannot be used in --stream; %{{JOB_ID}}, %{{SUBMIT_DIR}} and %{{SERVER_UID}} can")]
-    StreamPlaceholder(String),
-    /// A stream without a directory.
-    #[error("--stream needs the path of a directory, and was given an empty one")]
-    StreamNowhere,
+    /// A placeholder that the path of a stream cannot have.
+    #[error("%{{{name}}} cannot be used in {option}; %{{JOB_ID}}, %{{SUBMIT_DIR}} and %{{SERVER_UID}} can")]
+    StreamPlaceholder {
+        /// The option.
+        option: &'static str,
+        /// The placeholder.
+        name: String,
+    },
+    /// A stream without a path.
+    #[error("{option} needs the path of a {what}, and was given an empty one")]
+    StreamNowhere {
+        /// The option.
+        option: &'static str,
+        /// What it names.
+        what: &'static str,
+    },
     /// A placeholder that a locality key cannot have.
     #[error(
         "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}} and the entry's words %{{ENTRY_1}}, \

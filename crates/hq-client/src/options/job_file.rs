@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
-use hq_model::{Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Submit, TaskSpec};
+use hq_model::{
+    Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream, Submit, TaskSpec,
+};
 use serde::Deserialize;
 
 use super::checks::{check_lengths, check_locality};
@@ -46,11 +49,20 @@ pub(super) struct File {
     share: Option<String>,
     share_weight: Option<Word>,
     pub(super) stream: Option<String>,
+    pub(super) log: Option<String>,
     // Some files have it; it never meant anything.
     #[serde(rename = "data_layer")]
     _data_layer: Option<toml::Value>,
     pub(super) task: Option<Vec<Task>>,
     array: Option<Task>,
+}
+
+impl File {
+    /// Where the outputs of all its tasks go together.
+    pub(super) fn place(&self) -> Option<Stream> {
+        let log = self.log.as_ref().map(|path| Stream::Log(path.clone().into_bytes()));
+        self.stream.as_ref().map(|path| Stream::Directory(path.clone().into_bytes())).or(log)
+    }
 }
 
 #[derive(Deserialize)]
@@ -175,6 +187,7 @@ pub fn prepare_file(
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
     let name = job_name(&first.iter().map(OsString::from).collect::<Vec<_>>());
+    let stream = file.place();
     let given = option("name", file.name, values::name).map_err(in_file)?;
     let name = given.unwrap_or(name);
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
@@ -182,11 +195,14 @@ pub fn prepare_file(
     let share = super::job::share(bounds, weight);
     let new = JobSpec { name, max_fails: file.max_fails, share, is_draft: false };
     let target = job.map_or(Target::New(new.clone()), Target::Open);
+    if file.stream.is_some() && file.log.is_some() {
+        return Err(in_file("stream and log cannot be used together".into()));
+    }
     let of = SubmitsOf { path, target, submit_dir };
     let (submits, warnings) = match file.array {
         Some(_) if !tables.is_empty() => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
         Some(array) => {
-            let (submit, warnings) = array_submit(array, file.stream, &of)?;
+            let (submit, warnings) = array_submit(array, stream, &of)?;
             (vec![submit], warnings)
         }
         None => tables.submits(&of, job)?,
@@ -197,7 +213,7 @@ pub fn prepare_file(
 // The submit of an array, with warnings.
 fn array_submit(
     array: Task,
-    stream: Option<String>,
+    stream: Option<Stream>,
     of: &SubmitsOf<'_>,
 ) -> Result<(Submit, Vec<String>), OptionsError> {
     let wrong = |message: String| of.wrong("array", message);
@@ -289,10 +305,15 @@ impl Task {
     }
 
     /// `stream` is what the file says of that.
-    pub(super) fn spec(self, stream: Option<String>) -> Result<TaskSpec, String> {
+    pub(super) fn spec(self, stream: Option<Stream>) -> Result<TaskSpec, String> {
         if self.command.is_empty() {
             return Err("command: the list is empty".into());
         }
+        let (stream, log) = match stream {
+            Some(Stream::Directory(path)) => (Some(OsString::from_vec(path)), None),
+            Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),
+            None => (None, None),
+        };
         let requests = requests(self.request)?;
         self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
         let pin = match self.pin.as_deref() {
@@ -325,8 +346,8 @@ impl Task {
                 stdout: output("stdout", self.stdout)?,
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
-                stream: stream.map(OsString::from),
-                log: None,
+                stream,
+                log,
             },
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hq_model::key::check_key;
-use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId, TaskSpec};
+use hq_model::{Dependencies, Entries, IdSet, JobId, Stream, Submit, TaskId, TaskSpec};
 use serde::Deserialize;
 
 use super::error::OptionsError;
@@ -21,7 +21,7 @@ pub(super) struct Tables {
     tables: Vec<Table>,
     first_command: Vec<String>,
     // What the file says of it.
-    stream: Option<String>,
+    stream: Option<Stream>,
     warnings: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Tables {
             message: error.to_string().trim_end().to_owned(),
         };
         let mut file: File = toml::from_str(content).map_err(wrong)?;
-        let mut tables = Tables { stream: file.stream.clone(), ..Tables::default() };
+        let mut tables = Tables { stream: file.place(), ..Tables::default() };
         tables.add(path, file.task.take().unwrap_or_default(), submit_dir)?;
         Ok((file, tables))
     }
@@ -80,7 +80,7 @@ impl Tables {
         let Some(file) = toml::from_str::<File>(head).ok().filter(|file| file.task.is_none()) else {
             return Ok(None);
         };
-        self.stream.clone_from(&file.stream);
+        self.stream = file.place();
         for part in parts {
             let Ok(Part { task }) = toml::from_str(part) else { return Ok(None) };
             self.add(path, task, submit_dir)?;

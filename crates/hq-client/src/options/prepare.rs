@@ -14,7 +14,7 @@ use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Entries, IdSet, OutputSink, Policy, Request, ResourceRequest,
-    Submit, TaskSpec, pattern,
+    Stream, Submit, TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
@@ -81,16 +81,20 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         (None, None) => Vec::new(),
     };
     let requests = vec![request(&task.resources)?];
-    let stream = task.outputs.stream.clone();
+    let stream = task.outputs.place();
     let spec = spec(args, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
-        let dir = unused.to_string_lossy();
+        let (what, path) = match &unused {
+            Stream::Directory(path) => ("stream", path),
+            Stream::Log(path) => ("log", path),
+        };
+        let path = String::from_utf8_lossy(path);
         warnings.push(format!(
-            "nothing goes to the stream {dir}: --stdout and --stderr both name another place; leave one of them out"
+            "nothing goes to the {what} {path}: --stdout and --stderr both name another place; leave one of them out"
         ));
     }
     let target = match options.job {
@@ -268,9 +272,9 @@ pub(super) fn spec(
     if pattern::names(&cwd).iter().any(|name| name == "CWD") {
         return Err(OptionsError::CwdInCwd);
     }
-    let OutputOptions { stdout, stderr, output: declared, stream, log: _ } = outputs;
-    let stream = stream.map(OsString::into_vec);
-    stream.as_deref().map(check_stream).transpose()?;
+    let stream = outputs.place();
+    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _ } = outputs;
+    stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {

@@ -1,13 +1,14 @@
 //! The options that say what a task is: resources, environment, outputs, limits, failures.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
 use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
-use hq_model::{AmountRequest, ResourceRequest};
+use hq_model::{AmountRequest, ResourceRequest, Stream};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
 
@@ -247,8 +248,15 @@ pub struct OutputOptions {
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub stream: Option<OsString>,
 
-    /// Collect the outputs of all tasks in one file
-    #[arg(long, value_name = "FILE", hide = true, value_parser = OsStringValueParser::new().try_map(values::path))]
+    /// Collect the outputs of all tasks in one file, which the server writes
+    ///
+    /// As --stream, without a file system that workers share: what tasks print goes through the server. The file is made with
+    /// the directories that are missing, on the machine of the server; one that is there already is appended to if a log of
+    /// this server is in it. Relative paths start at the submit directory. Placeholders as for --stream. Read it with
+    /// `hq output-log FILE`.
+    ///
+    /// Example: `--log 'job-%{JOB_ID}.log'`.
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub log: Option<OsString>,
 }
 
@@ -388,7 +396,18 @@ impl ExecutionOptions {
 }
 
 impl OutputOptions {
-    fn over(self, script: OutputOptions) -> OutputOptions {
+    /// Where outputs go together, if they do.
+    pub(super) fn place(&self) -> Option<Stream> {
+        let bytes = |path: &OsString| path.clone().into_vec();
+        let log = self.log.as_ref().map(|path| Stream::Log(bytes(path)));
+        self.stream.as_ref().map(|path| Stream::Directory(bytes(path))).or(log)
+    }
+
+    fn over(self, mut script: OutputOptions) -> OutputOptions {
+        // One place is chosen.
+        if self.stream.is_some() || self.log.is_some() {
+            (script.stream, script.log) = (None, None);
+        }
         OutputOptions {
             stdout: self.stdout.or(script.stdout),
             stderr: self.stderr.or(script.stderr),

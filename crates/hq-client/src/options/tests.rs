@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use hq_model::job::{Target, TaskIds};
 use hq_model::task::{CrashLimit, Pin};
-use hq_model::{Amount, AmountRequest, IdSet, JobId, OutputSink, Policy, Submit};
+use hq_model::{Amount, AmountRequest, IdSet, JobId, OutputSink, Policy, Stream, Submit};
 use tempfile::TempDir;
 
 use super::*;
@@ -122,18 +122,25 @@ fn a_plain_command_gets_the_defaults() {
 fn channels_go_to_the_stream_unless_told_otherwise() {
     let place = Place::new();
     let file = OutputSink::File { path: b"o".to_vec(), remove_if_finished: false };
-    for (line, stdout, stderr, dir) in [
-        ("--stream d/%{JOB_ID} cmd", OutputSink::Stream, OutputSink::Stream, Some("d/%{JOB_ID}")),
-        ("--stream d --stdout o cmd", file.clone(), OutputSink::Stream, Some("d")),
-        ("--stream d --stderr none cmd", OutputSink::Stream, OutputSink::None, Some("d")),
+    let directory = |path: &str| Some(Stream::Directory(path.into()));
+    let log = |path: &str| Some(Stream::Log(path.into()));
+    for (line, stdout, stderr, stream) in [
+        ("--stream d/%{JOB_ID} cmd", OutputSink::Stream, OutputSink::Stream, directory("d/%{JOB_ID}")),
+        ("--stream d --stdout o cmd", file.clone(), OutputSink::Stream, directory("d")),
+        ("--stream d --stderr none cmd", OutputSink::Stream, OutputSink::None, directory("d")),
+        ("--log f-%{JOB_ID} cmd", OutputSink::Stream, OutputSink::Stream, log("f-%{JOB_ID}")),
+        ("--log f --stdout o cmd", file.clone(), OutputSink::Stream, log("f")),
         ("--stream d --stdout o --stderr none cmd", file.clone(), OutputSink::None, None),
     ] {
         let spec = &place.submit(line).spec;
-        let found = (&spec.stdout, &spec.stderr, spec.stream.as_deref());
-        assert_eq!(found, (&stdout, &stderr, dir.map(str::as_bytes)), "{line}");
+        let found = (&spec.stdout, &spec.stderr, &spec.stream);
+        assert_eq!(found, (&stdout, &stderr, &stream), "{line}");
     }
     let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --stream \"a b\"\ntrue\n");
-    assert_eq!(script.submit("./s.sh").spec.stream.as_deref(), Some(&b"a b"[..]));
+    assert_eq!(script.submit("./s.sh").spec.stream, directory("a b"));
+    let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --log \"a b\"\ntrue\n");
+    assert_eq!(script.submit("./s.sh").spec.stream, log("a b"));
+    assert_eq!(script.submit("--stream d ./s.sh").spec.stream, directory("d"), "the command line wins");
 }
 
 #[test]
@@ -248,10 +255,10 @@ fn bad_input_is_named() {
         ),
         ("--nodes 2 --ranks-per-node 20000 cmd", "20000 ranks on each node are too many: 10000 are allowed"),
         ("--nodes 99999999 cmd", "99999999 nodes are too many: 100000 are allowed"),
+        ("--log f --stream d cmd", "--log cannot be used together with --stream"),
         (
-            "--log f cmd",
-            "--log is not there in this release: no server collects outputs in one file; --stream DIR collects them \
-             in a few files in a directory",
+            "--log out-%{TASK_ID} cmd",
+            "%{TASK_ID} cannot be used in --log; %{JOB_ID}, %{SUBMIT_DIR} and %{SERVER_UID} can",
         ),
         (
             "--stream out/%{TASK_ID} cmd",
@@ -285,6 +292,7 @@ fn clap_refuses_what_contradicts_itself() {
         ("--time-limit soon cmd", "--time-limit"),
         ("--weight 0 cmd", "--weight"),
         ("--stream '' cmd", "--stream"),
+        ("--log '' cmd", "--log"),
     ] {
         let error = place.error(line);
         assert!(error.contains(word), "{line}: {error}");

@@ -59,6 +59,8 @@ pub(super) struct LiveWorker {
     pub(super) capacity: Capacity,
     /// Tasks handed to it that it has not reported as gone, whatever their state is by now.
     pub(super) held: BTreeMap<TemplateId, Held>,
+    /// Those of them of which only the worker says that they were.
+    pub(super) claimed: BTreeMap<JobId, IdSet>,
     /// Templates whose content it has got.
     pub(super) templates: BTreeSet<TemplateId>,
     /// Number of the last report that was taken in.
@@ -197,6 +199,15 @@ impl LiveWorker {
         self.held.range(of_job).any(|(_, held)| held.ids.contains(task.task))
     }
 
+    /// The submit of a task that was handed to it and that it has not reported as gone, if that is not only its word.
+    pub(super) fn template_of(&self, task: TaskRef) -> Option<TemplateId> {
+        if self.claimed.get(&task.job).is_some_and(|claimed| claimed.contains(task.task)) {
+            return None;
+        }
+        let mut of_job = self.held.range(super::requests::templates_of(task.job));
+        of_job.find(|(_, held)| held.ids.contains(task.task)).map(|(template, _)| *template)
+    }
+
     /// A worker that has just said hello.
     pub(super) fn new(
         connection: Option<ConnectionId>,
@@ -223,6 +234,7 @@ impl LiveWorker {
             resources: config.resources.clone(),
             capacity: Capacity::new(&config.resources),
             held: BTreeMap::new(),
+            claimed: BTreeMap::new(),
             templates: BTreeSet::new(),
             last_report: 0,
             reconcile_at: None,
@@ -511,6 +523,9 @@ impl LiveWorker {
     /// It does not have these any more.
     pub(super) fn drop_held(&mut self, template: TemplateId, ids: &IdSet) {
         self.unqueue(template, ids);
+        if let Some(claimed) = self.claimed.get_mut(&template.job) {
+            claimed.subtract(ids);
+        }
         let Some(held) = self.held.get_mut(&template) else { return };
         held.ids.subtract(ids);
         held.retracting.subtract(ids);

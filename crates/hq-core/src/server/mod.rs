@@ -18,6 +18,7 @@ mod job_pages;
 mod late;
 mod live;
 mod locality;
+mod logs;
 mod machine;
 mod nodes;
 mod picky;
@@ -50,6 +51,7 @@ use hq_sched::{Plan, Snapshot};
 
 use crate::alloc::{BatchOrder, BatchReport};
 use crate::client_messages::{ClientRequest, ClientResponse};
+use crate::log::{LogBatch, LogPart};
 use crate::record::Record;
 use crate::worker_messages::{FromWorker, ToWorker};
 
@@ -177,6 +179,15 @@ pub enum Effect {
     WatchFiles {
         /// Their paths, ascending.
         paths: Vec<hq_model::ByteString>,
+    },
+    /// Append what tasks have printed to logs, and answer its worker with [`ToWorker::Logged`].
+    Log {
+        /// Who has said it.
+        connection: ConnectionId,
+        /// What.
+        batch: Box<LogBatch>,
+        /// Where its pieces go.
+        parts: Vec<LogPart>,
     },
     /// Plan, beside everything else, and answer with [`Input::Planned`]. At most one is under way.
     Plan {

@@ -14,6 +14,7 @@ mod graphs;
 mod history;
 mod job_pages;
 mod keys;
+mod logs;
 mod losses;
 mod nodes;
 mod order;
@@ -53,6 +54,8 @@ struct World {
     reports: u64,
     to_workers: Vec<(u64, ToWorker)>,
     batch: Vec<crate::alloc::BatchOrder>,
+    // Paths of logs, each with how many pieces go there.
+    logged: Vec<(Option<String>, usize)>,
     plans: Vec<(u64, Box<hq_sched::Plan>)>,
     // Bookkeeping is not recounted, for long histories.
     is_unchecked: bool,
@@ -76,6 +79,7 @@ impl World {
             reports: 0,
             to_workers: Vec::new(),
             batch: Vec::new(),
+            logged: Vec::new(),
             plans: Vec::new(),
             is_unchecked: false,
             plans_later: false,
@@ -126,6 +130,10 @@ impl World {
                     let plan = hq_sched::plan(&snapshot, hq_sched::limits::STEPS);
                     self.plans.push((number, Box::new(plan)));
                 }
+                Effect::Log { parts, .. } => self.logged.extend(parts.into_iter().map(|part| {
+                    let path = part.path.map(|path| String::from_utf8_lossy(&path).into_owned());
+                    (path, part.pieces)
+                })),
                 Effect::Close { .. }
                 | Effect::WorkerJoined { .. }
                 | Effect::WatchFiles { .. }
@@ -244,7 +252,7 @@ impl World {
                 ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
                 ToWorker::Retract { job, ids } => words.push(format!("<{job}:{ids}")),
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
-                ToWorker::Welcome(_) | ToWorker::Saved { .. } => {}
+                ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Logged { .. } => {}
             }
             false
         });

@@ -50,6 +50,7 @@ impl Server {
             FromWorker::Hello(_) | FromWorker::Heartbeat => {}
             FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
             FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
+            FromWorker::Log(batch) => self.log(worker, connection, batch, effects),
             FromWorker::Leaving { end } => {
                 effects.push(Effect::Close { connection });
                 self.worker_ends(now, worker, end, effects);
@@ -158,8 +159,11 @@ impl Server {
         };
         let stale = all.difference(&valid);
         if !stale.is_empty() {
-            let message = ToWorker::Cancel { job: id, ids: stale };
+            let message = ToWorker::Cancel { job: id, ids: stale.clone() };
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            if let Some(live) = self.live.get_mut(&worker) {
+                live.claimed.entry(id).or_default().union_with(&stale);
+            }
         }
         for (task, at) in held.running.iter().zip(&held.started) {
             if valid.contains(task) && !self.is_part(worker, id, task) {

@@ -245,6 +245,11 @@ impl Worker {
         &self.config
     }
 
+    /// True when it is about to end.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
     /// Number of tasks that run.
     pub fn running_count(&self) -> usize {
         self.running.len()
@@ -358,6 +363,8 @@ impl Worker {
             }
             ToWorker::Saved { report } => self.reporting.saved(report),
             ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
+            // For the shell.
+            ToWorker::Logged { .. } => {}
         }
     }
 

@@ -257,6 +257,9 @@ pub struct TaskSpec {
     /// Directory of the stream, with placeholders.
     #[prost(bytes = "vec", optional, tag = "110")]
     pub stream: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// Instead of it: the one file of the stream, which the server writes; likewise.
+    #[prost(bytes = "vec", optional, tag = "111")]
+    pub log: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -267,14 +270,17 @@ pub struct Variable {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Output {
-    /// With `is_streamed` where a worker of an earlier release writes instead.
+    /// With `is_streamed` or `is_logged` where a worker of an earlier release writes instead.
     #[prost(bytes = "vec", tag = "1")]
     pub path: ::prost::alloc::vec::Vec<u8>,
     #[prost(bool, tag = "2")]
     pub remove_if_finished: bool,
-    /// To the stream of the template.
+    /// To the stream of the template, if that is a directory.
     #[prost(bool, tag = "3")]
     pub is_streamed: bool,
+    /// To the same if it is a file.
+    #[prost(bool, tag = "4")]
+    pub is_logged: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Warning {
@@ -2329,7 +2335,7 @@ impl WorkerFilter {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub body: ::core::option::Option<to_worker::Body>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -2349,6 +2355,8 @@ pub mod to_worker {
         Saved(u64),
         #[prost(message, tag = "6")]
         Stop(super::Stop),
+        #[prost(message, tag = "7")]
+        Logged(super::LogAnswer),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2428,9 +2436,35 @@ pub struct Stop {
     #[prost(bool, tag = "1")]
     pub drain: bool,
 }
+/// What became of a batch for a log.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogAnswer {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(oneof = "log_answer::End", tags = "2, 3, 4, 5")]
+    pub end: ::core::option::Option<log_answer::End>,
+}
+/// Nested message and enum types in `LogAnswer`.
+pub mod log_answer {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum End {
+        /// It is in the file.
+        #[prost(message, tag = "2")]
+        Written(super::Nothing),
+        /// The server has too much to write; to be said again soon.
+        #[prost(message, tag = "3")]
+        Busy(super::Nothing),
+        /// The disk is full; to be said again later.
+        #[prost(string, tag = "4")]
+        NoRoom(::prost::alloc::string::String),
+        /// The file can never be written.
+        #[prost(string, tag = "5")]
+        Refused(::prost::alloc::string::String),
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6")]
     pub body: ::core::option::Option<from_worker::Body>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -2447,6 +2481,8 @@ pub mod from_worker {
         Notify(super::TaskNotify),
         #[prost(enumeration = "super::WorkerEnd", tag = "5")]
         Leaving(i32),
+        #[prost(message, tag = "6")]
+        Log(super::LogBatch),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2537,6 +2573,41 @@ pub struct FailureOfJob {
     pub job: u32,
     #[prost(message, optional, tag = "2")]
     pub failure: ::core::option::Option<Failure>,
+}
+/// What tasks have printed into a log.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LogBatch {
+    /// Counted over the worker's life; named in the answer.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// Some of it may be in the file already.
+    #[prost(bool, tag = "2")]
+    pub is_again: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub pieces: ::prost::alloc::vec::Vec<LogPiece>,
+    /// What was printed, one piece after the other.
+    #[prost(bytes = "vec", tag = "4")]
+    pub content: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogPiece {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
+    #[prost(uint64, tag = "4")]
+    pub at_us: u64,
+    /// 0 standard output, 1 standard error; 16 to 19: the end of none of them, of standard output (+1), of standard error
+    /// (+2).
+    #[prost(uint32, tag = "5")]
+    pub kind: u32,
+    /// So many bytes of the channel came before, and so many are in `content`.
+    #[prost(uint64, tag = "6")]
+    pub offset: u64,
+    #[prost(uint32, tag = "7")]
+    pub length: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskNotify {

@@ -7,6 +7,7 @@ use hq_core::client_messages::{
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
+use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
     FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
@@ -396,6 +397,16 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         (job(), id_set()).prop_map(|(job, ids)| ToWorker::Retract { job, ids }),
         any::<u64>().prop_map(|report| ToWorker::Saved { report }),
         any::<bool>().prop_map(|drain| ToWorker::Stop { drain }),
+        (any::<u64>(), written()).prop_map(|(number, written)| ToWorker::Logged { number, written }),
+    ]
+}
+
+fn written() -> impl Strategy<Value = Written> {
+    prop_oneof![
+        Just(Written::Done),
+        Just(Written::Busy),
+        text().prop_map(Written::NoRoom),
+        text().prop_map(Written::Refused),
     ]
 }
 
@@ -418,7 +429,20 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
         Just(FromWorker::Heartbeat),
         (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
         worker_end().prop_map(|end| FromWorker::Leaving { end }),
+        log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),
     ]
+}
+
+fn log_batch() -> impl Strategy<Value = LogBatch> {
+    let printed = (any::<bool>(), any::<u64>(), 0..20_u32)
+        .prop_map(|(is_stderr, offset, length)| LogEntry::Printed { is_stderr, offset, length });
+    let end = any::<[bool; 2]>().prop_map(|[stdout, stderr]| LogEntry::End { stdout, stderr });
+    let piece = (task_ref(), instance(), timestamp(), prop_oneof![printed, end])
+        .prop_map(|(task, instance, at, entry)| LogPiece { task, instance, at, entry });
+    (any::<u64>(), any::<bool>(), vec(piece, 0..5)).prop_map(|(number, is_again, pieces)| {
+        let length = pieces.iter().map(|piece| piece.length() as usize).sum();
+        LogBatch { number, is_again, pieces, content: (0..length).map(|at| at as u8).collect() }
+    })
 }
 
 fn held() -> impl Strategy<Value = Held> {

@@ -12,7 +12,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::file::{Ended, StreamFile, Written};
-use super::{Done, Key, Order, Place, Wake};
+use super::{Done, Key, LogLink, Order, Place, Wake};
 use crate::limits;
 use crate::outputs::Aftermath;
 
@@ -31,6 +31,7 @@ pub(super) struct Carrier {
     later: VecDeque<(Instant, u64)>,
     attempts: HashMap<Key, (Place, Vec<u64>)>,
     files: HashMap<Place, StreamFile>,
+    link: Arc<LogLink>,
     next_pipe: u64,
     buffer: Vec<u8>,
     is_closing: bool,
@@ -64,7 +65,12 @@ impl Pipe {
 }
 
 impl Carrier {
-    pub(super) fn new(orders: mpsc::Receiver<Order>, wake: Arc<Wake>, done: Done) -> io::Result<Carrier> {
+    pub(super) fn new(
+        orders: mpsc::Receiver<Order>,
+        wake: Arc<Wake>,
+        done: Done,
+        link: Arc<LogLink>,
+    ) -> io::Result<Carrier> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake.event, EventData::new_u64(WAKE), EventFlags::IN)?;
         Ok(Carrier {
@@ -76,6 +82,7 @@ impl Carrier {
             later: VecDeque::new(),
             attempts: HashMap::new(),
             files: HashMap::new(),
+            link,
             next_pipe: 0,
             buffer: vec![0; limits::STREAM_CHUNK],
             is_closing: false,
@@ -129,6 +136,12 @@ impl Carrier {
                 Ok(Order::Open { key, place, pipes, since }) => self.open(key, place, pipes, since),
                 Ok(Order::End { key, aftermath }) => self.ended(key, aftermath),
                 Ok(Order::Forget { key }) => self.forget(key),
+                Ok(Order::Answered { number, answer }) => {
+                    self.files.values_mut().any(|file| file.answered(number, &answer));
+                }
+                Ok(Order::LinkChanged) => {
+                    self.files.values_mut().for_each(|file| file.link_changed(&self.link));
+                }
                 Err(mpsc::TryRecvError::Empty) => return,
                 Err(mpsc::TryRecvError::Disconnected) => {
                     self.is_closing = true;
@@ -140,7 +153,8 @@ impl Carrier {
 
     fn open(&mut self, key: Key, place: Place, pipes: Vec<(Channel, OwnedFd)>, since: Instant) {
         self.make_room();
-        let file = self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone()));
+        let file =
+            self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone(), &self.link));
         file.attempts += 1;
         let is_bulk = file.prints_much;
         let mut numbers = Vec::with_capacity(pipes.len());
@@ -207,6 +221,9 @@ impl Carrier {
     fn read(&mut self, number: u64) {
         let Some(pipe) = self.pipes.get(&number) else { return };
         let is_stalled = self.files.get(&pipe.place).is_none_or(StreamFile::is_stalled);
+        if is_stalled && let Some(file) = self.files.get_mut(&pipe.place) {
+            file.lacks_room();
+        }
         if is_stalled || self.carry(number, limits::STREAM_CHUNK) == 0 {
             self.unwatch(number);
         } else if self.pipes.get(&number).is_some_and(|pipe| !pipe.is_bulk) {
@@ -219,9 +236,11 @@ impl Carrier {
     fn look_again(&mut self) {
         let now = Instant::now();
         while let Some((_, number)) = self.later.pop_front_if(|(at, _)| *at <= now) {
-            let file = self.pipes.get(&number).and_then(|pipe| self.files.get(&pipe.place));
-            if file.is_some_and(|file| !file.is_stalled()) {
-                self.watch(number);
+            let file = self.pipes.get(&number).and_then(|pipe| self.files.get_mut(&pipe.place));
+            match file {
+                Some(file) if file.is_stalled() => file.lacks_room(),
+                Some(_) => self.watch(number),
+                None => {}
             }
         }
     }
@@ -262,7 +281,7 @@ impl Carrier {
             self.pipes.remove(&number);
         }
         if let Some(file) = self.files.get_mut(&place) {
-            file.attempts = file.attempts.saturating_sub(1);
+            file.forget(key);
         }
     }
 
@@ -302,8 +321,9 @@ impl Carrier {
         }
         let over = file.overdue();
         let is_idle = file.attempts == 0 && file.ends.is_empty() && file.unflushed.is_empty();
-        let is_over = is_idle && !file.is_stalled() && now >= file.used + limits::STREAM_IDLE;
-        let has_room = was_stalled && !file.is_stalled();
+        let is_over =
+            is_idle && file.dirty.is_none() && !file.is_stalled() && now >= file.used + limits::STREAM_IDLE;
+        let has_room = file.takes_again() || was_stalled && !file.is_stalled();
         if is_over && let Some(file) = self.files.remove(place) {
             file.finish();
         }

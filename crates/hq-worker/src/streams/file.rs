@@ -1,14 +1,18 @@
-//! The file of this worker in the directory of a stream, and what waits for it.
+//! The file of a stream, that of this worker in a directory or a log that the server writes, and what waits for it.
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
+use hq_core::log;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
+use hq_model::Stream;
 use hq_stream::{Attempt, Channel, Header, Writer};
 use tracing::{info, warn};
 
+use super::remote::{LogLink, RemoteLog};
 use super::{Key, Place, is_no_room, now};
 use crate::limits;
 use crate::outputs::Aftermath;
@@ -34,18 +38,24 @@ pub(super) enum Written {
 #[derive(Debug)]
 pub(super) struct StreamFile {
     place: Place,
-    writer: Option<Writer>,
+    sink: Sink,
     /// Nothing is read for it while it has no room. Since then nothing is taken in.
     stalled: Option<(Instant, String)>,
     // What was read when there was no room.
     kept: Option<(Attempt, Channel, Vec<u8>)>,
     // It cannot be written at all.
     broken: Option<String>,
+    // Something is to be done for it at once.
+    is_due: bool,
+    // Something was not read because there was no room.
+    lacks_room: bool,
+    // Ends that are in the file, or never will be.
+    written: Vec<Ended>,
     /// Ends whose pipes are not read yet.
     pub(super) ends: VecDeque<Ended>,
     /// Ends that only wait to be in the file.
     pub(super) unflushed: Vec<Ended>,
-    /// The first byte that is in no file, since then.
+    /// The first byte that is in no file, or that the server has not said to be there, since then.
     pub(super) dirty: Option<Instant>,
     /// Attempts that print here.
     pub(super) attempts: usize,
@@ -55,14 +65,28 @@ pub(super) struct StreamFile {
     pub(super) used: Instant,
 }
 
+/// Who writes it.
+#[derive(Debug)]
+enum Sink {
+    Local(Option<Writer>),
+    Remote(RemoteLog),
+}
+
 impl StreamFile {
-    pub(super) fn new(place: Place) -> StreamFile {
+    pub(super) fn new(place: Place, link: &Arc<LogLink>) -> StreamFile {
+        let sink = match &place.stream {
+            Stream::Directory(_) => Sink::Local(None),
+            Stream::Log(_) => Sink::Remote(RemoteLog::new(link.clone())),
+        };
         StreamFile {
             place,
-            writer: None,
+            sink,
             stalled: None,
             kept: None,
             broken: None,
+            is_due: false,
+            lacks_room: false,
+            written: Vec::new(),
             ends: VecDeque::new(),
             unflushed: Vec::new(),
             dirty: None,
@@ -72,14 +96,37 @@ impl StreamFile {
         }
     }
 
+    /// True when nothing is to be read for it.
     pub(super) fn is_stalled(&self) -> bool {
-        self.stalled.is_some()
+        let is_full = match &self.sink {
+            Sink::Local(_) => false,
+            Sink::Remote(log) => log.is_full(),
+        };
+        is_full || self.stalled.is_some()
     }
 
-    /// True when something is to be done for it without being told.
+    /// Something was not read because there was no room.
+    pub(super) fn lacks_room(&mut self) {
+        self.lacks_room = true;
+    }
+
+    /// True once when there is room again for what was not read.
+    pub(super) fn takes_again(&mut self) -> bool {
+        !self.is_stalled() && std::mem::take(&mut self.lacks_room)
+    }
+
+    /// When something is to be done for it without being told.
     pub(super) fn wakeup(&self) -> Option<Instant> {
+        if self.is_due {
+            return Some(self.used);
+        }
         if let Some((at, _)) = self.stalled {
             return Some(at + limits::STREAM_RETRY);
+        }
+        if let Sink::Remote(log) = &self.sink
+            && (log.again_at().is_some() || log.is_asked())
+        {
+            return log.again_at();
         }
         match self.dirty {
             Some(since) => Some(since + limits::STREAM_FLUSH),
@@ -91,6 +138,11 @@ impl StreamFile {
     /// Takes in what an attempt has printed.
     pub(super) fn append(&mut self, key: Key, channel: Channel, bytes: &[u8]) -> Written {
         let attempt = Attempt { task: key.0, instance: key.1 };
+        if let Some(log) = self.log() {
+            log.append(key, channel, bytes);
+            self.is_due |= log.has_much();
+            return Written::Done;
+        }
         let written = self.with_writer(|writer| writer.append(attempt, channel, now(), bytes));
         if written == Written::NoRoom {
             self.kept = Some((attempt, channel, bytes.to_vec()));
@@ -100,19 +152,118 @@ impl StreamFile {
 
     /// These channels of an attempt are complete.
     pub(super) fn end(&mut self, key: Key, channels: &[Channel]) -> Written {
+        if let Some(log) = self.log() {
+            log.end(key, channels);
+            return Written::Done;
+        }
         let attempt = Attempt { task: key.0, instance: key.1 };
         self.with_writer(|writer| writer.end(attempt, channels, now()))
     }
 
-    /// Puts all that was taken in into the file, and gives the ends that waited for that.
+    /// The attempt prints nothing more.
+    pub(super) fn forget(&mut self, key: Key) {
+        self.attempts = self.attempts.saturating_sub(1);
+        if let Sink::Remote(log) = &mut self.sink {
+            log.forget(key);
+        }
+    }
+
+    // The log, if it is one that is or will be written.
+    fn log(&mut self) -> Option<&mut RemoteLog> {
+        let Sink::Remote(log) = &mut self.sink else { return None };
+        if self.broken.is_some() {
+            return None;
+        }
+        self.used = Instant::now();
+        self.dirty.get_or_insert(self.used);
+        Some(log)
+    }
+
+    /// Puts all that was taken in into the file, or says it to the server, and gives the ends that do not wait for that any
+    /// more.
     pub(super) fn flush(&mut self) -> Vec<Ended> {
+        self.is_due = false;
+        match &self.sink {
+            Sink::Local(_) => self.flush_local(),
+            Sink::Remote(_) => self.flush_remote(),
+        }
+    }
+
+    fn flush_remote(&mut self) -> Vec<Ended> {
+        if let Some((at, _)) = &mut self.stalled
+            && at.elapsed() >= limits::STREAM_RETRY
+        {
+            *at = Instant::now();
+        }
+        let Sink::Remote(log) = &mut self.sink else { return Vec::new() };
+        if let Some(why) = &self.broken {
+            self.written.append(&mut self.unflushed);
+            self.written.iter_mut().for_each(|ended| fail(&mut ended.aftermath, why));
+        } else {
+            log.say(&mut self.unflushed);
+        }
+        if !log.is_kept() {
+            self.dirty = None;
+        }
+        std::mem::take(&mut self.written)
+    }
+
+    /// The server has answered a batch. False when it is none of this log.
+    pub(super) fn answered(&mut self, number: u64, answer: &log::Written) -> bool {
+        let Sink::Remote(log) = &mut self.sink else { return false };
+        if !log.waits_for(number) {
+            return false;
+        }
+        let now = Instant::now();
+        match answer {
+            log::Written::Done => {
+                self.written.append(&mut log.done());
+                if self.stalled.take().is_some() {
+                    info!(path = %self.place.path().display(), "a log has room again");
+                }
+            }
+            log::Written::Busy => log.retry(now + limits::LOG_AGAIN, false),
+            log::Written::NoRoom(text) => {
+                if self.stalled.is_none() {
+                    warn!("{text}; what else is printed there waits");
+                }
+                self.stalled = Some((now, text.clone()));
+                log.retry(now + limits::STREAM_RETRY, true);
+            }
+            log::Written::Refused(text) => self.give_up(text),
+        }
+        self.is_due = true;
+        true
+    }
+
+    /// The server is found again, or the worker ends without it.
+    pub(super) fn link_changed(&mut self, link: &LogLink) {
+        let Sink::Remote(log) = &mut self.sink else { return };
+        if link.is_over() {
+            self.give_up("The server was not there to write what the task printed into its log.");
+        } else {
+            log.ask_again();
+        }
+        self.is_due = true;
+    }
+
+    // Nothing of it is ever written.
+    fn give_up(&mut self, why: &str) {
+        let Sink::Remote(log) = &mut self.sink else { return };
+        warn!(path = %self.place.path().display(), "{why}");
+        self.written.append(&mut log.clear());
+        self.stalled = None;
+        self.broken = Some(why.to_owned());
+    }
+
+    fn flush_local(&mut self) -> Vec<Ended> {
         if let Some((attempt, channel, bytes)) = self.kept.take()
             && self.with_writer(|writer| writer.append(attempt, channel, now(), &bytes)) == Written::NoRoom
         {
             self.kept = Some((attempt, channel, bytes));
             return Vec::new();
         }
-        let is_used = self.writer.is_some() || self.stalled.is_some();
+        let is_used = matches!(self.sink, Sink::Local(Some(_))) || self.stalled.is_some();
         if is_used && self.with_writer(Writer::flush) == Written::NoRoom {
             return Vec::new();
         }
@@ -132,6 +283,9 @@ impl StreamFile {
         let Some((_, why)) = &self.stalled else { return Vec::new() };
         let is_over = |ended: &Ended| ended.since.elapsed() >= limits::STREAM_ROOM_WAIT;
         let mut over: Vec<Ended> = self.unflushed.extract_if(.., |ended| is_over(ended)).collect();
+        if let Sink::Remote(log) = &mut self.sink {
+            over.append(&mut log.take_ends(is_over));
+        }
         while self.ends.front().is_some_and(is_over) {
             over.extend(self.ends.pop_front());
         }
@@ -141,8 +295,7 @@ impl StreamFile {
 
     /// All is written, and nothing more comes.
     pub(super) fn finish(self) {
-        let Some(writer) = self.writer else { return };
-        let mut writer = writer;
+        let Sink::Local(Some(mut writer)) = self.sink else { return };
         if let Err(error) = writer.finish() {
             warn!(dir = %self.place.path().display(), %error, "the file of a stream could not be closed");
         }
@@ -153,9 +306,11 @@ impl StreamFile {
             return Written::Done;
         }
         self.used = Instant::now();
-        let result = match &mut self.writer {
-            Some(writer) => act(writer),
-            None => self.create().and_then(|writer| act(self.writer.insert(writer))),
+        let result = match &mut self.sink {
+            Sink::Local(Some(writer)) => act(writer),
+            Sink::Local(none) => create(&self.place).and_then(|writer| act(none.insert(writer))),
+            // Whoever writes it is told otherwise.
+            Sink::Remote(_) => Ok(()),
         };
         let path = self.place.path().display();
         match result {
@@ -178,12 +333,11 @@ impl StreamFile {
             }
         }
     }
+}
 
-    fn create(&self) -> io::Result<Writer> {
-        let Place { server_uid, worker, .. } = &self.place;
-        let header = Header { server_uid: server_uid.clone(), worker: *worker, created: now() };
-        Writer::create(self.place.path(), &header)
-    }
+fn create(place: &Place) -> io::Result<Writer> {
+    let header = Header { server_uid: place.server_uid.clone(), worker: place.worker, created: now() };
+    Writer::create(place.path(), &header)
 }
 
 // What a task printed belongs to its success.

@@ -1,4 +1,5 @@
-//! What tasks print into streams: carried from pipes into a file of this worker in the directory of each stream.
+//! What tasks print into streams: carried from pipes into a file of this worker in the directory of each stream, or to the
+//! server, which writes it into the log that a stream can be.
 //!
 //! One thread owns the read ends of the pipes and the files. It hears of a task before that starts, and of its end; an end
 //! goes on only when what the task has printed is in the file. While a file finds no room, nothing is read, and tasks wait
@@ -6,6 +7,7 @@
 
 mod carrier;
 mod file;
+mod remote;
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,13 +19,16 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use hq_core::log::Written;
 use hq_core::worker::Input;
-use hq_model::{ByteString, Instance, TaskRef, WorkerId};
+use hq_model::{ByteString, Instance, Stream, TaskRef, WorkerId};
 use hq_stream::Channel;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc::UnboundedSender;
+
+pub(crate) use remote::LogLink;
 
 use crate::limits;
 use crate::outputs::Aftermath;
@@ -31,17 +36,17 @@ use crate::outputs::Aftermath;
 /// Which attempt printed something.
 pub(crate) type Key = (TaskRef, Instance);
 
-/// Names the file of a worker: its directory, and who writes it.
+/// Names the file of a worker: where its stream goes, and who writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
-    pub(crate) dir: ByteString,
+    pub(crate) stream: Stream,
     pub(crate) server_uid: String,
     pub(crate) worker: WorkerId,
 }
 
 impl Place {
     fn path(&self) -> &Path {
-        Path::new(std::ffi::OsStr::from_bytes(&self.dir))
+        Path::new(std::ffi::OsStr::from_bytes(self.stream.path()))
     }
 }
 
@@ -54,6 +59,10 @@ pub(crate) enum Order {
     End { key: Key, aftermath: Box<Aftermath> },
     /// It has never started.
     Forget { key: Key },
+    /// What became of a batch for a log.
+    Answered { number: u64, answer: Written },
+    /// The server is found again, or the worker ends without it.
+    LinkChanged,
 }
 
 /// Why an attempt cannot print into its stream.
@@ -122,12 +131,12 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Ends go on to `done`.
-    pub(crate) fn start(done: Done) -> io::Result<Streams> {
+    pub(crate) fn start(done: Done, link: Arc<LogLink>) -> io::Result<Streams> {
         raise_open_files();
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let wake = Arc::new(Wake { event, dozes: AtomicBool::new(false) });
         let (queue, orders) = mpsc::channel();
-        let carrier = carrier::Carrier::new(orders, Arc::clone(&wake), done)?;
+        let carrier = carrier::Carrier::new(orders, Arc::clone(&wake), done, link)?;
         let thread = std::thread::Builder::new().name("streams".into()).spawn(move || carrier.run())?;
         let (directories, of_tasks) = (HashMap::new(), HashMap::new());
         Ok(Streams { queue: Some(queue), wake, thread: Some(thread), directories, of_tasks })
@@ -140,7 +149,8 @@ impl Streams {
         place: Place,
         [stdout, stderr]: [bool; 2],
     ) -> Result<WriteEnds, NoStream> {
-        if !self.directories.contains_key(&place.dir) {
+        let dir = place.stream.path();
+        if matches!(place.stream, Stream::Directory(_)) && !self.directories.contains_key(dir) {
             let path = place.path();
             fs::create_dir_all(path).map_err(|error| {
                 NoStream::Directory(format!("Cannot create stream directory {}: {error}", path.display()))
@@ -162,8 +172,8 @@ impl Streams {
             Ok(Some(write))
         };
         let ends = [end(Channel::Stdout, stdout)?, end(Channel::Stderr, stderr)?];
-        *self.directories.entry(place.dir.clone()).or_default() += 1;
-        self.of_tasks.insert(key, place.dir.clone());
+        *self.directories.entry(dir.clone()).or_default() += 1;
+        self.of_tasks.insert(key, dir.clone());
         self.tell(Order::Open { key, place, pipes, since: Instant::now() });
         Ok(WriteEnds { key, ends })
     }
@@ -180,6 +190,16 @@ impl Streams {
     pub(crate) fn forget(&mut self, ends: WriteEnds) {
         self.leave(ends.key);
         self.tell(Order::Forget { key: ends.key });
+    }
+
+    /// The server says what became of a batch for a log.
+    pub(crate) fn answered(&self, number: u64, answer: Written) {
+        self.tell(Order::Answered { number, answer });
+    }
+
+    /// The server is found again, or the worker ends without it, as the link says.
+    pub(crate) fn link_changed(&self) {
+        self.tell(Order::LinkChanged);
     }
 
     fn leave(&mut self, key: Key) {

@@ -16,8 +16,8 @@ fn key(task: u32) -> Key {
 }
 
 fn place(dir: &Path) -> Place {
-    let dir = dir.as_os_str().as_bytes().to_vec();
-    Place { dir, server_uid: "uid".to_owned(), worker: WorkerId(1) }
+    let stream = Stream::Directory(dir.as_os_str().as_bytes().to_vec());
+    Place { stream, server_uid: "uid".to_owned(), worker: WorkerId(1) }
 }
 
 fn aftermath(key: Key) -> Aftermath {
@@ -35,7 +35,8 @@ fn aftermath(key: Key) -> Aftermath {
 fn start() -> (Streams, UnboundedReceiver<Input>, mpsc::Receiver<Aftermath>) {
     let (told, ends) = unbounded_channel();
     let (cleanup, others) = mpsc::channel();
-    (Streams::start(Done { told, cleanup }).expect("a thread"), ends, others)
+    let link = Arc::new(LogLink::new(unbounded_channel().0));
+    (Streams::start(Done { told, cleanup }, link).expect("a thread"), ends, others)
 }
 
 /// As a task opens it.

@@ -9,18 +9,18 @@ use hq_model::IdSet;
 
 use super::job::Channel;
 
-/// Print what tasks wrote into a stream directory (`hq submit --stream DIR`)
+/// Print what tasks wrote into a stream (`hq submit --stream DIR`) or a log (`--log FILE`)
 ///
-/// The files are read here, also while tasks write to them: this machine must share the file system with the workers. What
-/// a restarted task printed before its last start is hidden.
+/// The files are read here, also while they are written: this machine must share the file system with the workers, for a
+/// log with the server. What a restarted task printed before its last start is hidden.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  hq output-log out summary\n  hq output-log out cat 1 stdout --task 1-10\n  \
                   hq output-log out show --channel stderr"
 )]
 pub(crate) struct OutputLogArgs {
-    /// The directory
-    #[arg(value_name = "DIR")]
+    /// The directory, or the file of a log
+    #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// Only what tasks of this server wrote; needed where several have written
     #[arg(long, value_name = "UID", value_parser = NonEmptyStringValueParser::new())]

@@ -1,4 +1,4 @@
-//! `hq output-log …`: reads the files that `hq submit --stream` makes. No server is asked.
+//! `hq output-log …`: reads the files that `hq submit --stream` and `--log` make. No server is asked.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
             let of = args.server_uid.map_or_else(String::new, |uid| format!(" of server {uid}"));
             let text = format!("No log files found{of} in {}", path.display());
             return Err(HqError::failed("no-output", text).hint(
-                "name the directory that was given to hq submit --stream; `hq job info JOB` shows it",
+                "name the directory or file that was given to hq submit --stream or --log; `hq job info JOB` shows it",
             ));
         }
         Found::Several(servers) => {
@@ -70,7 +70,7 @@ fn wanted(command: &OutputLogCommand) -> Option<(Option<JobId>, &IdSet)> {
 impl From<StreamError> for HqError {
     fn from(error: StreamError) -> HqError {
         HqError::failed("no-output", error.to_string())
-            .hint("streams are read from the file system, which this machine must share with the workers")
+            .hint("streams are read from the file system, which this machine must share with the workers, and logs from that of the server")
     }
 }
 

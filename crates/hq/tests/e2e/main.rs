@@ -8,6 +8,7 @@ mod failures;
 mod graphs;
 mod jobs;
 mod journal;
+mod logs;
 mod matrix;
 mod nodes;
 mod outputs;

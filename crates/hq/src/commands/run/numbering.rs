@@ -103,7 +103,7 @@ fn places(submit: &Submit) -> Vec<Place> {
     let known = |name: &str| if name == "CWD" { Some(cwd.clone()) } else { submit_dir(name) };
     let outputs = [&spec.stdout, &spec.stderr];
     let files = outputs.iter().filter_map(|output| output.path()).map(|path| (path, &cwd));
-    let stream = spec.stream.iter().map(|path| (path, &submit.submit_dir));
+    let stream = spec.stream.iter().map(|stream| (stream.path(), &submit.submit_dir));
     files
         .chain(stream)
         .filter_map(|(path, base)| Place::new(&join(base, pattern::expand(path, &known))))

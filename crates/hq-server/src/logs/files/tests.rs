@@ -1,0 +1,141 @@
+//! What is said twice is there once, whatever happened in between; what cannot be written is told.
+
+use std::fs;
+use std::path::PathBuf;
+
+use hq_model::{Instance, TaskRef};
+use hq_stream::{Content, StreamFile};
+
+use super::*;
+
+struct Place {
+    dir: tempfile::TempDir,
+    files: LogFiles,
+    number: u64,
+}
+
+/// A task, where in its standard output, and what; an empty text is its end.
+type Line<'a> = (u32, u64, &'a str);
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().expect("a directory");
+        Place { dir, files: LogFiles::new("server".into()), number: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn say(&mut self, name: &str, is_again: bool, lines: &[Line<'_>]) -> Written {
+        self.number += 1;
+        let piece = |(task, offset, text): &Line<'_>| LogPiece {
+            task: TaskRef::new(JobId(1), TaskId(*task)),
+            instance: Instance(0),
+            at: Timestamp(5),
+            entry: match text.len() as u32 {
+                0 => LogEntry::End { stdout: true, stderr: false },
+                length => LogEntry::Printed { is_stderr: false, offset: *offset, length },
+            },
+        };
+        let pieces: Vec<LogPiece> = lines.iter().map(piece).collect();
+        let content = lines.iter().flat_map(|(.., text)| text.bytes()).collect();
+        let path = self.path(name).into_os_string().into_encoded_bytes();
+        let parts = [LogPart { path: Some(path), pieces: pieces.len() }];
+        self.files.append(&LogBatch { number: self.number, is_again, pieces, content }, &parts);
+        self.files.flush();
+        let written = self.files.outcome(&parts);
+        self.files.close_broken();
+        written
+    }
+
+    // Another server of the same name, after this one was killed.
+    fn restart(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.files, LogFiles::new("server".into())));
+    }
+
+    // What each task has printed, in brackets once it is complete, and the number of ends.
+    fn read(&self, name: &str) -> String {
+        let mut tasks: BTreeMap<u32, (String, usize)> = BTreeMap::new();
+        let mut scan = StreamFile::open(&self.path(name)).expect("a log").scan();
+        while let Some(block) = scan.next_block().expect("a block") {
+            for entry in block.entries() {
+                let task = tasks.entry(entry.attempt.task.task.0).or_default();
+                match entry.content {
+                    Content::Bytes(_, bytes) => task.0 += &String::from_utf8_lossy(bytes),
+                    Content::End { .. } => task.1 += 1,
+                }
+            }
+        }
+        let words =
+            tasks.into_iter().map(|(task, (text, ends))| format!("{task}:{text}{}", "!".repeat(ends)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[test]
+fn what_is_said_again_is_there_once() {
+    let mut place = Place::new();
+    let first = [(1, 0, "one "), (2, 0, "other"), (2, 0, "")];
+    assert_eq!(place.say("log", false, &first), Written::Done);
+    assert_eq!(place.say("log", true, &first), Written::Done);
+    assert_eq!(place.say("log", false, &[(1, 4, "two"), (1, 0, "")]), Written::Done);
+    assert_eq!(place.read("log"), "1:one two! 2:other!");
+    place.restart();
+    assert_eq!(place.say("log", true, &[(1, 4, "two"), (1, 0, ""), (3, 0, "new")]), Written::Done);
+    assert_eq!(place.read("log"), "1:one two! 2:other! 3:new");
+}
+
+#[test]
+fn what_a_crash_cut_is_completed_wherever_that_was() {
+    let mut place = Place::new();
+    let long = "0123456789".repeat(20_000);
+    place.say("log", false, &[(1, 0, "before")]);
+    let before = fs::metadata(place.path("log")).expect("a log").len();
+    let lines = [(2, 0, &long[..]), (2, 0, ""), (3, 0, "short"), (3, 0, "")];
+    place.say("log", false, &lines);
+    let bytes = fs::read(place.path("log")).expect("a log");
+    let expected = format!("1:before 2:{long}! 3:short!");
+    assert!(place.read("log") == expected);
+    let cuts = (before as usize..bytes.len()).step_by(9973).chain([bytes.len() - 1, bytes.len()]);
+    for cut in cuts {
+        place.restart();
+        fs::write(place.path("log"), &bytes[..cut]).expect("a log");
+        assert_eq!(place.say("log", true, &lines), Written::Done);
+        assert!(place.read("log") == expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_told_and_hurts_no_other_log() {
+    let mut place = Place::new();
+    fs::write(place.path("text"), "precious").expect("a file");
+    let Written::Refused(why) = place.say("text", false, &[(1, 0, "x")]) else { panic!("written") };
+    assert!(why.starts_with("Cannot write the log: ") && why.contains("is no stream file"), "{why}");
+    let Written::Refused(why) = place.say("text/log", false, &[(1, 0, "x")]) else { panic!("written") };
+    assert!(why.starts_with("Cannot write the log /") && why.contains("Not a directory"), "{why}");
+    assert_eq!(place.say("log", false, &[(1, 0, "x")]), Written::Done);
+    assert_eq!(fs::read(place.path("text")).expect("a file"), b"precious");
+    fs::remove_file(place.path("text")).expect("a file");
+    assert_eq!(place.say("text", true, &[(1, 0, "y")]), Written::Done);
+    assert_eq!(place.read("text"), "1:y");
+    let full = AppendError::Io { path: "/x".into(), error: io::ErrorKind::StorageFull.into() };
+    assert!(
+        matches!(trouble(b"/x", &full), Written::NoRoom(text) if text.contains("the log /x: no storage space"))
+    );
+}
+
+#[test]
+fn many_logs_are_open_in_turn() {
+    let mut place = Place::new();
+    let count = 2 * LOG_FILES_MAX as u32 + 3;
+    for round in 0..2 {
+        for task in 0..count {
+            place.say(&format!("dir/{task}"), false, &[(task, round * 2, "ab")]);
+            assert!(place.files.logs.len() <= LOG_FILES_MAX);
+        }
+    }
+    for task in 0..count {
+        assert_eq!(place.read(&format!("dir/{task}")), format!("{task}:abab"));
+    }
+}

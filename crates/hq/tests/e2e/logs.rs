@@ -1,0 +1,206 @@
+//! `--log FILE`: what tasks print is in one file, which the server writes, when their end is told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use hq_stream::{Channel, Content, StreamFile};
+
+use crate::cluster::{Cluster, Place, Process};
+use crate::patience;
+
+/// What each attempt printed on its two channels, and how often it was told that each is complete.
+type Printed = BTreeMap<(u32, u32, u32), ([String; 2], [u32; 2])>;
+
+fn read(place: &Place, path: &str) -> Printed {
+    let mut all = Printed::new();
+    let mut scan = StreamFile::open(&place.path(path)).expect("a log").scan();
+    while let Some(block) = scan.next_block().expect("a block") {
+        for entry in block.entries() {
+            let task = entry.attempt.task;
+            let of = all.entry((task.job.0, task.task.0, entry.attempt.instance.0)).or_default();
+            match entry.content {
+                Content::Bytes(Channel::Stdout, bytes) => of.0[0] += &String::from_utf8_lossy(bytes),
+                Content::Bytes(Channel::Stderr, bytes) => of.0[1] += &String::from_utf8_lossy(bytes),
+                Content::End { stdout, stderr } => {
+                    of.1[0] += u32::from(stdout);
+                    of.1[1] += u32::from(stderr);
+                }
+            }
+        }
+    }
+    assert_eq!(scan.faults(), []);
+    all
+}
+
+fn printed(stdout: &str, stderr: &str) -> ([String; 2], [u32; 2]) {
+    ([stdout.to_owned(), stderr.to_owned()], [1, 1])
+}
+
+#[test]
+fn a_thousand_tasks_of_two_workers_print_into_one_file() {
+    let mut cluster = Cluster::new();
+    cluster.worker("--cpus 4");
+    let line = "sh -c 'echo o$HQ_TASK_ID; echo e$HQ_TASK_ID >&2'";
+    cluster.ok(&format!("submit --wait --array 1-1000 --log 'new/%{{JOB_ID}}/out.log' -- {line}"));
+    let all = read(&cluster, "new/1/out.log");
+    assert_eq!(all.len(), 1000);
+    for ((_, task, _), found) in all {
+        assert_eq!(found, printed(&format!("o{task}\n"), &format!("e{task}\n")), "task {task}");
+    }
+    assert!(!cluster.path("job-1").exists());
+    assert_eq!(cluster.ok("job info 1").matches("<Stream>").count(), 2);
+    assert_eq!(cluster.ok("task info 1 1").matches("<Stream>").count(), 2);
+    let expected: String = (1..=1000).map(|task| format!("o{task}\n")).collect();
+    assert_eq!(cluster.ok("job cat 1 stdout"), expected);
+    assert_eq!(cluster.ok("output-log new/1/out.log cat 1 stdout"), expected);
+    assert_eq!(cluster.ok("log new/1/out.log cat stderr --task 7"), "e7\n");
+    assert_eq!(cluster.ok("output-log new/1/out.log jobs"), "1\n");
+    let summary = cluster.ok("output-log new/1/out.log summary");
+    assert!(summary.contains("| Tasks                         | 1000"), "{summary}");
+}
+
+#[test]
+fn what_is_long_arrives_whole_and_jobs_share_a_file() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --array 0-7 --log out -- sh -c 'yes 0123456 | head -c 8000000'");
+    cluster.ok("job open");
+    for word in ["a", "b"] {
+        cluster.ok(&format!("submit --wait --job 2 --log out --stderr none -- echo {word}"));
+    }
+    cluster.ok("job close 2");
+    let all = read(&cluster, "out");
+    let expected = "0123456\n".repeat(1_000_000);
+    assert!((0..8).all(|task| all[&(1, task, 0)].0[0] == expected));
+    assert_eq!(cluster.ok("job cat 2 stdout"), "a\nb\n");
+    assert_eq!(all[&(2, 0, 0)], (["a\n".into(), String::new()], [1, 0]));
+    assert_eq!(all.len(), 10);
+}
+
+#[test]
+fn a_script_and_a_job_file_name_a_log() {
+    let cluster = Cluster::new();
+    let log = cluster.path("deep/.command.log");
+    cluster.write("run.sh", format!("#!/bin/sh\n#HQ --log {}\necho from the script\n", log.display()));
+    cluster.ok("submit --wait --directives=file run.sh");
+    assert_eq!(read(&cluster, "deep/.command.log")[&(1, 0, 0)], printed("from the script\n", ""));
+    cluster.write("job.toml", "log = 'file.log'\n[[task]]\ncommand = ['echo', 'a']\nstderr = 'none'\n");
+    cluster.ok("job submit-file job.toml");
+    cluster.ok("job wait 2");
+    assert_eq!(cluster.ok("job cat 2 stdout"), "a\n");
+    let both = "log = 'a'\nstream = 'b'\n[[task]]\ncommand = ['true']\n";
+    cluster.write("both.toml", both);
+    let error = cluster.fails(1, "job submit-file both.toml");
+    assert!(error.contains("stream and log cannot be used together"), "{error}");
+}
+
+#[test]
+fn what_is_no_log_is_left_alone_and_its_tasks_fail() {
+    let cluster = Cluster::new();
+    cluster.write("precious", "text");
+    cluster.hq("submit --wait --log precious -- echo a");
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("Cannot write the log") && error.contains("is no stream file"), "{error}");
+    assert_eq!(cluster.read("precious"), "text");
+    let other = Cluster::new();
+    other.run(["submit", "--wait", "--log", cluster.path("theirs").to_str().expect("a path"), "--", "echo"]);
+    cluster.hq("submit --wait --log theirs -- echo a");
+    let error = cluster.json("task info 2 0").to_string();
+    assert!(error.contains("is the log of another server"), "{error}");
+    // What fails there hurts nobody else.
+    cluster.ok("submit --wait --log fine -- echo a");
+    let ran = cluster.hq("submit --wait --log unused --stdout a --stderr none -- echo a");
+    assert!(ran.stderr.contains("nothing goes to the log unused"), "{ran:?}");
+    assert!(!cluster.path("unused").exists());
+}
+
+#[test]
+fn a_canceled_task_keeps_what_it_printed() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("ready");
+    cluster.ok("submit --log out -- sh -c 'echo before; echo x > ready; exec sleep 1000'");
+    cluster.line_from(&pipe);
+    cluster.ok("job cancel 1");
+    cluster.hq("job wait 1");
+    cluster.ok("worker stop all");
+    cluster.ok("worker wait 0");
+    assert_eq!(read(&cluster, "out")[&(1, 0, 0)], printed("before\n", ""));
+}
+
+#[test]
+fn when_the_server_dies_while_tasks_print_everything_is_there_once() {
+    let mut cluster = Cluster::new();
+    let gate = cluster.pipe("gate");
+    // They print before the server dies, while it is away, and after it is back.
+    cluster.write(
+        "task.sh",
+        "i=0\nwhile test $i -lt 20000; do echo $HQ_TASK_ID.$i; i=$((i+1)); done\n\
+         test $HQ_TASK_ID != 0 || { echo x > gate; while ! test -e go; do sleep 0.01; done; }\necho end\n",
+    );
+    cluster.ok("submit --array 0-15 --log out -- sh task.sh");
+    cluster.line_from(&gate);
+    cluster.server.take().expect("a server").signal(libc::SIGKILL);
+    cluster.start_server("");
+    cluster.write("go", "");
+    cluster.ok("job wait 1");
+    let all = read(&cluster, "out");
+    assert_eq!(all.len(), 16);
+    for ((_, task, instance), found) in all {
+        let expected: String = (0..20_000).map(|line| format!("{task}.{line}\n")).collect();
+        let is_same = found == printed(&(expected + "end\n"), "");
+        assert!(instance == 0 && is_same, "task {task}: {} bytes", found.0[0].len());
+    }
+}
+
+#[test]
+fn when_a_worker_dies_what_its_tasks_print_again_is_told_apart() {
+    let mut cluster = Cluster::server_with("--worker-grace 1s");
+    cluster.worker("--cpus 4");
+    let pipe = cluster.pipe("ready");
+    cluster.write(
+        "task.sh",
+        "echo run $HQ_INSTANCE_ID\nif test $HQ_INSTANCE_ID = 0; then echo x > ready; exec sleep 1000; fi\n",
+    );
+    cluster.ok("submit --log out -- sh task.sh");
+    cluster.line_from(&pipe);
+    cluster.worker("--cpus 4");
+    cluster.workers.remove(0).signal(libc::SIGKILL);
+    cluster.ok("job wait 1");
+    let all = read(&cluster, "out");
+    assert_eq!(all[&(1, 0, 1)], printed("run 1\n", ""));
+    assert_eq!(cluster.ok("job cat 1 stdout"), "run 1\n");
+}
+
+#[test]
+fn a_full_disk_makes_tasks_wait_until_there_is_room() {
+    let place = Place::new();
+    fs::create_dir(place.path("disk")).expect("a directory");
+    place.write("filler", vec![0; 3 << 20]);
+    let script = format!(
+        "mount -t tmpfs -o size=4m none disk && cp filler disk && exec {} server start --host localhost",
+        env!("CARGO_BIN_EXE_hq")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+    command.current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
+    command.stdout(Stdio::null());
+    let server = Process::start(command);
+    place.ok("server wait --timeout 60s");
+    let pid = server.id();
+    let mut cluster = Cluster { workers: Vec::new(), server: Some(server), place };
+    cluster.worker("--cpus 5");
+    cluster.ok("submit --array 0-3 --log disk/log -- sh -c 'yes 0123456 | head -c 600000'");
+    // Others go on.
+    cluster.ok("submit --wait --log other -- echo a");
+    let disk = format!("/proc/{pid}/root{}", cluster.path("disk").display());
+    patience::until("the disk is full", || match rustix::fs::statvfs(&*disk) {
+        Ok(found) if found.f_bavail < 64 => Ok(()),
+        found => Err(format!("{:?} blocks are free", found.map(|found| found.f_bavail))),
+    });
+    fs::remove_file(format!("{disk}/filler")).expect("a file");
+    cluster.ok("job wait 1");
+    fs::copy(format!("{disk}/log"), cluster.path("log")).expect("a log");
+    let all = read(&cluster, "log");
+    let expected = "0123456\n".repeat(75_000);
+    assert!(all.len() == 4 && all.values().all(|found| *found == printed(&expected, "")));
+}
