@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory};
+use clap::{Command, CommandFactory, Parser};
 use hq_client::error::EXIT_USAGE;
 use hq_model::IdSet;
 
@@ -12,6 +12,19 @@ use crate::cli::{Cli, Colors, OutputMode};
 use crate::commands;
 use crate::error::HqError;
 use crate::render::{Printer, cannot_write};
+
+/// `hq help COMMAND` and `hq version` as the options of that name, which are answered like errors.
+pub(crate) fn without_help(cli: Cli) -> Result<Cli, clap::Error> {
+    let of_program = |words: Vec<String>| Cli::try_parse_from(std::iter::once("hq".to_owned()).chain(words));
+    match cli.command {
+        crate::cli::Command::Help { mut command } => {
+            command.push("--help".to_owned());
+            of_program(command)
+        }
+        crate::cli::Command::Version => of_program(vec!["--version".to_owned()]),
+        _ => Ok(cli),
+    }
+}
 
 /// Says what is wrong. Help and version are answers; everything else is an error.
 pub(crate) fn refused(mut error: clap::Error) -> ExitCode {

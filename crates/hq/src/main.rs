@@ -34,7 +34,7 @@ use crate::render::Printer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(arguments::without_help) {
         Ok(cli) => cli,
         Err(error) => return arguments::refused(error),
     };

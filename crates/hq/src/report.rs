@@ -121,6 +121,8 @@ pub(crate) struct Jobs {
     pub jobs: Vec<JobSummary>,
     /// With the reasons of cancellations.
     pub verbose: bool,
+    /// How many jobs there are, with those that are not shown.
+    pub total: u64,
 }
 
 /// Jobs by state.

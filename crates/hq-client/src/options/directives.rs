@@ -24,7 +24,12 @@ pub struct Directives {
     pub wait: WaitOptions,
     /// The interpreter of its first line, and that one's argument if there is one.
     pub interpreter: Vec<OsString>,
+    /// What lines of options for a batch system begin with, if it has such lines.
+    pub foreign: Option<&'static str>,
 }
+
+/// What lines of options for other programs begin with.
+const FOREIGN: [&str; 5] = ["#SBATCH", "#PBS", "#BSUB", "#LSF", "#FLUX:"];
 
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true, disable_version_flag = true)]
@@ -41,7 +46,7 @@ struct Lines {
 /// # Errors
 /// When `#HQ` lines cannot be read, reach beyond the limit, cannot be split into words or are no options of a submit.
 pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsError> {
-    let Prologue { words, interpreter, is_within_limit } =
+    let Prologue { words, interpreter, is_within_limit, foreign } =
         prologue(content).map_err(|source| OptionsError::Script { path: script.into(), source })?;
     if !is_within_limit {
         return Err(OptionsError::DirectivesTooLong { script: script.into() });
@@ -49,7 +54,7 @@ pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsE
     let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
     let lines = Lines::try_parse_from(args)
         .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
-    Ok(Directives { common: lines.common, wait: lines.wait, interpreter })
+    Ok(Directives { common: lines.common, wait: lines.wait, interpreter, foreign })
 }
 
 // What comes before the first command of a script.
@@ -57,10 +62,12 @@ struct Prologue {
     words: Vec<u8>,
     interpreter: Vec<OsString>,
     is_within_limit: bool,
+    foreign: Option<&'static str>,
 }
 
 fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
-    let mut found = Prologue { words: Vec::new(), interpreter: Vec::new(), is_within_limit: true };
+    let mut found =
+        Prologue { words: Vec::new(), interpreter: Vec::new(), is_within_limit: true, foreign: None };
     let mut line = Vec::new();
     let mut end = 0;
     let mut is_new_line = true;
@@ -90,6 +97,8 @@ fn prologue(mut content: impl BufRead) -> io::Result<Prologue> {
         } else if !text.is_empty() && !text.starts_with(b"#") {
             return Ok(found);
         }
+        let is_begin = |prefix: &&&'static str| text.starts_with(prefix.as_bytes());
+        found.foreign = found.foreign.or_else(|| FOREIGN.iter().find(is_begin).copied());
     }
 }
 

@@ -26,7 +26,7 @@ use super::placeholders::of_text;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, ResourceOptions, TaskOptions};
 use super::values::{OutputArg, StdinArg};
-use super::warnings::warnings;
+use super::warnings::{hints, warnings};
 use crate::limits;
 
 /// Time between SIGTERM and SIGKILL of tasks that say nothing of it.
@@ -52,6 +52,8 @@ pub struct Prepared {
     pub wait: WaitOptions,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// What a person may have meant instead.
+    pub hints: Vec<String>,
 }
 
 /// Turns options into a submit.
@@ -72,6 +74,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         return Err(OptionsError::Needs("--service", "--key"));
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
+    let hints = hints(&options.command.command, script.directives.foreign);
     let words = Some(&options.command.command).filter(|words| !words.is_empty());
     let name = job_name(words.unwrap_or(&script.directives.interpreter));
     let args = command(options.command.command, &script, &task.execution, around)?;
@@ -105,7 +108,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let dependencies = Arc::new(dependencies.dependencies(&submit_dir)?);
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "--after-file", &[])));
     let submit = Submit { target, ids, entries, keys, dependencies, spec: Arc::new(spec), submit_dir };
-    Ok(Prepared { submit, wait, warnings })
+    Ok(Prepared { submit, wait, warnings, hints })
 }
 
 // What is known of the script before options are merged.

@@ -1,5 +1,8 @@
 //! What a user should know of a submit that is possible but perhaps not meant.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use hq_model::{TaskSpec, pattern};
 
 use super::placeholders;
@@ -38,6 +41,24 @@ pub(super) fn warnings(
         }
     }
     warnings
+}
+
+/// What a person may have meant: a command in one word, or options of a batch system that the script has on its lines.
+pub(super) fn hints(command: &[OsString], foreign: Option<&str>) -> Vec<String> {
+    let mut hints = Vec::new();
+    if let [one] = command
+        && let text = one.to_string_lossy()
+        && text.trim().contains(char::is_whitespace)
+        && !Path::new(one).exists()
+    {
+        hints.push(format!(
+            "'{text}' is one word, and so the name of a program: leave the quotes out, or use a shell: sh -c '{text}'"
+        ));
+    }
+    hints.extend(foreign.map(|prefix| {
+        format!("The script has {prefix} lines, which mean nothing here: options of hq stand on lines that begin with #HQ")
+    }));
+    hints
 }
 
 fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {

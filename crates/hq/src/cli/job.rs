@@ -66,8 +66,8 @@ pub(crate) struct ListArgs {
     pub all: bool,
     /// Only jobs in one of these states
     ///
-    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled. `opened` takes all jobs that are open
-    /// for more tasks, whatever those they have are doing.
+    /// A comma list of opened, waiting, running, finished, failed, aborted, canceled. `opened` takes jobs that are open for
+    /// more tasks while nothing runs, waits or went wrong.
     #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = job_state)]
     pub filter: Vec<JobState>,
     /// With the reason of a cancellation

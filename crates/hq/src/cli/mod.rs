@@ -187,6 +187,16 @@ pub(crate) enum Command {
         #[arg(value_name = "TOPIC", value_parser = crate::pages::page)]
         topic: Option<Page>,
     },
+    /// Print what a command does and takes, as its --help does
+    #[command(hide = true)]
+    Help {
+        /// The command
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+    /// Print the version
+    #[command(hide = true)]
+    Version,
     /// Print this reference as Markdown
     #[command(hide = true)]
     GenerateReference,
@@ -261,8 +271,16 @@ mod tests {
     }
 
     // What may be an empty text: words for others, and the command of a task, which is looked at when all options are known.
-    const MAY_BE_EMPTY: [&str; 7] =
-        ["--reason=", "run ", "submit ", "task agent ", "task mpirun ", "task notify ", "task ready "];
+    const MAY_BE_EMPTY: [&str; 8] = [
+        "--reason=",
+        "help ",
+        "run ",
+        "submit ",
+        "task agent ",
+        "task mpirun ",
+        "task notify ",
+        "task ready ",
+    ];
 
     #[test]
     fn an_empty_value_is_refused() {

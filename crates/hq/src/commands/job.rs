@@ -25,19 +25,30 @@ use crate::report::{
 use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::{Follow, follow};
 
+/// States of jobs that are listed unless others are asked for.
+const UNENDED: [JobState; 3] = [JobState::Waiting, JobState::Running, JobState::Opened];
+
 /// Failed tasks shown by `job info`.
 pub(super) const FAILED_SHOWN: u32 = 5;
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
-    let states = match (args.all, args.filter) {
-        (true, _) => Vec::new(),
-        (false, filter) if filter.is_empty() => vec![JobState::Waiting, JobState::Running, JobState::Opened],
-        (false, filter) => filter,
+    let is_default = !args.all && args.filter.is_empty();
+    let states = if is_default { UNENDED.to_vec() } else { args.filter };
+    let mut session = context.connect()?;
+    let ClientResponse::JobList(mut jobs) =
+        session.request(ClientRequest::ListJobs { states: states.clone() })?
+    else {
+        return unexpected();
     };
-    match context.ask(ClientRequest::ListJobs { states })? {
-        ClientResponse::JobList(jobs) => Done::ok(Jobs { jobs, verbose: args.verbose }),
-        _ => unexpected(),
-    }
+    // To the server open jobs are `opened`, whatever their tasks do.
+    jobs.retain(|job| is_default || states.is_empty() || states.contains(&job.state()));
+    let is_told = context.printer.mode == OutputMode::Cli && !args.all;
+    let total = match if is_told { session.request(ClientRequest::CountJobs).ok() } else { None } {
+        Some(ClientResponse::JobCounts(counts)) => counts.iter().map(|(_, count)| *count).sum(),
+        // It is told beside the list only, so nothing goes wrong without it.
+        _ => jobs.len() as u64,
+    };
+    Done::ok(Jobs { jobs, verbose: args.verbose, total })
 }
 
 pub(super) fn summary(context: &Context) -> Result<Done, HqError> {
@@ -193,6 +204,10 @@ fn wait_for(
         Selector::Last => only([last_job(&mut session)?]),
         jobs => jobs,
     };
+    if until_closed && context.printer.is_read() {
+        context.printer.hint(&hint_of_open(&mut session, &jobs));
+        context.hint_of_workers(&mut session);
+    }
     let request = ClientRequest::WatchJobs { jobs: jobs.clone(), until_closed, notifications: false };
     let how = Follow { on_notify: None, progress };
     let waited = follow(&mut session.watch(request)?, how, (again, &jobs))?;
@@ -205,6 +220,30 @@ pub(super) fn task_ids(context: &Context, args: TaskIdsArgs) -> Result<Done, HqE
     match context.ask(ClientRequest::TaskIds { jobs: args.jobs, states: args.filter })? {
         ClientResponse::TaskIds(jobs) => Done::ok(TaskIds(jobs)),
         _ => unexpected(),
+    }
+}
+
+// What is said of open jobs that are waited for. Nothing goes wrong when it cannot be told.
+fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String> {
+    let Ok(ClientResponse::JobList(listed)) =
+        session.request(ClientRequest::ListJobs { states: UNENDED.to_vec() })
+    else {
+        return Vec::new();
+    };
+    let is_meant = |job: &JobId| match jobs {
+        Selector::Ids(ids) => ids.contains(TaskId(job.0)),
+        _ => true,
+    };
+    let open: IdSet =
+        listed.iter().filter(|job| job.is_open && is_meant(&job.job)).map(|job| TaskId(job.job.0)).collect();
+    match open.len() {
+        0 => Vec::new(),
+        1 => vec![format!(
+            "Job {open} is open: the wait ends when its tasks have and `hq job close {open}` has closed it"
+        )],
+        _ => vec![format!(
+            "Jobs {open} are open: the wait ends when `hq job close {open}` has closed them, too"
+        )],
     }
 }
 

@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::CommandFactory;
 use hq_client::error::EXIT_FAILED;
 use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::alloc::messages::{AllocRequest, AllocResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter};
 use hq_model::selector::Selector;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -46,6 +47,10 @@ use crate::report::{Plain, Waited};
 
 /// Jobs with failed tasks of which people are told why.
 const NOTED_JOBS_MAX: usize = 3;
+
+/// What is said where no worker would run what was submitted.
+const NO_WORKER: &str = "No worker is connected, so nothing runs yet: `hq worker start` starts one here, `hq alloc add` lets the \
+                         server ask a batch system for some";
 
 /// What a command needs beside its own options.
 pub(crate) struct Context {
@@ -157,6 +162,8 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
         // Handled before, since they run for long.
         Command::Run(_)
+        | Command::Help { .. }
+        | Command::Version
         | Command::Server(Lazy(ServerCommand::Start(_)))
         | Command::Worker(Lazy(WorkerCommand::Start(_))) => {
             Err(HqError::usage("this command cannot be run here"))
@@ -217,6 +224,23 @@ impl Context {
         match only(failed) {
             Selector::Ids(none) if none.is_empty() => Vec::new(),
             jobs => self.notes_of(Rc::new(RefCell::new(session)), jobs),
+        }
+    }
+
+    // Says that nobody is there to run tasks, where a person would wait for something that does not come.
+    fn hint_of_workers(&self, session: &mut Session) {
+        if !self.printer.is_read() {
+            return;
+        }
+        let all = ClientRequest::ListWorkers { workers: Selector::All, filter: WorkerFilter::Running };
+        let none = |answer| matches!(answer, Ok(ClientResponse::Workers(workers)) if workers.is_empty());
+        let queues = ClientRequest::Alloc(AllocRequest::List);
+        let no_queues = |answer| match answer {
+            Ok(ClientResponse::Alloc(AllocResponse::Queues(queues))) => queues.is_empty(),
+            _ => false,
+        };
+        if none(session.request(all)) && no_queues(session.request(queues)) {
+            self.printer.hint(&[NO_WORKER.to_owned()]);
         }
     }
 

@@ -30,18 +30,22 @@ use crate::waiting::{Follow, NotifyCommand, follow};
 const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
-    let Prepared { mut submit, wait, warnings } = prepared(options)?;
+    let Prepared { mut submit, wait, warnings, hints } = prepared(options)?;
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
+    context.printer.hint(&hints);
     let mut session = context.connect()?;
     if submit.target == Target::Open(After::LAST) {
         submit.target = Target::Open(last_job(&mut session)?);
     }
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
-        return Done::ok(submitted(context, response, warnings)?);
+        let submitted = submitted(context, response, warnings)?;
+        context.hint_of_workers(&mut session);
+        return Done::ok(submitted);
     }
     session.wait_for_lost_server(wait.reconnect_timeout);
+    context.hint_of_workers(&mut session);
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
     context.printer.announce(&mut submitted)?;

@@ -32,19 +32,33 @@ impl Report for Jobs {
             .map(|job| {
                 let open = if job.is_open { "*" } else { "" };
                 let mut row = vec![
-                    Cell::from(format!("{}{open}", job.job)),
-                    job.name.as_str().into(),
+                    Cell::from(format!("{open}{}", job.job)),
+                    name_in_list(&job.name).into(),
                     text::job_state(job.state()),
                     job.counters.total().to_string().into(),
                 ];
+                if style.has_lines {
+                    row.push(progress(&job.counters).into());
+                }
                 if self.verbose {
                     row.push(job.cancel_reason.clone().unwrap_or_default().into());
                 }
                 row
             })
             .collect();
-        let header = ["ID", "Name", "State", "Tasks", "Cancel Reason"];
-        table::table(out, style, &header[..if self.verbose { 5 } else { 4 }], &rows)?;
+        let mut header = vec!["ID", "Name", "State", "Tasks"];
+        // What scripts read keeps its columns.
+        header.extend(style.has_lines.then_some("Progress"));
+        header.extend(self.verbose.then_some("Cancel Reason"));
+        table::table(out, style, &header, &rows)?;
+        if self.jobs.iter().any(|job| job.is_open) {
+            writeln!(out, "* = Open jobs")?;
+        }
+        if self.total > self.jobs.len() as u64 {
+            let are = if self.total == 1 { "is" } else { "are" };
+            let total = text::count(self.total, "job");
+            writeln!(out, "There {are} {total} in total. Use `--all` to display all jobs.")?;
+        }
         for job in self.jobs.iter().filter(|job| job.unrunnable > 0) {
             writeln!(out, "Job {}: {}", job.job, unrunnable(job))?;
         }
@@ -62,6 +76,33 @@ impl Report for Jobs {
         }
         Ok(())
     }
+}
+
+// A long name is cut in the middle, where it says least.
+fn name_in_list(name: &str) -> String {
+    const SHOWN: usize = 50;
+    const BEGIN: usize = 24;
+    const END: usize = SHOWN - BEGIN - "...".len();
+    let count = name.chars().count();
+    if count <= SHOWN {
+        return name.into();
+    }
+    let begin: String = name.chars().take(BEGIN).collect();
+    let end: String = name.chars().skip(count - END).collect();
+    format!("{begin}...{end}")
+}
+
+// How much has ended, and how much of that without success.
+fn progress(c: &Counters) -> String {
+    let total = c.total();
+    let Some(percent) = (c.terminal() * 100).checked_div(total) else { return String::new() };
+    let lost = [(c.failed, "failed"), (c.aborted, "aborted"), (c.canceled, "canceled")];
+    let lost: String = lost
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!(", {count} {word}"))
+        .collect();
+    format!("{percent} %{lost}")
 }
 
 fn unrunnable(job: &JobSummary) -> String {

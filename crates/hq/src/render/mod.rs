@@ -130,6 +130,18 @@ impl Printer {
         }
     }
 
+    /// True where a person reads what is said beside the answer.
+    pub(crate) fn is_read(&self) -> bool {
+        self.mode == OutputMode::Cli && io::stderr().is_terminal()
+    }
+
+    /// Says what a person may want to know, where one reads it.
+    pub(crate) fn hint(&self, hints: &[String]) {
+        if self.is_read() {
+            hints.iter().for_each(|hint| self.note(hint));
+        }
+    }
+
     /// Says on standard error, whatever the mode, why something that was named is left out of what is done.
     pub(crate) fn refused(text: &str) {
         let _ = writeln!(io::stderr(), "ERROR {text}");

@@ -377,9 +377,9 @@ snapshots! {
         outputs: vec![("Stdout", "/work/job-1/%{TASK_ID}.stdout".into())],
         failed: vec![task(3, TaskState::Failed)],
     };
-    job_list: Jobs { jobs: jobs(), verbose: false };
-    job_list_verbose: Jobs { jobs: jobs(), verbose: true };
-    job_list_empty: Jobs { jobs: Vec::new(), verbose: false };
+    job_list: Jobs { jobs: jobs(), verbose: false, total: 4 };
+    job_list_verbose: Jobs { jobs: jobs(), verbose: true, total: 4 };
+    job_list_empty: Jobs { jobs: Vec::new(), verbose: false, total: 1 };
     job_summary: JobCounts(vec![(JobState::Waiting, 2), (JobState::Failed, 1), (JobState::Opened, 1)]);
     job_summary_empty: JobCounts(Vec::new());
     job_info: details(detail(), Some(three_tasks()));
@@ -481,9 +481,9 @@ fn errors() {
 fn colors_are_only_where_they_are_wanted() {
     let style = Style { has_colors: true, ..Style::default() };
     let mut out = Vec::new();
-    Jobs { jobs: jobs(), verbose: false }.cli(&mut out, style).expect("memory");
+    Jobs { jobs: jobs(), verbose: false, total: 4 }.cli(&mut out, style).expect("memory");
     assert!(String::from_utf8(out).expect("text").contains("\x1b[33mRUNNING\x1b[0m"));
-    assert!(!show(&mut Jobs { jobs: jobs(), verbose: false }).contains('\x1b'));
+    assert!(!show(&mut Jobs { jobs: jobs(), verbose: false, total: 4 }).contains('\x1b'));
 }
 
 #[test]

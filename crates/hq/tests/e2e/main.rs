@@ -19,4 +19,5 @@ mod run;
 mod server;
 mod streams;
 mod submit;
+mod terminal;
 mod workers;

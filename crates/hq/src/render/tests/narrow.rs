@@ -18,7 +18,7 @@ fn long_jobs() -> Jobs {
     let mut jobs = jobs();
     jobs[0].name = "a name of several words that is longer than anybody would like it".into();
     jobs[1].name = "docking_of_all_ligands_with_the_second_receptor_at_high_precision".into();
-    Jobs { jobs, verbose: true }
+    Jobs { jobs, verbose: true, total: 4 }
 }
 
 #[test]

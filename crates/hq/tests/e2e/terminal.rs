@@ -1,0 +1,52 @@
+//! What only a person at a terminal is told.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::Stdio;
+
+use crate::cluster::{Cluster, Place};
+
+// Runs `hq` with a terminal as its standard error: the answer, and what the terminal shows.
+fn on_terminal(place: &Place, line: &str) -> (String, String) {
+    let (mut master, mut slave) = (-1, -1);
+    let none = std::ptr::null_mut();
+    #[expect(unsafe_code, reason = "there is no safe way to make a terminal")]
+    // SAFETY: both places for descriptors are valid, and nothing else is asked for.
+    let opened = unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), none.cast()) };
+    assert_eq!(opened, 0, "a terminal can be made");
+    #[expect(unsafe_code, reason = "these are new descriptors")]
+    // SAFETY: nobody else has these.
+    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+    let mut command = place.command(shlex::split(line).expect("words"));
+    let child = command.stdout(Stdio::piped()).stderr(slave).spawn().expect("hq can be run");
+    // It holds the terminal as well.
+    drop(command);
+    let mut shown = Vec::new();
+    // A terminal without a program at its other end cannot be read.
+    let _ = File::from(master).read_to_end(&mut shown);
+    let answer = child.wait_with_output().expect("hq ends").stdout;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace('\r', "");
+    (text(answer), text(shown))
+}
+
+#[test]
+fn who_waits_for_nobody_is_told_what_to_do_and_programs_read_the_answer_alone() {
+    let mut cluster = Cluster::server();
+    cluster.write("slurm.sh", "#!/bin/sh\n#SBATCH --ntasks=4\ntrue\n");
+    let (answer, shown) = on_terminal(&cluster, "submit slurm.sh");
+    assert_eq!(answer, "Job submitted successfully, job ID: 1\n");
+    assert!(shown.contains("The script has #SBATCH lines, which mean nothing here"), "{shown}");
+    assert!(shown.contains("No worker is connected, so nothing runs yet: `hq worker start`"), "{shown}");
+    let (_, shown) = on_terminal(&cluster, "submit --gpus 1 'echo hi'");
+    assert!(shown.contains("leave the quotes out, or use a shell: sh -c 'echo hi'"), "{shown}");
+    let ran = cluster.hq("submit slurm.sh");
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("Job submitted successfully, job ID: 3\n", ""));
+    cluster.ok("job cancel all");
+
+    cluster.worker("--cpus 1");
+    cluster.ok("job open");
+    let (_, shown) = on_terminal(&cluster, "submit --cpus 2 --job 4 true");
+    assert!(shown.contains("WARN No worker could ever run these tasks"), "{shown}");
+    assert_eq!(cluster.hq("submit --cpus 2 --job 4 true").stderr, "");
+}
