@@ -3,9 +3,12 @@
 use std::fs;
 use std::io::Write;
 
+use hq_core::log::{LogEntry, LogPiece};
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
+use hq_core::worker_messages::FromWorker;
 use hq_model::{JobId, TaskId, Usage};
+use hq_proto::decode_from_worker;
 use hq_stream::{Content, StreamFile};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -151,4 +154,98 @@ fn a_stream_that_cannot_be_written_fails_its_tasks() {
     let Some(Input::Ended { outcome, .. }) = told.blocking_recv() else { panic!("an end") };
     let Outcome::Failed(FailureKind::Output, text) = outcome else { panic!("{outcome:?}") };
     assert!(text.starts_with("Cannot write the stream"), "{text}");
+}
+
+/// A log, and what is said to the server about it.
+struct Log {
+    streams: Streams,
+    told: UnboundedReceiver<Input>,
+    said: UnboundedReceiver<Vec<u8>>,
+    link: Arc<LogLink>,
+}
+
+impl Log {
+    fn new() -> Log {
+        let ((told, ends), (frames, said)) = (unbounded_channel(), unbounded_channel());
+        let link = Arc::new(LogLink::new(frames));
+        link.set_up(true);
+        let done = Done { told, cleanup: mpsc::channel().0 };
+        Log { streams: Streams::start(done, link.clone()).expect("a thread"), told: ends, said, link }
+    }
+
+    // A task that prints this and ends.
+    fn runs(&mut self, number: u32, text: &[u8]) {
+        let stream = Stream::Log(b"/log".to_vec());
+        let place = Place { stream, server_uid: "uid".to_owned(), worker: WorkerId(1) };
+        let Ok(ends) = self.streams.open(key(number), place, [true, false]) else { panic!("pipes") };
+        task(&ends.paths()[0]).write_all(text).expect("room in the pipe");
+        self.streams.end(ends, aftermath(key(number)));
+    }
+
+    // The number of the next batch, whether it is said again, and what it has: `task@offset:bytes`, `task!` for an end.
+    fn hears(&mut self) -> (u64, bool, String) {
+        let frame = self.said.blocking_recv().expect("a frame");
+        let Ok(FromWorker::Log(batch)) = decode_from_worker(&frame) else { panic!("a batch") };
+        let word = |piece: &LogPiece| match piece.entry {
+            LogEntry::Printed { offset, length, .. } => format!("{}@{offset}:{length}", piece.task.task),
+            LogEntry::End { .. } => format!("{}!", piece.task.task),
+        };
+        let words: Vec<String> = batch.pieces.iter().map(word).collect();
+        (batch.number, batch.is_again, words.join(" "))
+    }
+
+    fn ended(&mut self) -> Outcome {
+        let Some(Input::Ended { outcome, .. }) = self.told.blocking_recv() else { panic!("an end") };
+        outcome
+    }
+}
+
+#[test]
+fn the_end_of_a_task_waits_until_the_server_has_written_what_it_printed() {
+    let mut log = Log::new();
+    log.runs(0, b"first");
+    assert_eq!(log.hears(), (1, false, "0@0:5 0!".into()));
+    // One batch at a time.
+    log.runs(1, b"second");
+    log.runs(2, b"third");
+    assert!(log.told.try_recv().is_err());
+    log.streams.answered(99, Written::Done);
+    log.streams.answered(1, Written::Busy);
+    assert_eq!(log.hears(), (1, false, "0@0:5 0!".into()), "nothing of it was written");
+    assert!(log.told.try_recv().is_err());
+    log.streams.answered(1, Written::Done);
+    assert_eq!(log.ended(), Outcome::Finished);
+    assert_eq!(log.hears(), (2, false, "1@0:6 1! 2@0:5 2!".into()));
+    log.streams.answered(2, Written::Done);
+    assert_eq!([log.ended(), log.ended()], [Outcome::Finished, Outcome::Finished]);
+}
+
+#[test]
+fn what_has_no_answer_is_said_again_to_the_next_server_and_after_a_full_disk() {
+    let mut log = Log::new();
+    log.runs(0, b"first");
+    assert_eq!(log.hears(), (1, false, "0@0:5 0!".into()));
+    log.link.set_up(false);
+    log.link.set_up(true);
+    log.streams.link_changed();
+    assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
+    log.streams.answered(1, Written::NoRoom("full".into()));
+    assert_eq!(log.hears(), (1, true, "0@0:5 0!".into()));
+    log.streams.answered(1, Written::Done);
+    assert_eq!(log.ended(), Outcome::Finished);
+}
+
+#[test]
+fn what_is_never_written_fails_its_tasks() {
+    let mut log = Log::new();
+    log.runs(0, b"first");
+    log.hears();
+    log.streams.answered(1, Written::Refused("no log".into()));
+    assert_eq!(log.ended(), Outcome::Failed(FailureKind::Output, "no log".into()));
+    let mut log = Log::new();
+    log.link.set_up(false);
+    log.runs(0, b"first");
+    log.link.give_up();
+    log.streams.link_changed();
+    assert!(matches!(log.ended(), Outcome::Failed(FailureKind::Output, text) if text.contains("not there")));
 }
