@@ -1,8 +1,8 @@
 //! Reads one stream file from its beginning to its end, also while it is written.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::Timestamp;
@@ -67,7 +67,12 @@ impl StreamFile {
     /// When it cannot be read, or is of something else.
     pub fn open(path: &Path) -> Result<StreamFile, StreamError> {
         let failed = |error| StreamError::Io { path: path.into(), error };
-        let file = File::open(path).map_err(failed)?;
+        // A pipe would be waited for; that and a directory are no stream files.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(StreamError::Foreign { path: path.into() });
+        }
         let mut bytes = [0; HEADER_BYTES_MAX];
         let length = read_up_to(&file, &mut bytes, 0).map_err(failed)?;
         let (header, length) = Header::decode(&bytes[..length]).map_err(|version| match version {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use hq_model::Timestamp;
@@ -76,6 +76,28 @@ impl Writer {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// False when the file has been removed, so that nobody will ever read what is written to it.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn has_name(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
+    /// True when the file is at its path, and has all that was written to it.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        let there = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            there => there?,
+        };
+        let own = self.file.metadata()?;
+        let written = self.offset.saturating_sub(self.complete.len() as u64);
+        Ok((own.dev(), own.ino()) == (there.dev(), there.ino()) && own.len() >= written)
     }
 
     /// Appends what a task printed. What makes a block complete is written.

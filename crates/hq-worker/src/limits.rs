@@ -76,6 +76,8 @@ pub const STREAM_EVENTS: usize = 256;
 pub const STREAM_FILES_MAX: usize = 64;
 /// How long what a running task has printed may stay out of the file.
 pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
+/// After so long without a task that prints into it, it is looked whether a file of a stream is still where it was.
+pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 /// How long a file of a stream stays open while nothing prints into it.
 pub const STREAM_IDLE: Duration = Duration::from_secs(60);
 /// Pause before a stream that found no room is tried again.

@@ -155,7 +155,7 @@ impl Carrier {
         self.make_room();
         let file =
             self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone(), &self.link));
-        file.attempts += 1;
+        file.add_attempt();
         let is_bulk = file.prints_much;
         let mut numbers = Vec::with_capacity(pipes.len());
         for (channel, end) in pipes {

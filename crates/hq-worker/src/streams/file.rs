@@ -96,6 +96,24 @@ impl StreamFile {
         }
     }
 
+    /// An attempt that will print here. If nobody else does, and the file was removed or renamed since the last one, the next
+    /// is a new file.
+    pub(super) fn add_attempt(&mut self) {
+        let is_alone = self.attempts == 0 && self.dirty.is_none() && self.stalled.is_none();
+        self.attempts += 1;
+        let Sink::Local(writer) = &mut self.sink else { return };
+        let is_left = |writer: &mut Writer| {
+            // Looking for a name costs a question to the file system, which is not asked of each task of many.
+            let has_rested = self.used.elapsed() >= limits::STREAM_LEFT;
+            let is_there = if has_rested { writer.is_in_place() } else { writer.has_name() };
+            is_there.is_ok_and(|is_there| !is_there)
+        };
+        if is_alone && writer.as_mut().is_some_and(is_left) {
+            info!(dir = %self.place.path().display(), "the file of a stream was removed; the next one begins");
+            *writer = None;
+        }
+    }
+
     /// True when nothing is to be read for it.
     pub(super) fn is_stalled(&self) -> bool {
         let is_full = match &self.sink {
@@ -272,10 +290,24 @@ impl StreamFile {
         }
         self.dirty = None;
         let mut ended = std::mem::take(&mut self.unflushed);
-        if let Some(why) = &self.broken {
-            ended.iter_mut().for_each(|ended| fail(&mut ended.aftermath, why));
+        if let Some(why) = self.broken.clone().or_else(|| self.why_removed()) {
+            ended.iter_mut().for_each(|ended| fail(&mut ended.aftermath, &why));
         }
         ended
+    }
+
+    // What was written is nowhere when somebody has removed the file meanwhile; the next one is begun then.
+    fn why_removed(&mut self) -> Option<String> {
+        let Sink::Local(writer) = &mut self.sink else { return None };
+        let path = match writer {
+            Some(open) if open.has_name().is_ok_and(|has_name| !has_name) => open.path().to_owned(),
+            _ => return None,
+        };
+        *writer = None;
+        let why =
+            format!("The file {} of the stream was removed while the task printed into it", path.display());
+        warn!("{why}");
+        Some(why)
     }
 
     /// Ends that have waited for room for too long: they fail.

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -122,7 +123,7 @@ impl Outputs {
                 // One that never started has written nothing.
                 let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
                 let path = Path::new(OsStr::from_bytes(&path));
-                match File::open(path) {
+                match open(path) {
                     Ok(mut file) => {
                         io::copy(&mut file, out)?;
                     }
@@ -136,6 +137,14 @@ impl Outputs {
         }
         failures.end()
     }
+}
+
+// A pipe would be waited for, and has nothing that was printed.
+fn open(path: &Path) -> io::Result<File> {
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe"));
+    }
+    File::open(path)
 }
 
 // How many tasks of a job would have output, and how many of them have none since they have not started.

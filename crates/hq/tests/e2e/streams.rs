@@ -270,8 +270,33 @@ fn what_is_damaged_is_left_out_and_told() {
     }
     let ran = cluster.hq("job cat 2 stdout --tasks 0");
     assert!(ran.stderr.contains("damaged bytes were left out: "), "{ran:?}");
-    assert_eq!((ran.exit, ran.stdout.as_str()), (0, ""));
+    assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""));
     for line in ["output-log out cat 3 stdout --task 0", "job cat 3 stdout", "job cat 3 stdout --tasks 0"] {
         assert_eq!(cluster.hq(line).stdout, "third\n", "{line}");
     }
+}
+
+#[test]
+fn a_directory_that_was_removed_is_made_again() {
+    let cluster = Cluster::new();
+    for word in ["a", "b", "c"] {
+        let _ = fs::remove_dir_all(cluster.path("out"));
+        cluster.ok(&format!("submit --wait --stream out -- echo {word}"));
+        assert_eq!(cluster.ok("job cat last stdout"), format!("{word}\n"));
+    }
+    // What is no file is passed over, and nobody waits for it.
+    cluster.pipe("out/aaaaaaaaaaaa.hqs");
+    fs::create_dir(cluster.path("out/bbbbbbbbbbbb.hqs")).expect("a directory");
+    assert_eq!(cluster.ok("output-log out cat stdout"), "c\n");
+    // What the first ones printed is gone, which is said.
+    let error = cluster.fails(1, "job cat 1 stdout");
+    assert!(error.contains("what task 0 of job 1 printed is not there any more"), "{error}");
+}
+
+#[test]
+fn a_task_whose_file_is_removed_fails() {
+    let cluster = Cluster::new();
+    cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; rm -r out; echo b'");
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("was removed while the task printed into it"), "{error}");
 }

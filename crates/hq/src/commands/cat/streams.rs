@@ -32,6 +32,8 @@ struct Open {
 
 struct Content {
     directory: Directory,
+    // Those of which something is there, if only their end.
+    tasks: IdSet,
     // Ascending by task.
     pieces: Vec<Piece>,
 }
@@ -80,6 +82,13 @@ impl Streams {
                 false => Ok(()),
             });
         };
+        if task.state == TaskState::Finished && !content.tasks.contains(task.task) {
+            let dir = String::from_utf8_lossy(&open.dir);
+            return Ok(Err(format!(
+                "{dir}: what task {} of job {job} printed is not there any more",
+                task.task
+            )));
+        }
         let first = content.pieces.partition_point(|piece| piece.task < task.task);
         let end = content.pieces.partition_point(|piece| piece.task <= task.task);
         let copied = content.directory.copy(&content.pieces[first..end], out)?;
@@ -100,8 +109,8 @@ impl Streams {
         let damage = contents.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Damaged { .. }));
         let damage = damage.map(|(path, fault)| format!("{}: {fault}", path.display()));
         self.printer.warn(&damage.collect::<Vec<_>>());
-        let tasks = contents.tasks(job).map(|(task, _)| task).collect();
+        let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
         let pieces = directory.pieces(&contents, job, &tasks, self.channel.into())?;
-        Ok(Some(Content { directory, pieces }))
+        Ok(Some(Content { directory, tasks, pieces }))
     }
 }
