@@ -84,6 +84,7 @@ async fn join(endpoint: &Endpoint, number: u32) -> Result<Worker, BoxError> {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        shows: false,
     }));
     sender.send(&hq_proto::encode_from_worker(&hello)).await?;
     sender.flush().await?;

@@ -146,6 +146,7 @@ async fn talk(
                     }
                 }
                 Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
+                Effect::Read { .. } | Effect::DropRead { .. } | Effect::ReadEnded { .. } => {}
                 Effect::Exit(_) => return is_up,
             }
         }

@@ -205,6 +205,9 @@ impl VirtualCluster {
                 }
                 worker::Effect::Signal { .. } | worker::Effect::KillLauncher | worker::Effect::Exit(_) => {}
                 worker::Effect::Arm { .. } | worker::Effect::Recall { .. } => {}
+                worker::Effect::Read { .. }
+                | worker::Effect::DropRead { .. }
+                | worker::Effect::ReadEnded { .. } => {}
             }
         }
         if let Some(wake) = self.workers[at].next_wakeup() {

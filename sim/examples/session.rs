@@ -81,6 +81,9 @@ impl Session {
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
+                WorkerEffect::Read { .. }
+                | WorkerEffect::DropRead { .. }
+                | WorkerEffect::ReadEnded { .. } => {}
             }
         }
     }

@@ -188,6 +188,8 @@ impl Node {
             ToWorker::Cancel { .. }
             | ToWorker::Retract { .. }
             | ToWorker::Saved { .. }
+            | ToWorker::ReadOutput(_)
+            | ToWorker::DropRead { .. }
             | ToWorker::Stop { .. }
             | ToWorker::Logged { .. } => {}
         }

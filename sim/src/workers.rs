@@ -112,6 +112,10 @@ impl World {
                 WorkerEffect::Arm { start, after } => self.arms(node, start, after),
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
+                // Nobody reads there.
+                WorkerEffect::Read { .. }
+                | WorkerEffect::DropRead { .. }
+                | WorkerEffect::ReadEnded { .. } => {}
                 WorkerEffect::KillLauncher => self.nodes[node].launcher_dies(),
                 WorkerEffect::Send(message) => self.worker_sends(node, message)?,
                 WorkerEffect::Exit(_) => {

@@ -132,6 +132,9 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
+                WorkerEffect::Read { .. }
+                | WorkerEffect::DropRead { .. }
+                | WorkerEffect::ReadEnded { .. } => {}
             }
         }
         if !inputs.is_empty() {

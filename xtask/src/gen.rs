@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
 /// The inputs, below `crates/hq-proto/proto`.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "hello.proto",
     "model.proto",
+    "output.proto",
     "allocation.proto",
     "client.proto",
     "worker.proto",

@@ -1,11 +1,15 @@
 //! One connection to a server: numbered requests, and answers that may arrive in between.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_net::{ConnectError, Endpoint, FrameReceiver, FrameSender, Role};
 
 use crate::limits;
+
+// The last one of this process.
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A live connection.
 pub(crate) struct Connection {
@@ -14,12 +18,15 @@ pub(crate) struct Connection {
     // Answers read while another one was looked for.
     early: VecDeque<(u64, ClientResponse)>,
     last_request: u64,
+    /// Tells it from those before.
+    pub(crate) number: u64,
 }
 
 impl Connection {
     pub(crate) async fn open(endpoint: &Endpoint) -> Result<Connection, ConnectError> {
         let (sender, receiver) = hq_net::connect(endpoint, Role::Client).await?;
-        Ok(Connection { sender, receiver, early: VecDeque::new(), last_request: 0 })
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Connection { sender, receiver, early: VecDeque::new(), last_request: 0, number })
     }
 
     /// Sends requests in one go and gives the number of the last. The error says how the connection was lost.
@@ -31,6 +38,16 @@ impl Connection {
         }
         self.sender.flush().await.map_err(|e| e.to_string())?;
         Ok(self.last_request)
+    }
+
+    /// The next answer to any request, with its number. Nothing is lost when it is dropped before it is done.
+    pub(crate) async fn any(&mut self) -> Result<(u64, ClientResponse), String> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(early);
+        }
+        let frame = self.receiver.next().await.map_err(|e| e.to_string())?;
+        let frame = frame.ok_or("it closed the connection")?;
+        hq_proto::decode_client_response(&frame).map_err(|e| e.to_string())
     }
 
     /// The next answer to that request. Nothing is lost when it is dropped before it is done.

@@ -1,5 +1,6 @@
 //! The client library: sessions with a server, and the one definition of every option of a submit.
 
+mod asking;
 mod blocks;
 mod connection;
 pub mod error;
@@ -7,6 +8,7 @@ pub mod limits;
 pub mod options;
 pub mod session;
 
+pub use asking::{Asking, NextOf};
 pub use blocks::blocks;
 pub use error::ClientError;
 pub use session::{Next, Session, Watch, access_path, request_key};

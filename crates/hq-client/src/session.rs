@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tracing::warn;
 
+use crate::asking::{Asking, NextOf};
 use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::limits;
@@ -231,6 +232,60 @@ impl Session {
         watch.number = number;
         watch.guessed = number.map(|_| job);
         Ok((response, watch))
+    }
+
+    /// The next answer to one of many requests, or the other thing, if there is no answer yet. When the server is lost and
+    /// comes back, all of them are asked again.
+    ///
+    /// # Errors
+    /// When the server is lost.
+    pub fn next_of<F: Future>(
+        &mut self,
+        asking: &mut Asking,
+        mut other: Pin<&mut F>,
+    ) -> Result<NextOf<F::Output>, ClientError> {
+        let Session { runtime, source, access, connection, patience, refusals } = self;
+        let mut repeats_left = limits::REPEATS_MAX;
+        loop {
+            // Not beside the other thing: what is sent is sent whole.
+            let lost = match runtime.block_on(asking.send(connection)) {
+                Ok(()) => {
+                    let heard = runtime.block_on(async {
+                        tokio::select! {
+                            biased;
+                            answer = asking.next(connection) => Ok(answer),
+                            output = other.as_mut() => Err(output),
+                        }
+                    });
+                    match heard {
+                        Ok(Ok((name, refused @ ClientResponse::Error(_)))) => {
+                            return Ok(NextOf::Response(name, refused));
+                        }
+                        Ok(Ok((name, response))) => {
+                            return Ok(NextOf::Response(name, refusals.accept(response)?));
+                        }
+                        Ok(Err(lost)) => lost,
+                        Err(output) => return Ok(NextOf::Other(output)),
+                    }
+                }
+                Err(lost) => lost,
+            };
+            if repeats_left == 0 {
+                return Err(ClientError::Lost(lost));
+            }
+            repeats_left -= 1;
+            let again = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    output = other.as_mut() => Err(output),
+                    again = reconnect(source, access, *patience, lost) => Ok(again),
+                }
+            });
+            match again {
+                Ok(again) => *connection = again?,
+                Err(output) => return Ok(NextOf::Other(output)),
+            }
+        }
     }
 
     /// Makes something that belongs to this session's runtime, as signal streams that [`Watch::next_or`] waits for.

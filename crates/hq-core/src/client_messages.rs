@@ -1,12 +1,10 @@
 //! What clients ask the server, and what it answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hq_model::dependency::After;
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
-use hq_model::worker::WorkerConfig;
 use hq_model::{
     ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
     TaskState, Timestamp, Usage, WorkerId,
@@ -19,8 +17,9 @@ use crate::clock_gap::ClockGap;
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::limit_value::LimitValue;
 use crate::measures::Measures;
+use crate::output_messages::{Output, OutputRead};
 use crate::record::{Record, RequestKey};
-use crate::worker_messages::WorkerEnd;
+pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +147,8 @@ pub enum ClientRequest {
         /// Send notifications of the jobs' tasks.
         notifications: bool,
     },
+    /// Show what a task prints. Answered by `Output`.
+    ReadOutput(OutputRead),
     /// Say why tasks of jobs failed. Answered by `Failures`.
     JobFailures {
         /// The jobs.
@@ -282,6 +283,8 @@ pub enum ClientResponse {
         /// Its words.
         text: ByteString,
     },
+    /// Answer to `ReadOutput`.
+    Output(Output),
     /// All watched jobs have ended; as in the last `Progress`.
     WatchEnded,
     /// Answer to `ListWorkers`, ascending.
@@ -533,6 +536,8 @@ pub struct ServerInfo {
     pub clock_gap: Option<ClockGap>,
     /// How often its process did what can never happen.
     pub internal_errors: u64,
+    /// Reads of what tasks print that wait for an answer.
+    pub output_reads: u64,
     /// Limits by name.
     pub limits: Vec<(String, LimitValue)>,
 }
@@ -660,39 +665,4 @@ impl AlikeTasks {
             info
         })
     }
-}
-
-/// All about a worker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkerInfo {
-    /// The id.
-    pub worker: WorkerId,
-    /// What it said of itself.
-    pub config: WorkerConfig,
-    /// When it joined.
-    pub started: Timestamp,
-    /// When and why it left.
-    pub ended: Option<(Timestamp, WorkerEnd)>,
-    /// Tasks handed to it.
-    pub tasks_assigned: u64,
-    /// Tasks reported as running there.
-    pub tasks_running: u64,
-    /// The task that started last there, and when.
-    pub last_task: Option<(TaskRef, Timestamp)>,
-    /// It takes no more tasks.
-    pub is_draining: bool,
-    /// It ends what runs there.
-    pub is_stopping: bool,
-    /// Its connection is lost: until then it may come back, and then its tasks run elsewhere.
-    pub away_until: Option<Timestamp>,
-    /// Why it cannot start tasks now.
-    pub trouble: Option<String>,
-    /// How often its process did what can never happen, as far as it has said.
-    pub internal_errors: u64,
-    /// The server's default or its own idle timeout.
-    pub idle_timeout: Option<Duration>,
-    /// A task on several nodes that it is one of, and the first of these.
-    pub multi_node: Option<(TaskRef, WorkerId)>,
-    /// It is kept free for a task on several nodes.
-    pub is_reserved: bool,
 }

@@ -25,6 +25,21 @@ pub const CANCEL_REASON_MAX: usize = 200;
 pub const REFUSED_MAX: usize = 100;
 /// Progress messages to one watching client are at least this far apart; the last one is never held back.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes that one answer holds of what a task prints; a reader asks again for more.
+pub const OUTPUT_READ_BYTES_MAX: u32 = 64 << 10;
+/// How long a read waits for something to be printed; then the answer says that there is nothing, and the reader asks again.
+pub const OUTPUT_READ_TIME_MAX: Duration = Duration::from_secs(30);
+/// How much longer a worker may take to say that; then it counts as away.
+pub const OUTPUT_READ_LATE: Duration = Duration::from_secs(15);
+/// Reads of what tasks print that one client may have waiting; more are refused.
+pub const OUTPUT_READS_OF_CLIENT_MAX: usize = 256;
+/// Reads that wait at one worker; more are refused.
+pub const OUTPUT_READS_OF_WORKER_MAX: usize = 256;
+/// Reads that wait, of all clients; more are refused.
+pub const OUTPUT_READS_MAX: usize = 16_384;
+/// Intervals of ended tasks of which a worker knows that it ran them, so that what they printed can be read from it; those of
+/// the lowest jobs are forgotten first.
+pub const RAN_RANGES_MAX: usize = 10_000;
 /// Most tasks sent to a worker beyond what fits on it now.
 pub const BACKLOG_MAX: u64 = 262_144;
 /// Most tasks sent to a worker that wait there one for the other, or one for each that runs.

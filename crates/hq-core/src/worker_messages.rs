@@ -9,6 +9,7 @@ use hq_model::{
 };
 
 use crate::log::{LogBatch, Written};
+use crate::output_messages::{ReadAnswer, ReadOrder};
 use crate::record::{Failure, FinishedSpan};
 
 /// Names a template within a server: the submit of a job.
@@ -77,6 +78,13 @@ pub enum ToWorker {
         number: u64,
         /// What.
         written: Written,
+    },
+    /// Say what a task prints, to workers that [show](WorkerHello::shows) that; answered by [`FromWorker::Output`].
+    ReadOutput(ReadOrder),
+    /// Nobody waits for the answer of this read any more.
+    DropRead {
+        /// Number of the read.
+        number: u64,
     },
 }
 
@@ -147,6 +155,8 @@ pub enum FromWorker {
         /// Its words.
         text: ByteString,
     },
+    /// What a task prints.
+    Output(ReadAnswer),
     /// It leaves; nothing comes after this.
     Leaving {
         /// Why.
@@ -173,6 +183,8 @@ pub struct WorkerHello {
     pub last_report: u64,
     /// It can be handed a task together with the one that this task waits for.
     pub follows: bool,
+    /// It can be asked what its tasks print.
+    pub shows: bool,
 }
 
 /// Tasks that a reconnecting worker holds.

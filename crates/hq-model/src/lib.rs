@@ -7,6 +7,7 @@
 pub mod allocation;
 pub mod amount;
 pub mod body;
+pub mod channel;
 pub mod dependency;
 pub mod duration;
 pub mod entries;
@@ -37,6 +38,7 @@ pub type ByteString = Vec<u8>;
 pub use allocation::AllocationRef;
 pub use amount::Amount;
 pub use body::Body;
+pub use channel::Channel;
 pub use dependency::Dependencies;
 pub use entries::Entries;
 pub use ids::{Attempt, Epoch, Instance, JobId, QueueId, TaskId, TaskRef, WorkerId};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, OutputSink, Request, Stream};
+use crate::{Body, ByteString, Channel, OutputSink, Request, Stream};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -58,6 +58,14 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
+    /// Where an output channel goes.
+    pub fn sink(&self, channel: Channel) -> &OutputSink {
+        match channel {
+            Channel::Stdout => &self.stdout,
+            Channel::Stderr => &self.stderr,
+        }
+    }
+
     /// True when one of its output channels goes to the stream.
     pub fn is_streamed(&self) -> bool {
         self.stdout == OutputSink::Stream || self.stderr == OutputSink::Stream

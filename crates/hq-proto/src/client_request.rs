@@ -122,6 +122,7 @@ fn to_wire(body: &ClientRequest) -> Body {
             Body::ExplainTask(form::ExplainTask { jobs: Some(jobs.to_wire()), task: task.0 })
         }
         ClientRequest::ExplainJobs { jobs } => Body::ExplainJobs(jobs.to_wire()),
+        ClientRequest::ReadOutput(read) => Body::ReadOutput(read.to_wire()),
         ClientRequest::WaitWorkers { count } => Body::WaitWorkers(*count),
         ClientRequest::Alloc(request) => Body::Alloc(request.to_wire()),
         ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
@@ -182,6 +183,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             jobs: required("jobs to list", list.jobs)?,
             states: list_from_wire(list.states)?,
         },
+        Body::ReadOutput(read) => ClientRequest::ReadOutput(Wire::from_wire(read)?),
         Body::Resubmit(again) => ClientRequest::Resubmit {
             key: key_from_wire(&again.key)?,
             jobs: required("job whose tasks are submitted again", again.jobs)?,

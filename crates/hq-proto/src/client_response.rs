@@ -91,6 +91,7 @@ fn to_wire(body: &ClientResponse) -> Body {
             worker: worker.0,
             text: text.clone(),
         }),
+        ClientResponse::Output(output) => Body::Output(output.to_wire()),
         ClientResponse::WatchEnded => Body::WatchEnded(form::Nothing {}),
         ClientResponse::Workers(workers) => Body::Workers(form::Workers { workers: list_to_wire(workers) }),
         ClientResponse::WorkersStopped { workers, away, stopping } => {
@@ -167,6 +168,7 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             worker: WorkerId(notification.worker),
             text: notification.text,
         },
+        Body::Output(output) => ClientResponse::Output(Wire::from_wire(output)?),
         Body::WatchEnded(_) => ClientResponse::WatchEnded,
         Body::Workers(list) => ClientResponse::Workers(list_from_wire(list.workers)?),
         Body::WorkersStopped(workers) => {

@@ -19,6 +19,7 @@ mod journal;
 pub mod limits;
 mod memory_needed;
 mod node;
+mod output;
 mod request;
 mod resources;
 mod shown;

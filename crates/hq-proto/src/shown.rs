@@ -42,6 +42,7 @@ impl Wire for ServerInfo {
             journal_trouble: self.journal_trouble.as_ref().map(|trouble| trouble.1.clone()),
             journal_trouble_since_us: self.journal_trouble.as_ref().map_or(0, |trouble| trouble.0.0),
             internal_errors: self.internal_errors,
+            output_reads: self.output_reads,
             clock_gap_us: self.clock_gap.map(|gap| {
                 let micros = |gap: Duration| i64::try_from(gap.as_micros()).unwrap_or(i64::MAX);
                 match gap {
@@ -70,6 +71,7 @@ impl Wire for ServerInfo {
                 .journal_trouble
                 .map(|text| (Timestamp(info.journal_trouble_since_us), text)),
             internal_errors: info.internal_errors,
+            output_reads: info.output_reads,
             clock_gap: info.clock_gap_us.map(|gap| {
                 let long = Duration::from_micros(gap.unsigned_abs());
                 if gap < 0 { ClockGap::Behind(long) } else { ClockGap::Ahead(long) }

@@ -29,6 +29,7 @@ use proptest::sample::select;
 mod allocation;
 mod explanation;
 mod messages;
+mod output;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
 

@@ -35,6 +35,8 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         ToWorker::Saved { report } => Body::Saved(*report),
         ToWorker::Stop { drain } => Body::Stop(form::Stop { drain: *drain }),
         ToWorker::Logged { number, written } => Body::Logged(log::answer_to_wire(*number, written)),
+        ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
+        ToWorker::DropRead { number } => Body::DropRead(*number),
     };
     form::ToWorker { body: Some(body) }.encode_to_vec()
 }
@@ -63,6 +65,8 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
             let (number, written) = log::answer_from_wire(answer)?;
             ToWorker::Logged { number, written }
         }
+        Body::ReadOutput(order) => ToWorker::ReadOutput(Wire::from_wire(order)?),
+        Body::DropRead(number) => ToWorker::DropRead { number },
     })
 }
 
@@ -76,6 +80,7 @@ pub fn encode_from_worker(message: &FromWorker) -> Vec<u8> {
         FromWorker::Notify { task, text } => {
             Body::Notify(form::TaskNotify { task: Some(task.to_wire()), text: text.clone() })
         }
+        FromWorker::Output(answer) => Body::Output(answer.to_wire()),
         FromWorker::Leaving { end } => Body::Leaving(end.to_wire()),
         FromWorker::Log(batch) => Body::Log(batch.to_wire()),
     };
@@ -96,6 +101,7 @@ pub fn decode_from_worker(bytes: &[u8]) -> Result<FromWorker, ProtoError> {
         Body::Notify(notify) => {
             FromWorker::Notify { task: required("task of a notification", notify.task)?, text: notify.text }
         }
+        Body::Output(answer) => FromWorker::Output(Wire::from_wire(answer)?),
         Body::Leaving(end) => FromWorker::Leaving { end: WorkerEnd::from_wire(end)? },
         Body::Log(batch) => FromWorker::Log(Box::new(LogBatch::from_wire(batch)?)),
     })
@@ -200,6 +206,7 @@ impl Wire for WorkerHello {
             holds: self.holds.iter().map(|held| held_to_wire(held, self.started)).collect(),
             last_report: self.last_report,
             follows: self.follows,
+            shows: self.shows,
             age_ns: self.age.map(nanos),
         }
     }
@@ -215,6 +222,7 @@ impl Wire for WorkerHello {
             holds: holds.collect::<Result<_, _>>()?,
             last_report: hello.last_report,
             follows: hello.follows,
+            shows: hello.shows,
         })
     }
 }

@@ -157,6 +157,7 @@ fn hello(config: WorkerConfig, holds: Vec<Held>) -> FromWorker {
         holds,
         last_report: 0,
         follows: true,
+        shows: false,
     }))
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Explained(explanation) => explanation.heap(),
         Is::ExplainedJobs(jobs) => jobs.heap(),
         Is::Failures { jobs, .. } => jobs.heap(),
+        Is::Output(output) => output.bytes.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
         Is::WorkersStopped { workers, away, stopping } => workers.heap() + away.heap() + stopping.heap(),
@@ -77,7 +78,11 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Run(batches) => batches.iter().map(of_batch).sum(),
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
-        ToWorker::Saved { .. } | ToWorker::Stop { .. } | ToWorker::Logged { .. } => 0,
+        ToWorker::Saved { .. }
+        | ToWorker::Stop { .. }
+        | ToWorker::Logged { .. }
+        | ToWorker::ReadOutput(_)
+        | ToWorker::DropRead { .. } => 0,
     };
     LEAST + more
 }

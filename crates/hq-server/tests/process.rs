@@ -349,6 +349,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             holds: vec![held],
             last_report: 0,
             follows: false,
+            shows: false,
         };
         let again = Worker::connect_as(&server.access, hello);
         let mut again = tokio::time::timeout(PATIENCE, again).await.expect("it is welcomed without a disk");
@@ -362,6 +363,7 @@ fn workers_and_their_tasks_stay_while_the_disk_is_full() {
             holds: Vec::new(),
             last_report: 0,
             follows: false,
+            shows: false,
         };
         let mut new = Box::pin(Worker::connect_as(&server.access, short));
         let looks = async {

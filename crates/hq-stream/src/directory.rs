@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hq_model::{IdSet, JobId, TaskId, Timestamp};
+use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp};
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
 use crate::file::{Entry, StreamFile};
-use crate::format::{Channel, Content, FILE_ENDING, Header};
+use crate::format::{Content, FILE_ENDING, Header};
 use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX};
 
 /// The files of one server in a directory.
@@ -99,6 +99,11 @@ impl Directory {
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Their paths, in the order in which they were begun.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// How many files there are.

@@ -232,6 +232,10 @@ impl Scan {
 }
 
 impl<'a> Block<'a> {
+    pub(crate) fn new(offset: u64, payload: &'a [u8]) -> Block<'a> {
+        Block { offset, payload }
+    }
+
     /// What it holds, in the order in which it was appended.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         self.placed_entries().map(|(_, entry)| entry)

@@ -42,6 +42,19 @@ impl StreamFile {
         Ok(scan)
     }
 
+    /// The blocks that hold something of these tasks of a job, by the indexes, and where what these do not know begins.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn blocks_of(&self, job: JobId, tasks: &IdSet) -> Result<(Vec<u64>, u64), StreamError> {
+        let Some(mut indexed) = self.by_indexes(job, tasks)? else {
+            return Ok((Vec::new(), self.first_block));
+        };
+        indexed.blocks.sort_unstable();
+        indexed.blocks.dedup();
+        Ok((indexed.blocks, indexed.behind))
+    }
+
     // Goes through the indexes from the last to the first. Nothing when one of them is not what was written, or they do not
     // follow each other from the beginning of the file to its last one.
     fn by_indexes(&self, job: JobId, tasks: &IdSet) -> Result<Option<Indexed>, StreamError> {

@@ -1,7 +1,7 @@
 //! How headers, blocks and entries look as bytes.
 
 use crc32c::{crc32c, crc32c_append};
-use hq_model::{Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Channel, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use crate::limits::{BLOCK_BYTES, FORMAT_VERSION, INDEX_BYTES, SERVER_UID_BYTES};
 
@@ -17,29 +17,6 @@ pub struct Header {
     pub worker: WorkerId,
     /// When it was begun.
     pub created: Timestamp,
-}
-
-/// One of the two channels of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Channel {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Channel {
-    /// 0 for standard output, 1 for standard error.
-    pub fn number(self) -> u8 {
-        match self {
-            Channel::Stdout => 0,
-            Channel::Stderr => 1,
-        }
-    }
-
-    pub(crate) fn bit(self) -> u8 {
-        1 << self.number()
-    }
 }
 
 /// One start of a task.
@@ -69,7 +46,7 @@ impl Content<'_> {
     // What an index says of it.
     pub(crate) fn bits(&self) -> u8 {
         match self {
-            Content::Bytes(channel, _) => channel.bit(),
+            Content::Bytes(channel, _) => bit(*channel),
             Content::End { stdout, stderr } => u8::from(*stdout) << 2 | u8::from(*stderr) << 3,
         }
     }
@@ -85,6 +62,11 @@ pub(crate) const SUMMARY_BYTES: usize = 48;
 /// A line of an index.
 pub(crate) const LINE_BYTES: usize = 24;
 const END: u8 = 0x10;
+
+/// The bit of a channel in what an index says of an attempt.
+pub(crate) fn bit(channel: Channel) -> u8 {
+    1 << channel.number()
+}
 
 impl Header {
     pub(crate) fn encode(&self) -> Vec<u8> {

@@ -22,6 +22,9 @@ pub const SEARCH_BYTES: usize = 512 << 10;
 /// scattered ones take about as long either way then.
 pub const TASKS_BY_INDEX_MAX: u64 = 4096;
 
+/// Blocks that are remembered of an output that is read while it is written; with more, every second one is forgotten.
+pub const MARKS_MAX: usize = 4096;
+
 /// Rows of attempts that are gathered before those of the same attempt are put together for the first time.
 pub const ROWS_MIN: usize = 4096;
 

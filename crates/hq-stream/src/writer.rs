@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use hq_model::Timestamp;
+use hq_model::{Channel, Timestamp};
 
 use crate::format::{
-    Attempt, Channel, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES,
-    push_entry, push_key,
+    Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES, push_entry,
+    push_key,
 };
 use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
 

@@ -60,6 +60,18 @@ pub const NOTIFY_QUEUE: usize = 256;
 pub const ERROR_FILE_MAX: usize = 2048;
 /// Names that are tried for an output of a failed attempt; when all are taken, it stays where it is.
 pub const ASIDE_NAMES_MAX: u32 = 1000;
+/// How often an output is looked at while somebody waits for what is printed there.
+pub const READER_LOOK: Duration = Duration::from_millis(10);
+/// Pause before more of an output is told, unless there is much of it or the task has ended.
+pub const READER_PAUSE: Duration = Duration::from_millis(10);
+/// How long an output stays open that nobody has asked for.
+pub const READER_KEEP: Duration = Duration::from_secs(10);
+/// Bytes that are read at once when the last lines of an output are looked for.
+pub const READER_CHUNK: u64 = 64 << 10;
+/// The last lines of an output are looked for in so many bytes at its end; what is before them is not shown.
+pub const READER_LINES_BYTES: u64 = 1 << 20;
+/// How much longer than a read may wait the stream that it is of is carried at once.
+pub const FOLLOW_SLACK: Duration = Duration::from_secs(1);
 /// Most bytes of one channel that are read at once for a stream.
 pub const STREAM_CHUNK: usize = 64 << 10;
 /// How long what a task printed may lie in its pipe, lest each line of a task wakes somebody: then it is looked at, or at

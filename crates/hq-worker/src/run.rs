@@ -30,6 +30,7 @@ use crate::link::{self, Connection};
 use crate::notify::{self, AccessKeys, Words};
 use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
+use crate::reader::{self, Answered};
 use crate::socket::register;
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
@@ -79,6 +80,9 @@ struct Turns {
     cleaned: mpsc::UnboundedReceiver<Input>,
     // What tasks print into logs, for the server.
     logs: mpsc::UnboundedReceiver<Vec<u8>>,
+    answers: mpsc::UnboundedReceiver<Answered>,
+    // Counts connections, so that no answer goes to a server that has not asked.
+    life: u64,
     orders: AsyncFd<OwnedFd>,
     control: AsyncFd<OwnedFd>,
     inputs: Vec<Input>,
@@ -110,6 +114,7 @@ enum Event {
     Ask(Ask),
     Cleaned(Input),
     Log(Vec<u8>),
+    Read(Answered),
     Interrupt { by: Interrupter },
     Wakeup,
 }
@@ -153,8 +158,10 @@ impl Turns {
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let (logs_sender, logs) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
-        let supervisor = Supervisor::new(launcher, node, enforcer, cleaned_sender, logs_sender)
-            .map_err(system("no thread"))?;
+        let (answers_sender, answers) = mpsc::unbounded_channel();
+        let supervisor =
+            Supervisor::new(launcher, node, enforcer, cleaned_sender, (logs_sender, answers_sender))
+                .map_err(system("no thread"))?;
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();
@@ -172,6 +179,8 @@ impl Turns {
             nodes,
             cleaned,
             logs,
+            answers,
+            life: 0,
             orders: register(orders, both).map_err(system("no event loop"))?,
             control: register(control, Interest::WRITABLE).map_err(system("no event loop"))?,
             inputs: Vec::new(),
@@ -252,6 +261,7 @@ impl Turns {
             asks,
             cleaned,
             logs,
+            answers,
             interrupts,
             children,
             machine,
@@ -268,6 +278,7 @@ impl Turns {
             Some(ask) = asks.recv() => Event::Ask(ask),
             Some(input) = cleaned.recv() => Event::Cleaned(input),
             Some(frame) = logs.recv() => Event::Log(frame),
+            Some(answer) = answers.recv() => Event::Read(answer),
             by = interrupts.next() => Event::Interrupt { by },
             Some(()) = children.recv() => Event::Child,
             () = sleep_until(wakeup) => Event::Wakeup,
@@ -288,6 +299,9 @@ impl Turns {
             Event::Ask(ask) => self.supervisor.asked(ask),
             Event::Cleaned(input) => self.inputs.push(input),
             Event::Log(frame) => self.send(frame),
+            // A server that was lost meanwhile does not know what it was asked for.
+            Event::Read((life, _)) if life != self.life => {}
+            Event::Read((_, answer)) => self.send(encode_from_worker(&FromWorker::Output(answer))),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Child => self.look_at_launcher(),
@@ -380,6 +394,8 @@ impl Turns {
             warn!(reason, "the server is lost");
             self.inputs.push(Input::ServerLost);
             self.supervisor.set_linked(false);
+            self.life += 1;
+            self.supervisor.tell_reader(reader::Order::DropAll);
             let again = link::again(self.server.clone());
             self.link = Link::Down(Box::pin(async { Ok(again.await) }));
         }
@@ -411,6 +427,11 @@ impl Turns {
                     self.supervisor.kill_launcher();
                     self.launcher_lost = Some(std::io::ErrorKind::TimedOut.into());
                 }
+                Effect::Read { order, template, has_ended } => {
+                    self.supervisor.read(order, &template, has_ended, self.life);
+                }
+                Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
+                Effect::ReadEnded { task } => self.supervisor.tell_reader(reader::Order::Ended { task }),
                 Effect::Send(mut message) => {
                     if let FromWorker::Report(report) = &mut message {
                         report.internal_errors = never::count();

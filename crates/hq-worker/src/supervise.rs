@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hq_core::log::Written;
+use hq_core::output_messages::{ReadAnswer, ReadOrder};
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
@@ -19,12 +20,14 @@ use crate::declared::{self, Declared};
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
-use crate::limits::TASKS_NAMED;
+use crate::limits::{FOLLOW_SLACK, TASKS_NAMED};
 use crate::nodes;
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
+use crate::printed::Source;
 use crate::ranks::AskStart;
+use crate::reader::{self, Answered, Reader};
 use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
 
 /// The tasks that have been started, and the launcher that executes them.
@@ -53,6 +56,9 @@ pub(crate) struct Supervisor {
     // From the first task of such a kind on. Before the cleanup, to which it hands ends.
     streams: Option<Streams>,
     log_link: Arc<LogLink>,
+    /// Started when something is read for the first time.
+    reader: Option<Reader>,
+    answers: mpsc::UnboundedSender<Answered>,
     worker: WorkerId,
     told: mpsc::UnboundedSender<Input>,
     cleanup: Cleanup,
@@ -84,13 +90,13 @@ impl Active {
 
 impl Supervisor {
     /// `told` gets the ends of tasks that something had to be written, removed or read for, `logs` what is to be said to the
-    /// server of what tasks print.
+    /// server of what tasks print, and what was read of outputs.
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
         enforcer: Enforcer,
         told: mpsc::UnboundedSender<Input>,
-        logs: mpsc::UnboundedSender<Vec<u8>>,
+        (logs, answers): (mpsc::UnboundedSender<Vec<u8>>, mpsc::UnboundedSender<Answered>),
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
@@ -109,6 +115,8 @@ impl Supervisor {
             streaming: HashMap::new(),
             streams: None,
             log_link: Arc::new(LogLink::new(logs)),
+            reader: None,
+            answers,
             worker: WorkerId(0),
             cleanup: Cleanup::start(told.clone())?,
             told,
@@ -234,6 +242,46 @@ impl Supervisor {
         self.buffers.streams = ends.paths();
         self.streaming.insert(start.task, ends);
         Ok(())
+    }
+
+    /// Has it read what a task prints. Where that cannot be, why.
+    pub(crate) fn read(&mut self, order: ReadOrder, template: &Arc<Template>, has_ended: bool, life: u64) {
+        let number = order.number;
+        if let Err(reason) = self.try_to_read(order, template, has_ended, life) {
+            // The loop that takes it lives as long as this.
+            let _ = self.answers.send((life, ReadAnswer::unreadable(number, reason)));
+        }
+    }
+
+    fn try_to_read(
+        &mut self,
+        order: ReadOrder,
+        template: &Arc<Template>,
+        has_ended: bool,
+        life: u64,
+    ) -> Result<(), String> {
+        let source = self.prepared_for(template)?.source(&order, &self.node);
+        let source = source.ok_or_else(|| format!("the {} of it goes nowhere", order.channel.word()))?;
+        if self.reader.is_none() {
+            let started = Reader::start(self.answers.clone());
+            self.reader = Some(started.map_err(|error| format!("no thread to read outputs: {error}"))?);
+        }
+        let (Some(reader), streams) = (&self.reader, &self.streams) else { return Ok(()) };
+        let key = (order.task, order.instance);
+        let until = Instant::now() + order.wait + FOLLOW_SLACK;
+        let is_stream = matches!(source, Source::Stream { .. });
+        reader.tell(reader::Order::Read { order, source, has_ended, life });
+        if let Some(streams) = streams.as_ref().filter(|_| is_stream && !has_ended) {
+            streams.follow(key, until, reader.sender());
+        }
+        Ok(())
+    }
+
+    /// Tells who reads outputs, if somebody does.
+    pub(crate) fn tell_reader(&self, order: reader::Order) {
+        if let Some(reader) = &self.reader {
+            reader.tell(order);
+        }
     }
 
     /// Orders a task's start at the end of another one. Nothing is to be done before or after such a task.

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod error;
 mod failures;
+mod following;
 mod history;
 mod jobs;
 mod launchers;

@@ -137,6 +137,13 @@ pub struct WaitOptions {
     #[arg(long)]
     pub progress: bool,
 
+    /// Print what the tasks print while they run, when waiting
+    ///
+    /// Standard output to standard output, standard error to standard error; of several tasks each line begins with
+    /// job, task and output.
+    #[arg(long, requires = "wait", conflicts_with_all = ["progress", "on_notify"])]
+    pub follow: bool,
+
     /// Exit with 0 although tasks failed, when waiting
     #[arg(long)]
     pub allow_failures: bool,
@@ -168,6 +175,7 @@ impl WaitOptions {
         WaitOptions {
             wait: if own { self.wait } else { script.wait },
             progress: if own { self.progress } else { script.progress },
+            follow: self.follow || script.follow,
             allow_failures: self.allow_failures || script.allow_failures,
             on_notify: self.on_notify.or(script.on_notify),
             reconnect_timeout: self.reconnect_timeout.or(script.reconnect_timeout),

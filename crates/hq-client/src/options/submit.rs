@@ -120,6 +120,7 @@ impl From<RunOptions> for SubmitOptions {
             wait: WaitOptions {
                 wait: false,
                 progress: true,
+                follow: false,
                 allow_failures: run.allow_failures,
                 on_notify: run.on_notify,
                 reconnect_timeout: None,

@@ -45,6 +45,8 @@ pub(super) struct LiveWorker {
     pub(super) internal_errors: u64,
     /// It can be handed tasks that wait there for another one.
     pub(super) follows: bool,
+    /// It can be asked what its tasks print.
+    pub(super) shows: bool,
     /// The part of its CPUs that must be used when it starts something while idle, in 1/10000.
     pub(super) min_utilization: u32,
     /// Tasks on several nodes run within one group.
@@ -227,6 +229,7 @@ impl LiveWorker {
             trouble: None,
             internal_errors: 0,
             follows: false,
+            shows: false,
             min_utilization: config.min_utilization,
             group: config.group.clone(),
             reserved: None,

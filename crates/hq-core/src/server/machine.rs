@@ -21,6 +21,7 @@ use super::locality::Locality;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::readiness::Readiness;
+use super::reads::Reads;
 use super::reserve::Reserve;
 use super::retention::{Keep, Retention};
 use super::shares::SharedJob;
@@ -84,6 +85,8 @@ pub struct Server {
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
     /// Clients that wait.
     clients: Clients,
+    /// Clients that read what tasks print.
+    pub(super) reads: Reads,
     /// Workers and classes for which placement may have changed since it was last decided.
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
@@ -149,6 +152,7 @@ impl Server {
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             clients: Clients::default(),
+            reads: Reads::default(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
@@ -232,12 +236,16 @@ impl Server {
             }
             Input::ClientGone { connection } => {
                 self.clients.forget(connection);
+                self.forget_reader(connection, effects);
                 self.alloc.forget_client(connection);
                 self.followers.forget_client(connection);
                 self.maker_gone(now, connection);
             }
             Input::Worker { connection, message } => self.worker_says(now, connection, message, effects),
-            Input::WorkerGone { connection, is_closed } => self.connection_lost(now, connection, is_closed),
+            Input::WorkerGone { connection, is_closed } => {
+                self.lose_reads(connection, effects);
+                self.connection_lost(now, connection, is_closed);
+            }
             Input::Tick => {}
             Input::Planned { number, plan } => self.planned(number, plan),
             Input::Stop => {
@@ -283,6 +291,7 @@ impl Server {
                 self.dispatch(now, effects);
             }
         }
+        self.pursue_reads(now, effects);
         self.report_progress(now, effects);
         if !self.is_read_only() {
             self.retire(now, effects);
@@ -298,6 +307,7 @@ impl Server {
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
         let watches = self.clients.next_wakeup();
+        let reads = self.reads.next_wakeup();
         let retirement = if self.is_read_only() { None } else { self.retention.next_wakeup(&self.state) };
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
@@ -307,8 +317,10 @@ impl Server {
         let keep = if begins { self.keeping_ends() } else { None };
         let waits = (begins && self.keeps_until < Timestamp(u64::MAX)).then_some(self.keeps_until);
         let draft = self.next_draft_end();
-        let wakeups =
-            [lost, delay, stop, watches, retirement, look, allocate, plan, gather, keep, waits, draft, late];
+        let wakeups = [
+            lost, delay, stop, watches, reads, retirement, look, allocate, plan, gather, keep, waits, draft,
+            late,
+        ];
         wakeups.into_iter().flatten().min()
     }
 
@@ -481,6 +493,7 @@ impl Server {
                 }
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },
+            ClientRequest::ReadOutput(read) => self.client_reads(now, (connection, request), read, effects),
             ClientRequest::WaitWorkers { count } => {
                 self.clients.wait_for_workers((connection, request), count);
             }

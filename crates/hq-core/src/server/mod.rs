@@ -26,6 +26,7 @@ mod planning;
 mod possible;
 pub mod queue;
 mod readiness;
+mod reads;
 mod reports;
 mod requests;
 mod reserve;

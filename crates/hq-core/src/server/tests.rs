@@ -20,6 +20,7 @@ mod nodes;
 mod order;
 mod placement;
 mod possible;
+mod reads;
 mod resubmit;
 mod services;
 mod shares;
@@ -201,6 +202,7 @@ impl World {
             holds: Vec::new(),
             last_report: 0,
             follows: false,
+            shows: true,
         };
         change(&mut hello);
         self.says(connection, FromWorker::Hello(Box::new(hello)));
@@ -252,6 +254,8 @@ impl World {
                 ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
                 ToWorker::Retract { job, ids } => words.push(format!("<{job}:{ids}")),
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
+                ToWorker::ReadOutput(order) => words.push(reads::in_words(order)),
+                ToWorker::DropRead { number } => words.push(format!("drop {number}")),
                 ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Logged { .. } => {}
             }
             false
@@ -599,6 +603,7 @@ fn a_worker_that_returns_keeps_what_it_holds_and_loses_what_never_arrived() {
         holds: vec![held],
         last_report: 1,
         follows: true,
+        shows: true,
     };
     world.says(4, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(4), "", "its report is still to come");

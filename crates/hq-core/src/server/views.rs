@@ -10,7 +10,7 @@ use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
 use crate::cause::JobFailures;
 use crate::client_messages::{
-    ClientRequest, ClientResponse, JobSummary, RequestError, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobSummary, RequestError, ServerInfo, WorkerFilter, WorkerInfo,
 };
 use crate::limits::{FAILURES_PAGE_BYTES, JOB_PAGE_BYTES};
 
@@ -21,7 +21,11 @@ impl Server {
     /// Answers a request that changes nothing.
     pub(super) fn view(&self, now: Timestamp, body: &ClientRequest) -> Answer {
         match body {
-            ClientRequest::ServerInfo => Ok(ClientResponse::ServerInfo(Box::new(self.options.info.clone()))),
+            ClientRequest::ServerInfo => {
+                let output_reads = self.reads.count() as u64;
+                let info = ServerInfo { output_reads, ..self.options.info.clone() };
+                Ok(ClientResponse::ServerInfo(Box::new(info)))
+            }
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(now, states))),
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs, page } => self.job_info(now, jobs, page.as_ref(), JOB_PAGE_BYTES),

@@ -51,6 +51,7 @@ impl Server {
             FromWorker::Report(report) => self.worker_reports(now, worker, report, effects),
             FromWorker::Notify { task, text } => self.pass_notification(task, worker, &text, effects),
             FromWorker::Log(batch) => self.log(worker, connection, batch, effects),
+            FromWorker::Output(answer) => self.worker_read(connection, answer, effects),
             FromWorker::Leaving { end } => {
                 effects.push(Effect::Close { connection });
                 self.worker_ends(now, worker, end, effects);
@@ -77,6 +78,7 @@ impl Server {
         // Until the reports of before are in, nothing is handed to it that they could be about.
         live.reconcile_at = Some(hello.last_report);
         live.follows = hello.follows;
+        live.shows = hello.shows;
         live.is_welcomed = returning.is_some();
         if let Some(before) = self.live.remove(&worker) {
             if let Some(old) = before.connection {
@@ -239,6 +241,7 @@ impl Server {
         since: Timestamp,
     ) {
         let since = self.within_sight(now, worker, task, since);
+        self.reads.started(task.job);
         let TaskRef { job, task } = task;
         let run = Running { worker, instance, since };
         self.may_speculate(job, task, since);

@@ -19,6 +19,7 @@ use super::arming::{Armed, Why};
 use super::faults::NodeFault;
 use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
+use super::reading::Reading;
 use super::reporting::Reporting;
 use super::{Effect, Grant, Input, Outcome};
 use crate::keeping::by_preference;
@@ -60,6 +61,8 @@ pub struct Worker {
     pub(super) running: FxHashMap<TaskRef, Running>,
     pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     pub(super) reporting: Reporting,
+    // Whose output is read, and could be.
+    pub(super) reading: Reading,
     // Failures that the end of the worker may explain.
     pub(super) outside: Outside,
     pub(super) node_fault: NodeFault,
@@ -198,6 +201,7 @@ impl Worker {
             running: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             reporting: Reporting::default(),
+            reading: Reading::default(),
             outside: Outside::default(),
             node_fault: NodeFault::default(),
             next_report: started,
@@ -365,6 +369,8 @@ impl Worker {
             ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
             // For the shell.
             ToWorker::Logged { .. } => {}
+            ToWorker::ReadOutput(order) => self.read_output(order, effects),
+            ToWorker::DropRead { number } => effects.push(Effect::DropRead { number }),
         }
     }
 
@@ -547,6 +553,7 @@ impl Worker {
     ) {
         let Some(mut run) = self.running.remove(&task) else { return };
         self.last_end = now;
+        self.reading.ended(task, &run, effects);
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
         if !self.leader_is_over(&mut run, is_success) {
             self.pools.free(&run.grant);

@@ -5,6 +5,7 @@ mod faults;
 mod machine;
 mod outside;
 pub mod pools;
+mod reading;
 mod reporting;
 mod starting;
 mod watched;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use hq_model::{ByteString, Instance, TaskRef, Usage};
 
+use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
 use crate::worker_messages::{FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
 
@@ -106,6 +108,25 @@ pub enum Effect {
     /// End the process that executes tasks, and what it started, by force: tasks that were killed do not end. Done before
     /// the next effect; nothing is heard of tasks after it.
     KillLauncher,
+    /// Say what a task has printed and prints, with [`FromWorker::Output`]. What has ended prints no more.
+    Read {
+        /// What is wanted.
+        order: ReadOrder,
+        /// What the task shares with its siblings.
+        template: Arc<Template>,
+        /// It does not run any more.
+        has_ended: bool,
+    },
+    /// Forget a read: its answer is not wanted any more.
+    DropRead {
+        /// Number of the read.
+        number: u64,
+    },
+    /// A task has ended of which reads may wait for more: there will be none.
+    ReadEnded {
+        /// The task that has ended.
+        task: TaskRef,
+    },
     /// Send to the server.
     Send(FromWorker),
     /// End the process: everything was said and every task has ended.

@@ -3,6 +3,7 @@
 mod arming;
 mod followers;
 mod leaving;
+mod reading;
 mod time;
 
 use std::collections::BTreeMap;
@@ -94,6 +95,13 @@ impl World {
                     let holds: Vec<String> = holds.collect();
                     self.done.push(format!("hello {} after {}", holds.join(" "), hello.last_report));
                 }
+                Effect::Read { order, has_ended, .. } => {
+                    let ended = if has_ended { " that has ended" } else { "" };
+                    self.done.push(format!("read {}/{}{ended}", order.task, order.instance));
+                }
+                Effect::DropRead { number } => self.done.push(format!("drop {number}")),
+                Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
+                Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
                 Effect::Send(_) => {}
             }
         }

@@ -841,6 +841,128 @@ impl WorkerEnd {
         }
     }
 }
+/// Where a read begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadFrom {
+    #[prost(oneof = "read_from::Place", tags = "1, 2")]
+    pub place: ::core::option::Option<read_from::Place>,
+}
+/// Nested message and enum types in `ReadFrom`.
+pub mod read_from {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Place {
+        /// Behind so many bytes.
+        #[prost(uint64, tag = "1")]
+        Offset(u64),
+        /// With so many of the last lines.
+        #[prost(uint32, tag = "2")]
+        Lines(u32),
+    }
+}
+/// Of a client.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputRead {
+    #[prost(message, optional, tag = "1")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(bool, tag = "2")]
+    pub is_stderr: bool,
+    /// The instance of which something was read before.
+    #[prost(uint32, optional, tag = "3")]
+    pub seen: ::core::option::Option<u32>,
+    /// All of that was read.
+    #[prost(bool, tag = "4")]
+    pub seen_all: bool,
+    #[prost(message, optional, tag = "5")]
+    pub from: ::core::option::Option<ReadFrom>,
+    #[prost(uint32, tag = "6")]
+    pub bytes_max: u32,
+    #[prost(uint64, tag = "7")]
+    pub wait_ns: u64,
+    /// Also when the task has ended.
+    #[prost(bool, tag = "8")]
+    pub even_ended: bool,
+}
+/// To a client.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputAnswer {
+    #[prost(uint32, tag = "1")]
+    pub instance: u32,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, tag = "3")]
+    pub length: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+    #[prost(oneof = "output_answer::State", tags = "5, 6, 7, 8, 9, 10, 11")]
+    pub state: ::core::option::Option<output_answer::State>,
+}
+/// Nested message and enum types in `OutputAnswer`.
+pub mod output_answer {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum State {
+        #[prost(message, tag = "5")]
+        More(super::Nothing),
+        #[prost(message, tag = "6")]
+        Complete(super::Nothing),
+        #[prost(message, tag = "7")]
+        Waits(super::Nothing),
+        /// The worker that is away.
+        #[prost(uint32, tag = "8")]
+        Away(u32),
+        #[prost(message, tag = "9")]
+        Ended(super::Nothing),
+        #[prost(message, tag = "10")]
+        Nowhere(super::Nothing),
+        /// Why.
+        #[prost(string, tag = "11")]
+        Unreadable(::prost::alloc::string::String),
+    }
+}
+/// To a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadOrder {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(message, optional, tag = "2")]
+    pub task: ::core::option::Option<TaskRef>,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
+    #[prost(bool, tag = "4")]
+    pub is_stderr: bool,
+    #[prost(message, optional, tag = "5")]
+    pub from: ::core::option::Option<ReadFrom>,
+    #[prost(uint32, tag = "6")]
+    pub bytes_max: u32,
+    #[prost(uint64, tag = "7")]
+    pub wait_ns: u64,
+}
+/// Of a worker.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadAnswer {
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, tag = "3")]
+    pub length: u64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub bytes: ::prost::alloc::vec::Vec<u8>,
+    #[prost(oneof = "read_answer::State", tags = "5, 6, 7")]
+    pub state: ::core::option::Option<read_answer::State>,
+}
+/// Nested message and enum types in `ReadAnswer`.
+pub mod read_answer {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum State {
+        #[prost(message, tag = "5")]
+        More(super::Nothing),
+        #[prost(message, tag = "6")]
+        Complete(super::Nothing),
+        /// Why.
+        #[prost(string, tag = "7")]
+        Unreadable(::prost::alloc::string::String),
+    }
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QueueParams {
     #[prost(string, optional, tag = "1")]
@@ -1413,7 +1535,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1475,6 +1597,8 @@ pub mod client_request {
         JobFailures(super::ListFailures),
         #[prost(message, tag = "121")]
         Resubmit(super::Resubmit),
+        #[prost(message, tag = "122")]
+        ReadOutput(super::OutputRead),
     }
 }
 /// A page of what is known of jobs.
@@ -1630,7 +1754,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1680,6 +1804,8 @@ pub mod client_response {
         ExplainedJobs(super::ExplainedJobs),
         #[prost(message, tag = "120")]
         Failures(super::Failures),
+        #[prost(message, tag = "122")]
+        Output(super::OutputAnswer),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2019,6 +2145,9 @@ pub struct ServerInfo {
     /// How often its process did what can never happen.
     #[prost(uint64, tag = "16")]
     pub internal_errors: u64,
+    /// Reads of what tasks print that wait for an answer.
+    #[prost(uint64, tag = "17")]
+    pub output_reads: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Limit {
@@ -2335,7 +2464,7 @@ impl WorkerFilter {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 100, 101")]
     pub body: ::core::option::Option<to_worker::Body>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -2357,6 +2486,11 @@ pub mod to_worker {
         Stop(super::Stop),
         #[prost(message, tag = "7")]
         Logged(super::LogAnswer),
+        #[prost(message, tag = "100")]
+        ReadOutput(super::ReadOrder),
+        /// Number of the read.
+        #[prost(uint64, tag = "101")]
+        DropRead(u64),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2464,7 +2598,7 @@ pub mod log_answer {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FromWorker {
-    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "from_worker::Body", tags = "1, 2, 3, 4, 5, 6, 100")]
     pub body: ::core::option::Option<from_worker::Body>,
 }
 /// Nested message and enum types in `FromWorker`.
@@ -2483,6 +2617,8 @@ pub mod from_worker {
         Leaving(i32),
         #[prost(message, tag = "6")]
         Log(super::LogBatch),
+        #[prost(message, tag = "100")]
+        Output(super::ReadAnswer),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2504,6 +2640,9 @@ pub struct WorkerHello {
     /// How long ago it started, by its own clock.
     #[prost(uint64, optional, tag = "91")]
     pub age_ns: ::core::option::Option<u64>,
+    /// Can be asked what its tasks print.
+    #[prost(bool, tag = "92")]
+    pub shows: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Held {

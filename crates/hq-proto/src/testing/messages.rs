@@ -40,6 +40,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
         selector().prop_map(|jobs| CloseJobs { jobs }),
+        output::output_read().prop_map(ReadOutput),
         job_states().prop_map(|states| ListJobs { states }),
         (selector(), of(job_page())).prop_map(|(jobs, page)| JobInfo { jobs, page }),
         (selector(), of(id_set()), of(text())).prop_map(|(jobs, tasks, reason)| Cancel {
@@ -101,6 +102,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
         (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
         vec(job_summary(), 0..4).prop_map(Progress),
+        output::output().prop_map(Output),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
             task,
             worker,
@@ -204,6 +206,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
                 journal_trouble,
                 clock_gap,
                 internal_errors,
+                output_reads: internal_errors / 2,
                 limits,
             }
         },
@@ -398,6 +401,8 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
         any::<u64>().prop_map(|report| ToWorker::Saved { report }),
         any::<bool>().prop_map(|drain| ToWorker::Stop { drain }),
         (any::<u64>(), written()).prop_map(|(number, written)| ToWorker::Logged { number, written }),
+        output::read_order().prop_map(ToWorker::ReadOutput),
+        any::<u64>().prop_map(|number| ToWorker::DropRead { number }),
     ]
 }
 
@@ -415,6 +420,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
     let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), any::<bool>())
         .prop_map(|(config, (started, age), known_as, holds, last_report, follows)| WorkerHello {
+            shows: follows,
             config,
             started,
             age,
@@ -430,6 +436,7 @@ pub fn from_worker() -> impl Strategy<Value = FromWorker> {
         (task_ref(), byte_string()).prop_map(|(task, text)| FromWorker::Notify { task, text }),
         worker_end().prop_map(|end| FromWorker::Leaving { end }),
         log_batch().prop_map(|batch| FromWorker::Log(Box::new(batch))),
+        output::read_answer().prop_map(FromWorker::Output),
     ]
 }
 

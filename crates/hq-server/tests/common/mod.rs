@@ -161,6 +161,7 @@ impl Worker {
             holds: Vec::new(),
             last_report: 0,
             follows: false,
+            shows: false,
         };
         Worker::connect_as(access, hello).await
     }

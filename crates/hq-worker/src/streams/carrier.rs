@@ -15,6 +15,7 @@ use super::file::{Ended, StreamFile, Written};
 use super::{Done, Key, LogLink, Order, Place, Wake};
 use crate::limits;
 use crate::outputs::Aftermath;
+use crate::reader;
 
 // Of the queue among the pipes.
 const WAKE: u64 = u64::MAX;
@@ -32,9 +33,17 @@ pub(super) struct Carrier {
     attempts: HashMap<Key, (Place, Vec<u64>)>,
     files: HashMap<Place, StreamFile>,
     link: Arc<LogLink>,
+    followed: HashMap<Key, Followed>,
     next_pipe: u64,
     buffer: Vec<u8>,
     is_closing: bool,
+}
+
+// Who waits for what an attempt prints, and until when.
+#[derive(Debug)]
+struct Followed {
+    until: Instant,
+    reader: mpsc::Sender<reader::Order>,
 }
 
 #[derive(Debug)]
@@ -83,6 +92,7 @@ impl Carrier {
             attempts: HashMap::new(),
             files: HashMap::new(),
             link,
+            followed: HashMap::new(),
             next_pipe: 0,
             buffer: vec![0; limits::STREAM_CHUNK],
             is_closing: false,
@@ -142,6 +152,7 @@ impl Carrier {
                 Ok(Order::LinkChanged) => {
                     self.files.values_mut().for_each(|file| file.link_changed(&self.link));
                 }
+                Ok(Order::Follow { key, until, reader }) => self.follow(key, until, reader),
                 Err(mpsc::TryRecvError::Empty) => return,
                 Err(mpsc::TryRecvError::Disconnected) => {
                     self.is_closing = true;
@@ -261,6 +272,9 @@ impl Carrier {
         pipe.count(count, Instant::now());
         if let Some(file) = self.files.get_mut(&pipe.place) {
             file.append(pipe.key, pipe.channel, &self.buffer[..count]);
+            if !self.followed.is_empty() && self.followed.contains_key(&pipe.key) {
+                file.is_awaited = true;
+            }
         }
         count
     }
@@ -274,8 +288,35 @@ impl Carrier {
         }
     }
 
+    // What it has printed so far is put into the file, and so is from now on whatever it prints.
+    fn follow(&mut self, key: Key, until: Instant, reader: mpsc::Sender<reader::Order>) {
+        let Some((place, _)) = self.attempts.get(&key) else { return };
+        self.followed.insert(key, Followed { until, reader });
+        if let Some(file) = self.files.get_mut(place) {
+            file.is_awaited = true;
+        }
+    }
+
+    // Says where what is awaited of a file is, and forgets who does not wait any more.
+    fn tell_followers(&mut self, place: &Place, now: Instant) {
+        let Some(path) = self.files.get(place).and_then(StreamFile::path) else { return };
+        let attempts = &self.attempts;
+        self.followed.retain(|key, followed| {
+            if attempts.get(key).is_some_and(|(of, _)| of == place) {
+                let told = reader::Order::Written { key: *key, path: path.to_owned() };
+                return now < followed.until && followed.reader.send(told).is_ok();
+            }
+            true
+        });
+    }
+
     fn forget(&mut self, key: Key) {
         let Some((place, pipes)) = self.attempts.remove(&key) else { return };
+        let path = self.files.get(&place).and_then(StreamFile::path);
+        if let (Some(followed), Some(path)) = (self.followed.remove(&key), path) {
+            // Whoever reads looks there again when the end is told.
+            let _ = followed.reader.send(reader::Order::Written { key, path: path.to_owned() });
+        }
         for number in pipes {
             self.unwatch(number);
             self.pipes.remove(&number);
@@ -294,7 +335,9 @@ impl Carrier {
         let now = Instant::now();
         let due = |file: &StreamFile| file.wakeup().is_some_and(|at| at <= now);
         let wanted = self.files.iter().filter(|(_, file)| {
-            due(file) || !(file.is_stalled() || file.ends.is_empty() && file.unflushed.is_empty())
+            due(file)
+                || !(file.is_stalled()
+                    || !file.is_awaited && file.ends.is_empty() && file.unflushed.is_empty())
         });
         let wanted: Vec<Place> = wanted.map(|(place, _)| place.clone()).collect();
         for place in wanted {
@@ -318,7 +361,9 @@ impl Carrier {
         let Some(file) = self.files.get_mut(place) else { return };
         if !file.is_stalled() {
             told.extend(file.flush());
+            self.tell_followers(place, now);
         }
+        let Some(file) = self.files.get_mut(place) else { return };
         let over = file.overdue();
         let is_idle = file.attempts == 0 && file.ends.is_empty() && file.unflushed.is_empty();
         let is_over =

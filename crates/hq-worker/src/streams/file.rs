@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -57,6 +58,8 @@ pub(super) struct StreamFile {
     pub(super) unflushed: Vec<Ended>,
     /// The first byte that is in no file, or that the server has not said to be there, since then.
     pub(super) dirty: Option<Instant>,
+    /// Somebody waits for what was taken in.
+    pub(super) is_awaited: bool,
     /// Attempts that print here.
     pub(super) attempts: usize,
     /// The attempt that ended last printed much.
@@ -90,6 +93,7 @@ impl StreamFile {
             ends: VecDeque::new(),
             unflushed: Vec::new(),
             dirty: None,
+            is_awaited: false,
             attempts: 0,
             prints_much: false,
             used: Instant::now(),
@@ -121,6 +125,14 @@ impl StreamFile {
             Sink::Remote(log) => log.is_full(),
         };
         is_full || self.stalled.is_some()
+    }
+
+    /// Where it is, once something was written.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.sink {
+            Sink::Local(Some(writer)) => Some(writer.path()),
+            Sink::Local(None) | Sink::Remote(_) => None,
+        }
     }
 
     /// Something was not read because there was no room.
@@ -201,6 +213,7 @@ impl StreamFile {
     /// more.
     pub(super) fn flush(&mut self) -> Vec<Ended> {
         self.is_due = false;
+        self.is_awaited = false;
         match &self.sink {
             Sink::Local(_) => self.flush_local(),
             Sink::Remote(_) => self.flush_remote(),

@@ -32,6 +32,7 @@ pub(crate) use remote::LogLink;
 
 use crate::limits;
 use crate::outputs::Aftermath;
+use crate::reader;
 
 /// Which attempt printed something.
 pub(crate) type Key = (TaskRef, Instance);
@@ -63,6 +64,8 @@ pub(crate) enum Order {
     Answered { number: u64, answer: Written },
     /// The server is found again, or the worker ends without it.
     LinkChanged,
+    /// What it prints is awaited until then: it is carried at once, and this is told in which file it is.
+    Follow { key: Key, until: Instant, reader: mpsc::Sender<reader::Order> },
 }
 
 /// Why an attempt cannot print into its stream.
@@ -200,6 +203,11 @@ impl Streams {
     /// The server is found again, or the worker ends without it, as the link says.
     pub(crate) fn link_changed(&self) {
         self.tell(Order::LinkChanged);
+    }
+
+    /// Somebody waits for what the attempt prints until then.
+    pub(crate) fn follow(&self, key: Key, until: Instant, reader: mpsc::Sender<reader::Order>) {
+        self.tell(Order::Follow { key, until, reader });
     }
 
     fn leave(&mut self, key: Key) {

@@ -207,6 +207,12 @@ pub(crate) struct CatArgs {
     /// A line before the output of each task
     #[arg(long)]
     pub print_task_header: bool,
+    /// Go on with what the tasks of one job print, until it has ended
+    ///
+    /// Of a job of several tasks each line begins with job, task and output. Tasks that run are followed on their
+    /// workers, up to 64 at once.
+    #[arg(long, short, conflicts_with_all = ["task_status", "print_task_header"])]
+    pub follow: bool,
     /// Which output
     pub channel: Channel,
 }

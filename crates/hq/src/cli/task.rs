@@ -1,7 +1,7 @@
 //! `hq task …`.
 
-use clap::builder::OsStringValueParser;
-use clap::{Args, Subcommand};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser};
+use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::dependency::After;
 use hq_model::selector::Selector;
@@ -9,7 +9,7 @@ use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::job::{selector_some, task_state};
+use super::job::{Channel, selector_some, task_state};
 
 /// Show tasks
 #[derive(Subcommand, Debug)]
@@ -17,6 +17,7 @@ pub(crate) enum TaskCommand {
     List(ListArgs),
     Info(InfoArgs),
     Explain(ExplainArgs),
+    Tail(TailArgs),
     Notify(NotifyArgs),
     Defer(DeferArgs),
     Ready(ReadyArgs),
@@ -74,6 +75,45 @@ pub(crate) struct ExplainArgs {
     /// Id of the task
     #[arg(allow_negative_numbers = true, value_name = "TASK", value_parser = task_id)]
     pub task: u32,
+}
+
+/// Print the last lines of what a task prints
+///
+/// The task may run, on whatever machine, or have ended. With --follow its end is said on standard error.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq task tail last@0\n  hq task tail 3@17 stderr -n 100\n  hq task tail --follow 3 17"
+)]
+pub(crate) struct TailArgs {
+    /// Id of a job, or `last`, and the id of a task: `3@17`, or `3 17`; then stdout or stderr [default: stdout]
+    #[arg(value_name = "JOB@TASK", num_args = 1..=3, required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub words: Vec<String>,
+    /// How many lines; they are looked for in the last MiB
+    #[arg(short = 'n', long, value_name = "LINES", default_value_t = 10)]
+    pub lines: u32,
+    /// Go on printing until the task has ended, also when it starts again
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+/// What the words of a tail mean.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, u32, Channel), String> {
+    let (first, rest) = words.split_first().ok_or("say which task: JOB@TASK")?;
+    let (job, task, rest) = match (first.split_once('@'), rest) {
+        (Some((job, task)), rest) => (job, task, rest),
+        (None, [task, rest @ ..]) => (first.as_str(), task.as_str(), rest),
+        (None, []) => return Err(format!("say which task of job {first}: `{first}@0`")),
+    };
+    let channel = match rest {
+        [] => Channel::Stdout,
+        [one] => Channel::from_str(one, false)
+            .map_err(|_| format!("`{one}` is no output: write stdout or stderr"))?,
+        _ => return Err("one task and one output only".into()),
+    };
+    Ok((selector_one(job)?, task_id(task)?, channel))
 }
 
 fn task_id(text: &str) -> Result<u32, String> {

@@ -19,8 +19,10 @@ use super::{Context, Done, job};
 use crate::cli::OutputMode;
 use crate::cli::job::{CatArgs, Channel};
 use crate::error::HqError;
+use crate::following::{JobFollow, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
+use crate::report::Plain;
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
@@ -30,6 +32,17 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         ));
     }
     let session = Rc::new(RefCell::new(context.connect()?));
+    if args.follow {
+        session.borrow_mut().wait_for_lost_server(None);
+        let [job] = job::selected(&session, args.jobs)?[..] else {
+            return Err(HqError::usage("the outputs of one job at a time can be followed"));
+        };
+        let channels = &[args.channel.into()];
+        let printer = context.printer;
+        let what = JobFollow { job, tasks: args.tasks, channels, until_closed: true, printer };
+        follow_job(&session, what)?;
+        return Done::ok(Plain(String::new()));
+    }
     // Where nothing was ever written, there is no reason to go through the tasks, unless some of them must be there.
     let jobs = if args.tasks.is_none() && !args.print_task_header {
         let mut stream = JobStream::begin(ServerJobs::new(Rc::clone(&session), args.jobs))?;

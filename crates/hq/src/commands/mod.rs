@@ -134,6 +134,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Task(Lazy(TaskCommand::List(args))) => task::list(context, args),
         Command::Task(Lazy(TaskCommand::Info(args))) => task::info(context, args),
         Command::Task(Lazy(TaskCommand::Explain(args))) => task::explain(context, args),
+        Command::Task(Lazy(TaskCommand::Tail(args))) => task::tail(context, args),
         Command::Task(Lazy(TaskCommand::Notify(args))) => notify::notify(args),
         Command::Task(Lazy(TaskCommand::Ready(args))) => inside::ready(context, args),
         Command::Task(Lazy(TaskCommand::Defer(args))) => inside::defer(context, args),

@@ -1,9 +1,11 @@
 //! `hq submit`.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 
 use hq_client::limits::JOB_FILE_BYTES_MAX;
 use hq_client::options::{
@@ -14,12 +16,13 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, Submit, TaskState};
+use hq_model::{Channel, IdSet, JobId, JobSpec, Submit, TaskState};
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{ResubmitArgs, SubmitFileArgs};
 use crate::error::HqError;
+use crate::following::{JobFollow, follow_job};
 use crate::jobs::only;
 use crate::progress::Progress;
 use crate::render::submit::fields;
@@ -31,6 +34,11 @@ const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted ag
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
     let Prepared { mut submit, wait, warnings, hints } = prepared(options)?;
+    if wait.follow && context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "--follow prints outputs as they are and has no JSON form; use another --output-mode",
+        ));
+    }
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
@@ -46,6 +54,9 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     }
     session.wait_for_lost_server(wait.reconnect_timeout);
     context.hint_of_workers(&mut session);
+    if wait.follow {
+        return submit_and_follow(context, session, submit, warnings, wait.allow_failures);
+    }
     let (mut submitted, mut watch) =
         send_and_watch(context, &mut session, submit, warnings, on_notify.is_some())?;
     context.printer.announce(&mut submitted)?;
@@ -63,6 +74,25 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
         }
         Err(error) => Err(HqError { done: Some(Box::new(fields(&submitted))), ..error }),
     }
+}
+
+fn submit_and_follow(
+    context: &Context,
+    mut session: Session,
+    submit: Submit,
+    warnings: Vec<String>,
+    allow_failures: bool,
+) -> Result<Done, HqError> {
+    let mut submitted = submitted(context, session.request(request(submit)?)?, warnings)?;
+    context.printer.announce(&mut submitted)?;
+    let session = Rc::new(RefCell::new(session));
+    let (job, printer) = (submitted.job, context.printer);
+    let what = JobFollow { job, tasks: None, channels: &Channel::ALL, until_closed: false, printer };
+    let waited = follow_job(&session, what)?;
+    let exit = exit_of(&waited, allow_failures);
+    let failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
+    let notes = if failed { context.notes_of(session, only([job])) } else { Vec::new() };
+    Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
 }
 
 /// Submits the tasks of a job file. Those that do not fit into one request go into a draft, which counts when it is

@@ -1,16 +1,18 @@
 //! `hq task list`, `info` and `explain`.
 
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::TaskId;
+use hq_model::{TaskId, TaskRef};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs};
+use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs, TailArgs, tail_of};
 use crate::error::HqError;
-use crate::report::{Explained, TaskDetails, Tasks};
+use crate::following;
+use crate::report::{Explained, Plain, TaskDetails, Tasks};
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
@@ -34,6 +36,26 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let pages = if context.printer.mode == OutputMode::Cli { pages.with_waits() } else { pages };
     let tasks = TaskStream::begin(pages)?;
     Done::ok(TaskDetails { job, now: tasks.now(), tasks })
+}
+
+pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
+    if context.printer.mode == OutputMode::Json {
+        return Err(HqError::usage(
+            "hq task tail prints outputs as they are and has no JSON form; use another --output-mode",
+        ));
+    }
+    let (job, task, channel) = tail_of(&args.words).map_err(HqError::usage)?;
+    let session = Rc::new(RefCell::new(context.connect()?));
+    if args.follow {
+        session.borrow_mut().wait_for_lost_server(None);
+    }
+    let [job] = job::selected(&session, job)?[..] else {
+        return unexpected();
+    };
+    let task = TaskRef::new(job, TaskId(task));
+    let (out, how) = (&mut io::stdout(), (args.lines, args.follow));
+    following::tail(&session, (task, channel.into()), how, out, context.printer)?;
+    Done::ok(Plain(String::new()))
 }
 
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {

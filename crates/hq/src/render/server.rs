@@ -91,6 +91,7 @@ impl Report for Server {
                 _ => None,
             },
             "internal_errors": info.internal_errors,
+            "output_reads": info.output_reads,
             "instance_dir": text::bytes(&info.server_dir),
             "starts": info.epoch.0,
             "limits": limits,

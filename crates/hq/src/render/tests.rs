@@ -312,6 +312,7 @@ fn server() -> Server {
             journal_trouble: None,
             clock_gap: None,
             internal_errors: 0,
+            output_reads: 0,
             journal: Some(b"/home/user/.hq-server/journal".to_vec()),
             limits: vec![
                 ("frame".into(), LimitValue::Bytes(128 << 20)),

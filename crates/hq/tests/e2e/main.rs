@@ -5,6 +5,7 @@ mod cluster;
 mod enforce;
 mod explain;
 mod failures;
+mod follow;
 mod graphs;
 mod jobs;
 mod journal;

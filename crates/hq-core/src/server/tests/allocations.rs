@@ -100,6 +100,7 @@ impl World {
             holds: Vec::new(),
             last_report: 0,
             follows: true,
+            shows: true,
         };
         self.says(connection, FromWorker::Hello(Box::new(hello)));
     }

@@ -133,6 +133,7 @@ fn a_submit_that_nobody_could_run_is_warned_about() {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        shows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     for (cpus, hours, expected) in [

@@ -118,6 +118,7 @@ fn a_picky_worker_starts_when_enough_of_it_is_used() {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        shows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     let job = world.submit(1, |_| {});
@@ -144,6 +145,7 @@ fn what_a_picky_worker_does_not_start_goes_elsewhere() {
         holds: Vec::new(),
         last_report: 0,
         follows: true,
+        shows: true,
     };
     world.says(1, FromWorker::Hello(Box::new(hello)));
     world.worker(2, 2);

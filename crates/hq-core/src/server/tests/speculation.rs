@@ -231,6 +231,7 @@ fn a_worker_that_comes_back_still_has_its_second_attempts() {
         }],
         last_report: 0,
         follows: true,
+        shows: true,
     };
     world.says(9, FromWorker::Hello(Box::new(hello)));
     assert_eq!(world.sent(9), "", "nothing is ended");
@@ -267,6 +268,7 @@ fn after_a_restart_the_server_still_knows_what_takes_long() {
             }],
             last_report: 0,
             follows: true,
+            shows: true,
         };
         world.says(connection, FromWorker::Hello(Box::new(hello)));
     }

@@ -27,6 +27,7 @@ impl Worker {
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
             follows: true,
+            shows: true,
         };
         effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));
     }

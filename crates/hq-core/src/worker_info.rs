@@ -1,0 +1,43 @@
+//! What clients are told of a worker.
+
+use std::time::Duration;
+
+use hq_model::worker::WorkerConfig;
+use hq_model::{TaskRef, Timestamp, WorkerId};
+
+use crate::worker_messages::WorkerEnd;
+
+/// All about a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerInfo {
+    /// The id.
+    pub worker: WorkerId,
+    /// What it said of itself.
+    pub config: WorkerConfig,
+    /// When it joined.
+    pub started: Timestamp,
+    /// When and why it left.
+    pub ended: Option<(Timestamp, WorkerEnd)>,
+    /// Tasks handed to it.
+    pub tasks_assigned: u64,
+    /// Tasks reported as running there.
+    pub tasks_running: u64,
+    /// The task that started last there, and when.
+    pub last_task: Option<(TaskRef, Timestamp)>,
+    /// It takes no more tasks.
+    pub is_draining: bool,
+    /// It ends what runs there.
+    pub is_stopping: bool,
+    /// Its connection is lost: until then it may come back, and then its tasks run elsewhere.
+    pub away_until: Option<Timestamp>,
+    /// Why it cannot start tasks now.
+    pub trouble: Option<String>,
+    /// How often its process did what can never happen, as far as it has said.
+    pub internal_errors: u64,
+    /// The server's default or its own idle timeout.
+    pub idle_timeout: Option<Duration>,
+    /// A task on several nodes that it is one of, and the first of these.
+    pub multi_node: Option<(TaskRef, WorkerId)>,
+    /// It is kept free for a task on several nodes.
+    pub is_reserved: bool,
+}

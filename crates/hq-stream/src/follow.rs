@@ -1,0 +1,142 @@
+//! Reads what one attempt prints on one channel by its place in that, also while the file is written.
+
+use std::path::Path;
+
+use hq_model::{Channel, IdSet};
+
+use crate::error::StreamError;
+use crate::file::{Block, StreamFile};
+use crate::format::{Attempt, Content, Kind};
+use crate::limits::MARKS_MAX;
+
+/// An attempt's output in a file that may grow.
+#[derive(Debug)]
+pub struct Follow {
+    file: StreamFile,
+    attempt: Attempt,
+    channel: Channel,
+    /// Where the first block is that was not looked at yet.
+    next: u64,
+    /// Bytes of the channel in all before that.
+    length: u64,
+    /// Some blocks, each with how much of the channel is before it, ascending.
+    marks: Vec<(u64, u64)>,
+    /// The block where the last read ended, and how much is before it.
+    last: (u64, u64),
+    payload: Vec<u8>,
+}
+
+impl Follow {
+    /// Looks for what is there already, by the indexes of the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is of something else.
+    pub fn open(path: &Path, attempt: Attempt, channel: Channel) -> Result<Follow, StreamError> {
+        let file = StreamFile::open(path)?;
+        let tasks = IdSet::single(attempt.task.task);
+        let (blocks, next) = file.blocks_of(attempt.task.job, &tasks)?;
+        let mut follow = Follow {
+            next,
+            file,
+            attempt,
+            channel,
+            length: 0,
+            marks: Vec::new(),
+            last: (0, u64::MAX),
+            payload: Vec::new(),
+        };
+        let end = follow.file.length()?;
+        for block in blocks {
+            follow.add(block, end)?;
+        }
+        Ok(follow)
+    }
+
+    /// How much of the channel is in the file now.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn length(&mut self) -> Result<u64, StreamError> {
+        let end = self.file.length()?;
+        // What is not whole yet is looked at again.
+        while let Some(behind) = self.add(self.next, end)? {
+            self.next = behind;
+        }
+        Ok(self.length)
+    }
+
+    /// Reads from a place of the channel on, of which at most [`length`](Follow::length) is there.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(&mut self, offset: u64, bytes_max: usize) -> Result<Vec<u8>, StreamError> {
+        let mut read = Vec::new();
+        let behind = self.marks.partition_point(|(before, _)| *before <= offset);
+        let Some(&mark) = behind.checked_sub(1).and_then(|at| self.marks.get(at)) else { return Ok(read) };
+        let is_nearer = self.last.1 < self.next && (mark.0..=offset).contains(&self.last.0);
+        let (mut before, mut at) = if is_nearer { self.last } else { mark };
+        while at < self.next && read.len() < bytes_max {
+            let Some((bytes, behind)) = self.look(at, self.next)? else { break };
+            if bytes > 0 && before + bytes > offset {
+                let skipped = offset.saturating_sub(before);
+                self.copy(at, skipped, bytes_max, &mut read);
+                self.last = (before, at);
+            }
+            before += bytes;
+            at = behind;
+        }
+        Ok(read)
+    }
+
+    // Counts what a block has of the channel, and gives where the next one begins; nothing when it is not whole.
+    fn add(&mut self, at: u64, end: u64) -> Result<Option<u64>, StreamError> {
+        let Some((bytes, behind)) = self.look(at, end)? else { return Ok(None) };
+        if bytes > 0 {
+            self.marks.push((self.length, at));
+            self.length += bytes;
+            if self.marks.len() > MARKS_MAX {
+                let mut keeps = false;
+                self.marks.retain(|_| {
+                    keeps = !keeps;
+                    keeps
+                });
+            }
+        }
+        Ok(Some(behind))
+    }
+
+    // Reads a block: how much of the channel it has, and where the next one begins.
+    fn look(&mut self, at: u64, end: u64) -> Result<Option<(u64, u64)>, StreamError> {
+        let Some(head) = self.file.head(at, end)? else { return Ok(None) };
+        let behind = at + head.block_bytes();
+        if head.kind == Kind::Index {
+            return Ok(Some((0, behind)));
+        }
+        if !self.file.payload(at, &head, &mut self.payload)? {
+            return Ok(None);
+        }
+        let bytes = self.printed(at).map(|bytes| bytes.len() as u64).sum();
+        Ok(Some((bytes, behind)))
+    }
+
+    // The bytes of the channel in the block that was read last.
+    fn printed(&self, at: u64) -> impl Iterator<Item = &[u8]> {
+        let block = Block::new(at, &self.payload);
+        block.entries().filter_map(|entry| match entry.content {
+            Content::Bytes(channel, bytes) if channel == self.channel && entry.attempt == self.attempt => {
+                Some(bytes)
+            }
+            _ => None,
+        })
+    }
+
+    fn copy(&self, at: u64, skipped: u64, bytes_max: usize, into: &mut Vec<u8>) {
+        let mut skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        for bytes in self.printed(at) {
+            let (passed, bytes) = bytes.split_at(skipped.min(bytes.len()));
+            skipped -= passed.len();
+            let room = bytes_max - into.len();
+            into.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+}

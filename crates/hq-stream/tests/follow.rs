@@ -1,0 +1,71 @@
+//! What one attempt prints, read by its place while others print into the same file.
+
+use hq_model::{Channel, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_stream::limits::{INDEX_LINES, MARKS_MAX};
+use hq_stream::{Attempt, Follow, Header, Writer};
+
+fn attempt(task: u32, instance: u32) -> Attempt {
+    Attempt { task: TaskRef::new(JobId(1), TaskId(task)), instance: Instance(instance) }
+}
+
+fn writer(dir: &std::path::Path) -> Writer {
+    let header = Header { server_uid: "uid".into(), worker: WorkerId(1), created: Timestamp(5) };
+    Writer::create(dir, &header).unwrap()
+}
+
+#[test]
+fn what_is_printed_is_there_as_soon_as_it_is_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path());
+    let mut print = |attempt, channel, text: &str| {
+        writer.append(attempt, channel, Timestamp(6), text.as_bytes()).unwrap();
+        writer.flush().unwrap();
+        writer.path().to_owned()
+    };
+    let path = print(attempt(1, 0), Channel::Stdout, "of the lost instance");
+    print(attempt(1, 1), Channel::Stdout, "one ");
+    print(attempt(2, 1), Channel::Stdout, "of another task");
+    let mut follow = Follow::open(&path, attempt(1, 1), Channel::Stdout).unwrap();
+    assert_eq!((follow.length().unwrap(), follow.read(0, 100).unwrap()), (4, b"one ".to_vec()));
+    print(attempt(1, 1), Channel::Stderr, "on the other channel");
+    assert_eq!(follow.length().unwrap(), 4);
+    print(attempt(1, 1), Channel::Stdout, "two ");
+    print(attempt(1, 1), Channel::Stdout, "three");
+    assert_eq!(follow.length().unwrap(), 13);
+    for (offset, bytes_max, expected) in
+        [(4, 100, "two three"), (9, 2, "hr"), (11, 100, "ee"), (2, 3, "e t"), (13, 100, "")]
+    {
+        let read = String::from_utf8(follow.read(offset, bytes_max).unwrap()).unwrap();
+        assert_eq!(read, expected, "{bytes_max} at {offset}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_every_place_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = writer(dir.path());
+    let path = writer.path().to_owned();
+    let mut follow = Follow::open(&path, attempt(1, 0), Channel::Stdout).unwrap();
+    let mut expected = Vec::new();
+    for line in 0..3 * MARKS_MAX.max(INDEX_LINES) {
+        let text = format!("{line}\n");
+        expected.extend_from_slice(text.as_bytes());
+        writer.append(attempt(1, 0), Channel::Stdout, Timestamp(6), text.as_bytes()).unwrap();
+        writer.flush().unwrap();
+        if line % 1000 == 0 {
+            follow.length().unwrap();
+        }
+    }
+    for mut follow in [follow, Follow::open(&path, attempt(1, 0), Channel::Stdout).unwrap()] {
+        assert_eq!(follow.length().unwrap(), expected.len() as u64);
+        for offset in [0, 1, 17, 30_000, expected.len() - 1, 20_000] {
+            let read = follow.read(offset as u64, 50).unwrap();
+            assert_eq!(read, expected[offset..expected.len().min(offset + 50)], "at {offset}");
+        }
+        let mut all = Vec::new();
+        while all.len() < expected.len() {
+            all.extend(follow.read(all.len() as u64, 10_000).unwrap());
+        }
+        assert_eq!(all, expected);
+    }
+}

@@ -1,0 +1,184 @@
+//! What an attempt has printed on one channel, read by its place in that: from its own file, or from a stream.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use hq_model::{Channel, Instance, TaskRef};
+use hq_stream::{Attempt, Directory, Follow};
+
+use crate::limits;
+
+/// Where a channel of an attempt goes.
+#[derive(Debug)]
+pub enum Source {
+    /// A file of its own.
+    File(PathBuf),
+    /// Streams of this server in a directory.
+    Stream {
+        /// The directory.
+        dir: PathBuf,
+        /// Names the server.
+        server_uid: String,
+    },
+    /// A file that the server writes: it is not here.
+    Log,
+}
+
+/// One output.
+#[derive(Debug)]
+pub struct Printed(Text);
+
+#[derive(Debug)]
+enum Text {
+    File { path: PathBuf, file: Option<File> },
+    Log,
+    Stream { dir: PathBuf, server_uid: String, attempt: Attempt, channel: Channel, file: StreamText },
+}
+
+#[derive(Debug)]
+enum StreamText {
+    // Nothing of it is in a file, as far as is known.
+    Unknown,
+    In(PathBuf),
+    Open(Box<Follow>),
+    // It was looked for, and there is nothing.
+    Nothing,
+}
+
+impl Printed {
+    /// What this attempt prints there.
+    pub fn new(source: Source, task: TaskRef, instance: Instance, channel: Channel) -> Printed {
+        Printed(match source {
+            Source::File(path) => Text::File { path, file: None },
+            Source::Log => Text::Log,
+            Source::Stream { dir, server_uid } => {
+                let (attempt, file) = (Attempt { task, instance }, StreamText::Unknown);
+                Text::Stream { dir, server_uid, attempt, channel, file }
+            }
+        })
+    }
+
+    /// The file of a stream that has what was written so far.
+    pub(crate) fn is_in(&mut self, path: &Path) {
+        if let Text::Stream { file: file @ StreamText::Unknown, .. } = &mut self.0 {
+            *file = StreamText::In(path.to_owned());
+        }
+    }
+
+    /// How much there is. What has ended must be somewhere.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn length(&mut self, has_ended: bool) -> Result<u64, String> {
+        match &mut self.0 {
+            Text::Log => Err("it goes into a log, which the server writes".to_owned()),
+            Text::File { path, file } => {
+                let file = match file {
+                    Some(file) => file,
+                    None => match open(path)? {
+                        Some(opened) => file.insert(opened),
+                        None if has_ended => return Err(format!("{} is not there", path.display())),
+                        None => return Ok(0),
+                    },
+                };
+                file.metadata().map(|data| data.len()).map_err(|error| cannot_read(path, &error))
+            }
+            Text::Stream { dir, server_uid, attempt, channel, file } => loop {
+                *file = match file {
+                    StreamText::Open(follow) => return follow.length().map_err(|error| error.to_string()),
+                    StreamText::Nothing => return Ok(0),
+                    StreamText::Unknown if !has_ended => return Ok(0),
+                    StreamText::Unknown => find(dir, server_uid, *attempt, *channel)?,
+                    StreamText::In(path) => {
+                        let follow = Follow::open(path, *attempt, *channel);
+                        StreamText::Open(Box::new(follow.map_err(|error| error.to_string())?))
+                    }
+                }
+            },
+        }
+    }
+
+    /// Reads from a place on, of which at most so much is there as was told.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(&mut self, offset: u64, bytes_max: usize) -> Result<Vec<u8>, String> {
+        match &mut self.0 {
+            Text::File { path, file: Some(file) } => {
+                let mut bytes = vec![0; bytes_max];
+                let count = loop {
+                    match file.read_at(&mut bytes, offset) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        read => break read.map_err(|error| cannot_read(path, &error))?,
+                    }
+                };
+                bytes.truncate(count);
+                Ok(bytes)
+            }
+            Text::Stream { file: StreamText::Open(follow), .. } => {
+                follow.read(offset, bytes_max).map_err(|error| error.to_string())
+            }
+            Text::File { .. } | Text::Stream { .. } | Text::Log => Ok(Vec::new()),
+        }
+    }
+
+    /// Where the last so many lines begin, as far as that is not too far from the end.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn begin_of_lines(&mut self, lines: u32, length: u64) -> Result<u64, String> {
+        let first = length.saturating_sub(limits::READER_LINES_BYTES);
+        let (mut begin, mut lines_left) = (length, lines);
+        while begin > first && lines_left > 0 {
+            let from = begin.saturating_sub(limits::READER_CHUNK).max(first);
+            let bytes = self.read(from, (begin - from) as usize)?;
+            // The line break at the end belongs to the last line.
+            let is_break = |(at, byte): &(usize, &u8)| **byte == b'\n' && from + *at as u64 + 1 < length;
+            for (at, _) in bytes.iter().enumerate().rev().filter(is_break) {
+                lines_left -= 1;
+                if lines_left == 0 {
+                    return Ok(from + at as u64 + 1);
+                }
+            }
+            begin = from;
+        }
+        Ok(begin)
+    }
+}
+
+// Only files: reading from a pipe would take away what is meant for others, or wait for ever.
+fn open(path: &Path) -> Result<Option<File>, String> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(format!("{} is no file", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(cannot_read(path, &error)),
+    }
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = opened.map_err(|error| cannot_read(path, &error))?;
+    match file.metadata() {
+        Ok(found) if found.is_file() => Ok(Some(file)),
+        Ok(_) => Err(format!("{} is no file", path.display())),
+        Err(error) => Err(cannot_read(path, &error)),
+    }
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+// Looks through the files of a directory for one that has something of it.
+fn find(dir: &Path, server_uid: &str, attempt: Attempt, channel: Channel) -> Result<StreamText, String> {
+    let directory = Directory::of_server(dir, server_uid).map_err(|error| error.to_string())?;
+    let directory =
+        directory.ok_or_else(|| format!("{}: no stream of this server is there", dir.display()))?;
+    for path in directory.paths() {
+        let mut follow = Follow::open(path, attempt, channel).map_err(|error| error.to_string())?;
+        if follow.length().map_err(|error| error.to_string())? > 0 {
+            return Ok(StreamText::Open(Box::new(follow)));
+        }
+    }
+    Ok(StreamText::Nothing)
+}

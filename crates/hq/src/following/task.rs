@@ -1,0 +1,136 @@
+//! `hq task tail`: the last lines of one output of a task, and those that come.
+
+use std::future::pending;
+use std::io::Write;
+use std::pin::pin;
+use std::time::Duration;
+
+use hq_client::{Asking, ClientError, NextOf};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::output_messages::{OutputState, ReadFrom};
+use hq_model::{Channel, TaskRef, TaskState};
+
+use super::reader::{Begins, Heard, Reader};
+use super::{WAIT, local};
+use crate::error::HqError;
+use crate::jobs::SharedSession;
+use crate::render::Printer;
+
+/// Prints the last lines of an output; with `follow`, goes on until the task has ended.
+///
+/// # Errors
+/// When the server refuses or is lost, or the output can be read nowhere.
+pub(crate) fn tail(
+    session: &SharedSession,
+    (task, channel): (TaskRef, Channel),
+    (lines, follow): (u32, bool),
+    out: &mut dyn Write,
+    printer: Printer,
+) -> Result<(), HqError> {
+    let mut asking = Asking::default();
+    let mut reader = Reader::new(task, channel, ReadFrom::Lines(lines));
+    // Without following: where what was there at first ends.
+    let mut end = None;
+    loop {
+        let request = reader.request(if follow { WAIT } else { Duration::ZERO });
+        let ClientResponse::Output(output) = ask(session, &mut asking, request)? else {
+            return Err(ClientError::Unexpected.into());
+        };
+        let (length, has_more) = (output.length, output.state == OutputState::More);
+        let is_nowhere = output.state == OutputState::Nowhere;
+        let read_up_to = output.offset + output.bytes.len() as u64;
+        match reader.hear(output) {
+            Heard::Printed { bytes, begins } => {
+                if let Some(text) = begins.map(|begins| begins_anew(task, begins)) {
+                    out.flush()?;
+                    printer.note(&text);
+                }
+                out.write_all(&bytes)?;
+                out.flush()?;
+                let is_all = read_up_to >= *end.get_or_insert(length);
+                if !follow && (is_all || !has_more) {
+                    return Ok(());
+                }
+            }
+            Heard::Waits if !follow => {
+                if let Some(found) = local::task(session, task)?
+                    && found.info.state == TaskState::Waiting
+                {
+                    printer.warn(&[format!("Task {task} has not started yet: there is no output of it")]);
+                    return Ok(());
+                }
+            }
+            Heard::Waits => {}
+            Heard::Look { instance, reason } => {
+                let Some(found) = local::task(session, task)? else {
+                    return Err(ClientError::Unexpected.into());
+                };
+                let goes_on = matches!(found.info.state, TaskState::Waiting | TaskState::Running);
+                let never_started = !goes_on && found.info.started.is_none();
+                let print = &mut |bytes: &[u8]| Ok(out.write_all(bytes)?);
+                match found.read(channel, instance, reader.place_in(instance), print)? {
+                    Ok(end) => reader.has_read(instance, end, (goes_on, reason.is_none())),
+                    Err(here) => {
+                        if reader.is_not_here(instance, reason.as_deref()) || goes_on && !follow {
+                            let there = reason.unwrap_or_else(|| "its worker is away".to_owned());
+                            return Err(unreadable(task, channel, &there, &here));
+                        }
+                    }
+                }
+                out.flush()?;
+                if never_started {
+                    printer.warn(&[format!("Task {task} has never started: there is no output of it")]);
+                }
+                if !follow && goes_on {
+                    return Ok(());
+                }
+            }
+            Heard::Ended => {
+                if is_nowhere {
+                    printer.warn(&[format!("Task {task} writes no {}", channel.word())]);
+                }
+                break;
+            }
+        }
+    }
+    if follow && let Some(found) = local::task(session, task)? {
+        let how = match (found.info.state, found.info.error) {
+            (TaskState::Finished, _) => "finished with exit code 0".to_owned(),
+            (state, Some(error)) => format!("{state}: {error}"),
+            (state, None) => state.to_string(),
+        };
+        printer.note(&format!("Task {task} {how}"));
+    }
+    Ok(())
+}
+
+// Waits as long as the answer takes.
+fn ask(
+    session: &SharedSession,
+    asking: &mut Asking,
+    request: ClientRequest,
+) -> Result<ClientResponse, HqError> {
+    asking.ask(0, request);
+    match session.borrow_mut().next_of(asking, pin!(pending::<()>()))? {
+        NextOf::Response(_, ClientResponse::Error(error)) => Err(ClientError::from(error).into()),
+        NextOf::Response(_, response) => Ok(response),
+        NextOf::Other(()) => Err(ClientError::Unexpected.into()),
+    }
+}
+
+/// What people are told where an output does not go on.
+pub(super) fn begins_anew(task: TaskRef, begins: Begins) -> String {
+    match begins {
+        Begins::Instance(instance) => {
+            format!("Task {task} has started again, as instance {instance}; its output begins anew")
+        }
+        Begins::CutOff => format!("The output of task {task} was cut off, and is read from its beginning"),
+    }
+}
+
+/// Why an output can be read nowhere.
+pub(super) fn unreadable(task: TaskRef, channel: Channel, there: &str, here: &str) -> HqError {
+    let text = format!("cannot read the {} of task {task}: {there}; here: {here}", channel.word());
+    HqError::failed("no-output", text)
+        .hint("what has ended is read from the file system, or from the worker that ran it")
+}
