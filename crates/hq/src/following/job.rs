@@ -219,7 +219,7 @@ impl Following<'_> {
                     match found.read(of.1, instance, place, print)? {
                         Ok(end) => reader.has_read(instance, end, (goes_on, reason.is_none())),
                         Err(here) => {
-                            if reader.is_not_here(instance, reason.as_deref()) {
+                            if reader.is_not_here(instance, reason.as_deref(), goes_on) {
                                 self.cannot_read(of, reason.unwrap_or_default(), &here);
                             }
                         }

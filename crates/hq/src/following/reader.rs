@@ -119,13 +119,20 @@ impl Reader {
         self.from = ReadFrom::Offset(end);
     }
 
-    /// Nothing of an instance is here. True when nobody else has it either.
-    pub(super) fn is_not_here(&mut self, instance: Instance, reason: Option<&str>) -> bool {
+    /// Nothing of an instance is here, or not yet of one that goes on. True when nobody will have it.
+    pub(super) fn is_not_here(&mut self, instance: Instance, reason: Option<&str>, goes_on: bool) -> bool {
         match reason {
-            Some(_) => self.seen = Seen::All(instance),
-            None => self.even_ended = true,
+            Some(_) => {
+                self.from = self.place_in(instance);
+                self.seen = Seen::All(instance);
+                self.is_partial = goes_on;
+                !goes_on
+            }
+            None => {
+                self.even_ended = true;
+                false
+            }
         }
-        reason.is_some()
     }
 }
 
@@ -182,11 +189,11 @@ mod tests {
         let look =
             |reason: Option<&str>| Heard::Look { instance: Instance(0), reason: reason.map(str::to_owned) };
         assert_eq!(fresh.hear(output(0, 0, "", OutputState::Ended)), look(None));
-        assert!(!fresh.is_not_here(Instance(0), None));
+        assert!(!fresh.is_not_here(Instance(0), None, false));
         assert_eq!(asks(&fresh), (Seen::Nothing, ReadFrom::Lines(10), true));
         let gone = OutputState::Unreadable("gone".into());
         assert_eq!(fresh.hear(output(0, 0, "", gone)), look(Some("gone")));
-        assert!(fresh.is_not_here(Instance(0), Some("gone")));
+        assert!(fresh.is_not_here(Instance(0), Some("gone"), false));
         assert_eq!(fresh.hear(output(0, 0, "", OutputState::Ended)), Heard::Ended);
         let mut begun = reader();
         begun.hear(output(0, 0, "abc", OutputState::More));

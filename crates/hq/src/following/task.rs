@@ -71,7 +71,7 @@ pub(crate) fn tail(
                 match found.read(channel, instance, reader.place_in(instance), print)? {
                     Ok(end) => reader.has_read(instance, end, (goes_on, reason.is_none())),
                     Err(here) => {
-                        if reader.is_not_here(instance, reason.as_deref()) || goes_on && !follow {
+                        if reader.is_not_here(instance, reason.as_deref(), goes_on) || goes_on && !follow {
                             let there = reason.unwrap_or_else(|| "its worker is away".to_owned());
                             return Err(unreadable(task, channel, &there, &here));
                         }

@@ -166,6 +166,18 @@ fn who_is_interrupted_is_told_that_the_job_goes_on() {
 }
 
 #[test]
+fn what_goes_into_a_log_is_there_at_its_end() {
+    let cluster = Cluster::new();
+    submit(&cluster, "--log out.log", TASK);
+    let tail = Watcher::new(&cluster, "task tail -f 1@0");
+    patience::until("the read", || if reads(&cluster) == 1 { Ok(()) } else { Err("none".to_owned()) });
+    cluster.write("seen-0", "");
+    let (out, err, _) = tail.end();
+    let out = String::from_utf8_lossy(&out).into_owned();
+    assert_eq!((out.as_str(), err.as_str()), ("one\ntwo", "Task 1@0 finished with exit code 0\n"));
+}
+
+#[test]
 fn nothing_is_left_of_a_client_that_was_killed() {
     let cluster = Cluster::new();
     submit(&cluster, "", TASK);
