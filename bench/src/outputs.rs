@@ -1,4 +1,5 @@
-//! What it costs that tasks print: nowhere, into files and into a stream, against a bare loop that runs the same program.
+//! What it costs that tasks print: nowhere, into files, into a stream and into a log, against a bare loop that runs the same
+//! program.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,10 +23,11 @@ const LONG_KIB: u32 = 10 << 20;
 const LONG_MB: f64 = 8.0;
 
 /// Where a task's outputs go.
-const KINDS: [(&str, &[&str]); 3] = [
+const KINDS: [(&str, &[&str]); 4] = [
     ("none", &["--stdout=none", "--stderr=none"]),
     ("files", &["--stdout=ours-%{JOB_ID}/%{TASK_ID}.stdout", "--stderr=ours-%{JOB_ID}/%{TASK_ID}.stderr"]),
     ("stream", &["--stream=ours-%{JOB_ID}"]),
+    ("log", &["--log=ours-%{JOB_ID}.log"]),
 ];
 
 /// 10 000 programs that print 10 KiB each, in turns with the bare loop. The limit is the time in which that loop runs
@@ -47,8 +49,8 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
         for (kind, (name, options)) in KINDS.iter().enumerate() {
             let directory = cluster.home().join(format!("bare-{name}-{round}"));
             fs::create_dir(&directory)?;
-            let outputs =
-                [Outputs::Nowhere, Outputs::Files(&directory), Outputs::Collected(&directory)][kind];
+            let collected = Outputs::Collected(&directory);
+            let outputs = [Outputs::Nowhere, Outputs::Files(&directory), collected, collected][kind];
             bare[kind].push(bare::run(&program, outputs, count, spawners)?.as_secs_f64());
             let submit = ["submit", "--array", &ids, "--wait"];
             let submit = submit.iter().chain(*options).chain(&["--"]).chain(&program).copied();
