@@ -79,7 +79,7 @@ fn more_than_a_pipe_holds_arrives_whole() {
 
 #[test]
 fn what_failed_or_was_canceled_keeps_what_it_printed() {
-    let cluster = Cluster::new();
+    let mut cluster = Cluster::new();
     cluster.hq("submit --wait --stream failed -- sh -c 'echo before; exit 3'");
     assert_eq!(read(&cluster, "failed")[&(0, 0)], printed("before\n", "", [true, true]));
     cluster.hq("submit --wait --stream late --time-limit 1s -- sh -c 'echo before; exec sleep 1000'");
@@ -89,9 +89,9 @@ fn what_failed_or_was_canceled_keeps_what_it_printed() {
     cluster.line_from(&pipe);
     cluster.ok("job cancel 3");
     cluster.hq("job wait 3");
-    // The end is told when it is in the file, and the worker has told it when it is stopped.
+    // The end is told when it is in the file, and the worker has told it when it has ended.
     cluster.ok("worker stop all");
-    cluster.ok("worker wait 0");
+    cluster.workers.remove(0).end();
     assert_eq!(read(&cluster, "canceled")[&(0, 0)], printed("before\n", "", [true, true]));
 }
 
