@@ -209,7 +209,7 @@ pub enum ClientResponse {
     /// The request was refused.
     Error(RequestError),
     /// Some of what the request names was refused, and the rest done. For [`ClientRequest::WatchJobs`] it comes first, with
-    /// `Done` as the rest.
+    /// no progress as the rest.
     Partly {
         /// Why; never empty.
         refused: Vec<RequestError>,
@@ -312,10 +312,13 @@ pub enum ClientResponse {
 impl ClientResponse {
     /// True when more answers to the same request follow.
     pub fn is_followed(&self) -> bool {
-        matches!(
-            self,
-            ClientResponse::Progress(_) | ClientResponse::Notification { .. } | ClientResponse::Events { .. }
-        )
+        match self {
+            ClientResponse::Progress(_)
+            | ClientResponse::Notification { .. }
+            | ClientResponse::Events { .. } => true,
+            ClientResponse::Partly { rest, .. } => rest.is_followed(),
+            _ => false,
+        }
     }
 }
 

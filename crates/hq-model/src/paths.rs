@@ -4,7 +4,7 @@
 //! output files from the working directory. Used by the worker to open files and by clients to find them.
 
 use crate::pattern::Pattern;
-use crate::{ByteString, Instance, JobId, OutputSink, Stream, TaskId, TaskSpec};
+use crate::{ByteString, Channel, Instance, JobId, OutputSink, Stream, TaskId, TaskSpec};
 
 /// The paths of the tasks of one submit, prepared.
 #[derive(Clone, Debug)]
@@ -34,6 +34,15 @@ pub struct TaskPaths {
     pub is_streamed: [bool; 2],
 }
 
+/// Where an attempt prints on a channel, absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into a file of its own.
+    File(ByteString),
+    /// Into the stream of its tasks.
+    Stream(Stream),
+}
+
 impl PathTemplates {
     /// Prepares the paths of a template.
     pub fn new(spec: &TaskSpec, submit_dir: &[u8], server_uid: &str) -> PathTemplates {
@@ -50,50 +59,57 @@ impl PathTemplates {
         }
     }
 
-    /// Where the stream of a job's tasks is, absolute, if they have one.
-    pub fn stream(&self, job: JobId) -> Option<Stream> {
-        let lookup = |name: &str, out: &mut ByteString| {
-            match name {
-                "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
-                "JOB_ID" => push_number(out, job.0),
-                "SUBMIT_DIR" => out.extend_from_slice(&self.submit_dir),
-                _ => return false,
-            }
-            true
-        };
+    /// Where the stream of a job's tasks is, absolute, if they have one. Without a job its number stays a placeholder.
+    pub fn stream(&self, job: impl Into<Option<JobId>>) -> Option<Stream> {
+        let job = job.into();
         let (stream, path) = self.stream.as_ref()?;
-        Some(stream.at(absolute(&self.submit_dir, path, &lookup)))
+        Some(stream.at(absolute(&self.submit_dir, path, &|name, out| self.of_job(job, name, out))))
+    }
+
+    /// Where an attempt prints on a channel, if that is kept.
+    pub fn place(&self, channel: Channel, job: JobId, task: TaskId, instance: Instance) -> Option<Place> {
+        if self.is_streamed[usize::from(channel.number())] {
+            return self.stream(job).map(Place::Stream);
+        }
+        let paths = self.expand(job, task, instance);
+        let file = match channel {
+            Channel::Stdout => paths.stdout,
+            Channel::Stderr => paths.stderr,
+        };
+        file.map(Place::File)
     }
 
     /// The paths of one task.
     pub fn expand(&self, job: JobId, task: TaskId, instance: Instance) -> TaskPaths {
-        self.expand_for(job, &|name, out| {
+        self.expand_with(&|name, out| {
             match name {
                 "TASK_ID" => push_number(out, task.0),
                 "INSTANCE_ID" => push_number(out, instance.0),
-                _ => return false,
+                _ => return self.of_job(Some(job), name, out),
             }
             true
         })
     }
 
-    /// The paths of all tasks of a job, for people: what differs from task to task stays a placeholder.
-    pub fn expand_for_all(&self, job: JobId) -> TaskPaths {
-        self.expand_for(job, &|_, _| false)
+    /// The paths of all tasks of a job: what differs from task to task stays a placeholder. Without a job its number does, too.
+    pub fn expand_for_all(&self, job: impl Into<Option<JobId>>) -> TaskPaths {
+        let job = job.into();
+        self.expand_with(&|name, out| self.of_job(job, name, out))
     }
 
-    // What is of single tasks comes from `lookup`.
-    fn expand_for(&self, job: JobId, lookup: &dyn Fn(&str, &mut ByteString) -> bool) -> TaskPaths {
-        let common = |name: &str, out: &mut ByteString| {
-            match name {
-                "SERVER_UID" => out.extend_from_slice(self.server_uid.as_bytes()),
-                "JOB_ID" => push_number(out, job.0),
-                "SUBMIT_DIR" => out.extend_from_slice(&self.submit_dir),
-                _ => return lookup(name, out),
-            }
-            true
-        };
-        let cwd = absolute(&self.submit_dir, &self.cwd, &common);
+    // What all tasks of a job have in common.
+    fn of_job(&self, job: Option<JobId>, name: &str, out: &mut ByteString) -> bool {
+        match (name, job) {
+            ("SERVER_UID", _) => out.extend_from_slice(self.server_uid.as_bytes()),
+            ("JOB_ID", Some(job)) => push_number(out, job.0),
+            ("SUBMIT_DIR", _) => out.extend_from_slice(&self.submit_dir),
+            _ => return false,
+        }
+        true
+    }
+
+    fn expand_with(&self, common: &dyn Fn(&str, &mut ByteString) -> bool) -> TaskPaths {
+        let cwd = absolute(&self.submit_dir, &self.cwd, common);
         let file = |pattern: &Pattern| {
             absolute(&cwd, pattern, &|name, out| {
                 if name == "CWD" {
@@ -170,6 +186,23 @@ mod tests {
             String::from_utf8_lossy(&stdout),
             "/home/u/run-%{TASK_ID}/job-3/%{TASK_ID}.%{INSTANCE_ID}"
         );
+    }
+
+    #[test]
+    fn each_channel_has_its_place() {
+        let spec = TaskSpec {
+            stdout: OutputSink::File { path: b"%{TASK_ID}.out".to_vec(), remove_if_finished: false },
+            stderr: OutputSink::Stream,
+            stream: Some(Stream::Log(b"log-%{JOB_ID}".to_vec())),
+            ..TaskSpec::default()
+        };
+        let templates = PathTemplates::new(&spec, b"/home/u", "uid");
+        let place = |channel| templates.place(channel, JobId(3), TaskId(17), Instance(0));
+        assert_eq!(place(Channel::Stdout), Some(Place::File(b"/home/u/17.out".to_vec())));
+        assert_eq!(place(Channel::Stderr), Some(Place::Stream(Stream::Log(b"/home/u/log-3".to_vec()))));
+        assert_eq!(templates.stream(None), Some(Stream::Log(b"/home/u/log-%{JOB_ID}".to_vec())));
+        let nowhere = PathTemplates::new(&TaskSpec::default(), b"/home/u", "uid");
+        assert_eq!(nowhere.place(Channel::Stdout, JobId(3), TaskId(17), Instance(0)), None);
     }
 
     #[test]

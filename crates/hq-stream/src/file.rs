@@ -1,8 +1,8 @@
 //! Reads one stream file from its beginning to its end, also while it is written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use hq_model::Timestamp;
@@ -10,6 +10,7 @@ use hq_model::Timestamp;
 use crate::error::{Fault, StreamError};
 use crate::format::{Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, take_entry};
 use crate::limits::SEARCH_BYTES;
+use crate::open::open_file;
 
 /// A file of which the header is known.
 #[derive(Debug)]
@@ -67,12 +68,12 @@ impl StreamFile {
     /// When it cannot be read, or is of something else.
     pub fn open(path: &Path) -> Result<StreamFile, StreamError> {
         let failed = |error| StreamError::Io { path: path.into(), error };
-        // A pipe would be waited for; that and a directory are no stream files.
-        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(StreamError::Foreign { path: path.into() });
-        }
+        let file = match open_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(StreamError::Foreign { path: path.into() });
+            }
+            opened => opened.map_err(failed)?,
+        };
         let mut bytes = [0; HEADER_BYTES_MAX];
         let length = read_up_to(&file, &mut bytes, 0).map_err(failed)?;
         let (header, length) = Header::decode(&bytes[..length]).map_err(|version| match version {

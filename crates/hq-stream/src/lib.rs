@@ -18,6 +18,8 @@ mod find;
 mod follow;
 mod format;
 pub mod limits;
+mod open;
+mod output;
 mod reopen;
 mod writer;
 
@@ -28,4 +30,6 @@ pub use file::{Block, Entry, Scan, StreamFile};
 pub use follow::Follow;
 pub use format::{Attempt, Content, FILE_ENDING, Header};
 pub use hq_model::Channel;
+pub use open::open_file;
+pub use output::Output;
 pub use writer::Writer;

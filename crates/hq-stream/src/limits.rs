@@ -1,5 +1,7 @@
 //! The bounds of stream files, by name.
 
+use std::time::Duration;
+
 /// The version of the format that this release writes, and the newest it reads.
 pub const FORMAT_VERSION: u16 = 1;
 
@@ -24,6 +26,14 @@ pub const TASKS_BY_INDEX_MAX: u64 = 4096;
 
 /// Blocks that are remembered of an output that is read while it is written; with more, every second one is forgotten.
 pub const MARKS_MAX: usize = 4096;
+
+/// The last lines of an output are looked for in so many bytes at its end; what is before them is not shown.
+pub const LINES_BYTES: u64 = 1 << 20;
+/// Bytes that are read at once for that.
+pub const LINES_CHUNK: u64 = 64 << 10;
+
+/// After so long without use it is looked whether a file is still where it was.
+pub const LEFT_AFTER: Duration = Duration::from_secs(1);
 
 /// Rows of attempts that are gathered before those of the same attempt are put together for the first time.
 pub const ROWS_MIN: usize = 4096;

@@ -11,8 +11,8 @@ use crate::contents::Contents;
 use crate::error::{AppendError, Fault, StreamError};
 use crate::file::StreamFile;
 use crate::format::Header;
-use crate::limits::{INDEX_LINES, SERVER_UID_BYTES};
-use crate::writer::Writer;
+use crate::limits::INDEX_LINES;
+use crate::writer::{Writer, encoded};
 
 impl Writer {
     /// Opens a stream file, or makes it with the directories that are missing. What a crash left unfinished at its end is
@@ -73,11 +73,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 fn begin(file: File, path: &Path, header: &Header) -> io::Result<Writer> {
-    if header.server_uid.len() > SERVER_UID_BYTES {
-        let text = format!("the id of the server has more than {SERVER_UID_BYTES} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    let header = header.encode();
+    let header = encoded(header)?;
     if let Err(error) = file.write_all_at(&header, 0) {
         // A part of a header would be no stream file later. Where it cannot be cut, it was not written either.
         let _ = file.set_len(0);

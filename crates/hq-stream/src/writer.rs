@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hq_model::{Channel, Timestamp};
 
@@ -11,7 +12,9 @@ use crate::format::{
     Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES, push_entry,
     push_key,
 };
-use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
+use crate::limits::{
+    BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, LEFT_AFTER, NAMES_TRIED, SERVER_UID_BYTES,
+};
 
 const NAME_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const NAME_LENGTH: usize = 12;
@@ -43,13 +46,9 @@ impl Writer {
     /// # Errors
     /// When the directory or the file cannot be made, or the header does not fit onto the disk.
     pub fn create(dir: &Path, header: &Header) -> io::Result<Writer> {
-        if header.server_uid.len() > SERVER_UID_BYTES {
-            let text = format!("the id of the server has more than {SERVER_UID_BYTES} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
+        let header = encoded(header)?;
         fs::create_dir_all(dir)?;
         let (file, path) = new_file(dir)?;
-        let header = header.encode();
         if let Err(error) = file.write_all_at(&header, 0) {
             // Nobody needs an empty file; where it cannot be removed, readers pass over it.
             let _ = fs::remove_file(&path);
@@ -78,26 +77,23 @@ impl Writer {
         &self.path
     }
 
-    /// False when the file has been removed, so that nobody will ever read what is written to it.
-    ///
-    /// # Errors
-    /// When the system does not say.
-    pub fn has_name(&self) -> io::Result<bool> {
-        Ok(self.file.metadata()?.nlink() > 0)
+    /// True when the file has been removed, so that nobody will ever read what is written to it.
+    pub fn is_removed(&self) -> bool {
+        // What cannot be told is told by the next write.
+        self.file.metadata().is_ok_and(|own| own.nlink() == 0)
     }
 
-    /// True when the file is at its path, and has all that was written to it.
-    ///
-    /// # Errors
-    /// When the system does not say.
-    pub fn is_in_place(&self) -> io::Result<bool> {
-        let there = match fs::metadata(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            there => there?,
-        };
-        let own = self.file.metadata()?;
-        let written = self.offset.saturating_sub(self.complete.len() as u64);
-        Ok((own.dev(), own.ino()) == (there.dev(), there.ino()) && own.len() >= written)
+    /// True when a file that nobody has used for so long was removed, renamed or emptied meanwhile: what is written next belongs
+    /// into another one. Looking for its name costs a question to the file system, which is not asked of each task of many.
+    pub fn is_left(&self, idle: Duration) -> bool {
+        if idle < LEFT_AFTER {
+            return self.is_removed();
+        }
+        let Ok(own) = self.file.metadata() else { return false };
+        match fs::metadata(&self.path) {
+            Ok(there) => (own.dev(), own.ino()) != (there.dev(), there.ino()) || own.len() < self.offset,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// Appends what a task printed. What makes a block complete is written.
@@ -248,6 +244,15 @@ fn index_payload(before: u64, from: u64, lines: &[(Attempt, u64, u8)]) -> Vec<u8
         out.extend_from_slice(&offset.to_le_bytes());
     }
     out
+}
+
+/// The bytes of a header, if it is not too long.
+pub(crate) fn encoded(header: &Header) -> io::Result<Vec<u8>> {
+    if header.server_uid.len() > SERVER_UID_BYTES {
+        let text = format!("the id of the server has more than {SERVER_UID_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(header.encode())
 }
 
 fn new_file(dir: &Path) -> io::Result<(File, PathBuf)> {

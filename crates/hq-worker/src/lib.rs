@@ -17,7 +17,6 @@ pub mod options;
 mod outputs;
 mod parts;
 mod prepare;
-pub mod printed;
 pub mod ranks;
 mod reader;
 mod run;

@@ -66,10 +66,6 @@ pub const READER_LOOK: Duration = Duration::from_millis(10);
 pub const READER_PAUSE: Duration = Duration::from_millis(10);
 /// How long an output stays open that nobody has asked for.
 pub const READER_KEEP: Duration = Duration::from_secs(10);
-/// Bytes that are read at once when the last lines of an output are looked for.
-pub const READER_CHUNK: u64 = 64 << 10;
-/// The last lines of an output are looked for in so many bytes at its end; what is before them is not shown.
-pub const READER_LINES_BYTES: u64 = 1 << 20;
 /// How much longer than a read may wait the stream that it is of is carried at once.
 pub const FOLLOW_SLACK: Duration = Duration::from_secs(1);
 /// Most bytes of one channel that are read at once for a stream.
@@ -88,8 +84,6 @@ pub const STREAM_EVENTS: usize = 256;
 pub const STREAM_FILES_MAX: usize = 64;
 /// How long what a running task has printed may stay out of the file.
 pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
-/// After so long without a task that prints into it, it is looked whether a file of a stream is still where it was.
-pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 /// How long a file of a stream stays open while nothing prints into it.
 pub const STREAM_IDLE: Duration = Duration::from_secs(60);
 /// Pause before a stream that found no room is tried again.

@@ -3,20 +3,17 @@
 //! What the tasks of a submit share is worked out once per template and variant; a task then costs a few
 //! copies into buffers that are used again.
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use hq_core::output_messages::ReadOrder;
 use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
-use hq_model::paths::PathTemplates;
+use hq_model::paths::{PathTemplates, Place};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, Channel, OutputSink, Stream, TaskSpec};
+use hq_model::{Body, ByteString, OutputSink, Stream, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -24,7 +21,6 @@ use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
-use crate::printed::Source;
 use crate::ranks::AskStart;
 use crate::sinks::{self, Sink};
 
@@ -333,27 +329,9 @@ impl Prepared {
         Some((self.paths.stream(start.task.job)?, channels)).filter(|_| channels.contains(&true))
     }
 
-    /// Where a channel of an attempt can be read.
-    pub(crate) fn source(&self, order: &ReadOrder, node: &Node) -> Option<Source> {
-        let path = |bytes: ByteString| PathBuf::from(OsString::from_vec(bytes));
-        match self.template.spec.sink(order.channel) {
-            OutputSink::None => None,
-            OutputSink::File { .. } => {
-                let paths = self.paths.expand(order.task.job, order.task.task, order.instance);
-                let own = match order.channel {
-                    Channel::Stdout => paths.stdout,
-                    Channel::Stderr => paths.stderr,
-                };
-                Some(Source::File(path(own?)))
-            }
-            OutputSink::Stream => {
-                let dir = match self.paths.stream(order.task.job)? {
-                    Stream::Directory(dir) => path(dir),
-                    Stream::Log(_) => return Some(Source::Log),
-                };
-                Some(Source::Stream { dir, server_uid: node.server_uid.clone() })
-            }
-        }
+    /// Where an attempt prints on a channel, if that is kept.
+    pub(crate) fn place(&self, order: &ReadOrder) -> Option<Place> {
+        self.paths.place(order.channel, order.task.job, order.task.task, order.instance)
     }
 
     /// What it is to leave behind.

@@ -12,7 +12,8 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{Instance, TaskRef, Usage, WorkerId};
+use hq_model::{Instance, Stream, TaskRef, Usage, WorkerId, paths};
+use hq_stream::{Attempt, Output};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -25,7 +26,6 @@ use crate::nodes;
 use crate::outputs::{Aftermath, Cleanup};
 use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
-use crate::printed::Source;
 use crate::ranks::AskStart;
 use crate::reader::{self, Answered, Reader};
 use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
@@ -260,8 +260,11 @@ impl Supervisor {
         has_ended: bool,
         life: u64,
     ) -> Result<(), String> {
-        let source = self.prepared_for(template)?.source(&order, &self.node);
-        let source = source.ok_or_else(|| format!("the {} of it goes nowhere", order.channel.word()))?;
+        let place = self.prepared_for(template)?.place(&order);
+        let place = place.ok_or_else(|| format!("the {} of it goes nowhere", order.channel.word()))?;
+        if matches!(place, paths::Place::Stream(Stream::Log(_))) {
+            return Err("it goes into a log, which the server writes".to_owned());
+        }
         if self.reader.is_none() {
             let started = Reader::start(self.answers.clone());
             self.reader = Some(started.map_err(|error| format!("no thread to read outputs: {error}"))?);
@@ -269,8 +272,10 @@ impl Supervisor {
         let (Some(reader), streams) = (&self.reader, &self.streams) else { return Ok(()) };
         let key = (order.task, order.instance);
         let until = Instant::now() + order.wait + FOLLOW_SLACK;
-        let is_stream = matches!(source, Source::Stream { .. });
-        reader.tell(reader::Order::Read { order, source, has_ended, life });
+        let is_stream = matches!(place, paths::Place::Stream(_));
+        let attempt = Attempt { task: order.task, instance: order.instance };
+        let output = Output::new(place, &self.node.server_uid, attempt, order.channel);
+        reader.tell(reader::Order::Read { order, output, has_ended, life });
         if let Some(streams) = streams.as_ref().filter(|_| is_stream && !has_ended) {
             streams.follow(key, until, reader.sender());
         }

@@ -1,27 +1,26 @@
 //! Why tasks of jobs failed: read from the server job by job, with what the first task of each cause wrote last.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use hq_client::ClientError;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::record::FailureKind;
+use hq_model::paths::Place;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, Instance, JobId, TaskId};
+use hq_model::{Channel, IdSet, Instance, JobId, TaskId, TaskRef};
+use hq_stream::{Attempt, Output};
 
 use crate::error::HqError;
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::tasks::TaskSubmit;
 
-/// How much of the end of a file is looked at for its last line.
-const TAIL_BYTES: u64 = 8 << 10;
+/// How much of the end of an output is looked at for its last line.
+const TAIL_BYTES: usize = 8 << 10;
 /// Longer lines are cut.
 const LINE_CHARS_MAX: usize = 200;
 
@@ -41,7 +40,7 @@ pub(crate) struct Cause {
     pub instance: Instance,
     /// The file to which that one wrote its standard error, if it did.
     pub stderr: Option<PathBuf>,
-    /// The last line in it, where this machine can read it.
+    /// The last line in it or in its stream, where this machine can read that.
     pub last_line: Option<String>,
 }
 
@@ -101,13 +100,20 @@ impl Iterator for FailureStream {
 // Looks for what the first task of each cause wrote.
 fn with_examples(session: &SharedSession, mut failures: JobFailures) -> Result<FailedJob, HqError> {
     let causes = std::mem::take(&mut failures.causes);
-    let files = stderr_files(session, failures.job, &causes)?;
+    let mut places = places_of_stderr(session, failures.job, &causes)?;
+    let server_uid = session.borrow().server_uid().to_owned();
     // The sum of what is told apart is still to be known.
     failures.causes.clone_from(&causes);
+    let job = failures.job;
     let causes = causes.into_iter().map(|(cause, instance)| {
-        let stderr = files.get(&cause.first).cloned();
-        let last_line = stderr.as_deref().and_then(last_line);
-        Cause { cause, instance, stderr, last_line }
+        let place = places.remove(&cause.first);
+        let stderr = match &place {
+            Some(Place::File(path)) => Some(PathBuf::from(OsString::from_vec(path.clone()))),
+            Some(Place::Stream(_)) | None => None,
+        };
+        let attempt = Attempt { task: TaskRef::new(job, cause.first), instance };
+        let output = place.map(|place| Output::new(place, &server_uid, attempt, Channel::Stderr));
+        Cause { cause, instance, stderr, last_line: output.and_then(last_line) }
     });
     let mut causes: Vec<Cause> = causes.collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.cause.count));
@@ -115,11 +121,11 @@ fn with_examples(session: &SharedSession, mut failures: JobFailures) -> Result<F
 }
 
 // Where the first tasks of causes wrote their standard error, of those that ran a program.
-fn stderr_files(
+fn places_of_stderr(
     session: &SharedSession,
     job: JobId,
     causes: &[(FailureCause, Instance)],
-) -> Result<BTreeMap<TaskId, PathBuf>, HqError> {
+) -> Result<BTreeMap<TaskId, Place>, HqError> {
     let ran = |kind| {
         matches!(
             kind,
@@ -128,9 +134,9 @@ fn stderr_files(
     };
     let tasks = causes.iter().filter(|(cause, _)| ran(cause.kind));
     let tasks: BTreeMap<TaskId, Instance> = tasks.map(|(cause, instance)| (cause.first, *instance)).collect();
-    let mut files = BTreeMap::new();
+    let mut places = BTreeMap::new();
     if tasks.is_empty() {
-        return Ok(files);
+        return Ok(places);
     }
     let server_uid = session.borrow().server_uid().to_owned();
     let ids: IdSet = tasks.keys().copied().collect();
@@ -140,40 +146,46 @@ fn stderr_files(
             let of_submit = submit.ids.clone();
             let submit = TaskSubmit::new(submit, &server_uid);
             for (task, instance) in tasks.iter().filter(|(task, _)| of_submit.contains(**task)) {
-                let stderr = submit.paths.expand(job, *task, *instance).stderr;
-                files.extend(stderr.map(|path| (*task, PathBuf::from(OsStr::from_bytes(&path)))));
+                let place = submit.paths.place(Channel::Stderr, job, *task, *instance);
+                places.extend(place.map(|place| (*task, place)));
             }
         }
     }
-    Ok(files)
+    Ok(places)
 }
 
-// The last line of a file that says something. Nothing goes wrong when there is none to read.
-fn last_line(path: &Path) -> Option<String> {
-    // Opening a pipe must not wait for whoever writes to it.
-    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    let begin = metadata.len().saturating_sub(TAIL_BYTES);
-    file.seek(SeekFrom::Start(begin)).ok()?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+// The last line of an output that says something. Nothing goes wrong when there is none to read.
+fn last_line(mut output: Output) -> Option<String> {
+    let length = output.length(true).ok()?;
+    let tail = output.read(length.saturating_sub(TAIL_BYTES as u64), TAIL_BYTES).ok()?;
     let tail = String::from_utf8_lossy(&tail);
-    let line = tail.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let line = tail.lines().rev().map(said).find(|line| !line.is_empty())?;
     match line.char_indices().nth(LINE_CHARS_MAX) {
         Some((end, _)) => Some(format!("{}…", &line[..end])),
         None => Some(line.to_owned()),
     }
 }
 
+// A file with holes reads as zeros there.
+fn said(line: &str) -> &str {
+    line.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn last_line_of(path: &std::path::Path) -> Option<String> {
+        let place = Place::File(path.as_os_str().to_owned().into_vec());
+        let attempt = Attempt { task: TaskRef::new(JobId(1), TaskId(0)), instance: Instance(0) };
+        last_line(Output::new(place, "uid", attempt, Channel::Stderr))
+    }
 
     fn check(content: &[u8], expected: Option<&str>) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("stderr");
         std::fs::write(&path, content).expect("a file");
-        assert_eq!(last_line(&path).as_deref(), expected, "{:?}", String::from_utf8_lossy(content));
+        assert_eq!(last_line_of(&path).as_deref(), expected, "{:?}", String::from_utf8_lossy(content));
     }
 
     #[test]
@@ -183,6 +195,7 @@ mod tests {
         check(b"no end", Some("no end"));
         check(b"", None);
         check(b"\n\n", None);
+        check(b"end\n\0\0\0", Some("end"));
         check(b"bad \xff byte\n", Some("bad \u{fffd} byte"));
         let long = "x".repeat(LINE_CHARS_MAX + 1);
         check(long.as_bytes(), Some(&format!("{}…", &long[1..])));
@@ -191,8 +204,8 @@ mod tests {
 
     #[test]
     fn what_is_no_file_has_no_line() {
-        assert_eq!(last_line(Path::new("/")), None);
-        assert_eq!(last_line(Path::new("/dev/zero")), None);
-        assert_eq!(last_line(Path::new("/nonexistent")), None);
+        assert_eq!(last_line_of(std::path::Path::new("/")), None);
+        assert_eq!(last_line_of(std::path::Path::new("/dev/zero")), None);
+        assert_eq!(last_line_of(std::path::Path::new("/nonexistent")), None);
     }
 }

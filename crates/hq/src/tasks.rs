@@ -9,11 +9,10 @@ use std::sync::Arc;
 use hq_client::ClientError;
 use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
-use hq_model::paths::{PathTemplates, TaskPaths};
+use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{ByteString, IdSet, JobId, OutputSink, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{Channel, IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
 
-use crate::cli::job::Channel;
 use crate::error::HqError;
 use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
 use crate::logging;
@@ -215,15 +214,9 @@ impl TaskStream {
         self.submits.get(&(job, task.submit)).map(Rc::as_ref)
     }
 
-    /// The directory or the log into which a task prints this output, if it is of a stream.
-    pub(crate) fn stream_of(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<ByteString> {
-        let submit = self.submit_of(job, task)?;
-        let output = match channel {
-            Channel::Stdout => &submit.spec.stdout,
-            Channel::Stderr => &submit.spec.stderr,
-        };
-        let stream = submit.paths.stream(job).filter(|_| *output == OutputSink::Stream)?;
-        Some(stream.path().clone())
+    /// Where a task prints this output, if that is kept: as its present or last instance.
+    pub(crate) fn place_of(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<Place> {
+        self.submit_of(job, task)?.paths.place(channel, job, task.task, task.instance)
     }
 
     /// The files of the task that was told last, if they were asked for: of its present or last instance.

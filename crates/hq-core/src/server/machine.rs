@@ -486,7 +486,9 @@ impl Server {
         match body {
             ClientRequest::WatchJobs { jobs, until_closed, notifications } => match self.select_jobs(&jobs) {
                 Ok(jobs) => {
-                    if let partly @ ClientResponse::Partly { .. } = refused.beside(ClientResponse::Done) {
+                    if let partly @ ClientResponse::Partly { .. } =
+                        refused.beside(ClientResponse::Progress(Vec::new()))
+                    {
                         answer(connection, request, partly, effects);
                     }
                     self.clients.watch((connection, request), jobs, until_closed, notifications);

@@ -140,17 +140,26 @@ impl Server {
     }
 }
 
-// Takes out of a list of ids those that are not known or are refused.
+// Takes out of a list of ids those that are not known or are refused. `last` becomes the id that it means.
 fn keep(
     selector: &mut Selector,
-    known: impl Iterator<Item = TaskId>,
+    mut known: impl DoubleEndedIterator<Item = TaskId>,
     refused: &mut Refused,
     unknown: impl Fn(TaskId) -> RequestError,
     refusal: impl Fn(TaskId) -> Option<RequestError>,
 ) {
-    let Selector::Ids(ids) = selector else { return };
-    let known: IdSet = known.filter(|id| ids.contains(*id)).collect();
-    refused.add_unknown(&ids.difference(&known), unknown);
+    let known = match selector {
+        Selector::All => return,
+        Selector::Last => match known.next_back() {
+            Some(last) => IdSet::single(last),
+            None => return,
+        },
+        Selector::Ids(ids) => {
+            let known: IdSet = known.filter(|id| ids.contains(*id)).collect();
+            refused.add_unknown(&ids.difference(&known), unknown);
+            known
+        }
+    };
     let mut kept = IdSet::new();
     for id in known.iter() {
         match refusal(id) {
@@ -161,5 +170,5 @@ fn keep(
         }
     }
     refused.is_nothing_left = kept.is_empty() && !refused.errors.is_empty();
-    *ids = kept;
+    *selector = Selector::Ids(kept);
 }

@@ -374,9 +374,6 @@ impl Server {
     fn close_jobs(&mut self, now: Timestamp, jobs: &Selector, effects: &mut Vec<Effect>) -> Answer {
         let selected = self.select_jobs(jobs)?;
         let open: Vec<JobId> = selected.iter().copied().filter(|id| self.state.jobs[id].is_open).collect();
-        if let (Selector::Last, [], [closed]) = (jobs, &open[..], &selected[..]) {
-            return Err(RequestError::JobNotOpen(*closed));
-        }
         for job in &open {
             self.record(now, Record::JobClosed { job: *job }, effects);
             self.note_closed(*job);
@@ -481,11 +478,6 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> Answer {
         let mut selected = self.select_jobs(jobs)?;
-        if *jobs == Selector::Last
-            && let Some(alive) = selected.iter().find(|id| !self.state.jobs[id].has_ended())
-        {
-            return Err(RequestError::JobAlive(*alive));
-        }
         selected.retain(|id| {
             let job = &self.state.jobs[id];
             job.has_ended() && (states.is_empty() || states.contains(&job.counters(0).state(false)))
@@ -524,15 +516,6 @@ impl Server {
         // One that has lost its connection cannot be told: that it was stopped is kept, and it is told when it comes back.
         let is_away = |id: &WorkerId| self.live.get(id).is_some_and(|worker| worker.connection.is_none());
         let away: Vec<WorkerId> = selected.iter().copied().filter(is_away).collect();
-        for id in &selected {
-            match self.live.get(id) {
-                None => return Err(RequestError::WorkerEnded(*id)),
-                Some(live) if drain && live.connection.is_none() => {
-                    return Err(RequestError::WorkerAway { worker: *id, until: live.lost_at });
-                }
-                Some(_) => {}
-            }
-        }
         // It ends what runs: that cannot be taken back.
         let is_stopping = |id: &WorkerId| drain && self.live.get(id).is_some_and(LiveWorker::ends_tasks);
         let (stopping, changed): (Vec<_>, Vec<_>) = selected.iter().copied().partition(is_stopping);

@@ -418,9 +418,9 @@ fn written() -> impl Strategy<Value = Written> {
 /// Any message from a worker.
 pub fn from_worker() -> impl Strategy<Value = FromWorker> {
     let start = (timestamp(), of(duration()));
-    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), any::<bool>())
-        .prop_map(|(config, (started, age), known_as, holds, last_report, follows)| WorkerHello {
-            shows: follows,
+    let hello = (worker_config(), start, of(worker()), vec(held(), 0..3), any::<u64>(), any::<[bool; 2]>())
+        .prop_map(|(config, (started, age), known_as, holds, last_report, [follows, shows])| WorkerHello {
+            shows,
             config,
             started,
             age,

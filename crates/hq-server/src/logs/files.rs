@@ -60,6 +60,11 @@ impl LogFiles {
         for (path, log) in self.logs.iter_mut().filter(|(_, log)| log.is_dirty) {
             log.is_dirty = false;
             log.act(path, |writer| writer.flush().map_err(|error| failed(path, error)));
+            if log.writer.as_ref().is_ok_and(Writer::is_removed) {
+                warn!(path = %shown(path), "a log was removed while tasks print into it; it begins anew");
+                // Said again, it goes into the next file.
+                log.writer = Err(Written::Busy);
+            }
         }
     }
 
@@ -109,6 +114,13 @@ impl LogFiles {
     }
 
     fn open(&mut self, path: &ByteString) -> &mut Log {
+        let is_left = |log: &Log| {
+            let idle = log.used.elapsed();
+            !log.is_dirty && log.writer.as_ref().is_ok_and(|writer| writer.is_left(idle))
+        };
+        if self.logs.get(path).is_some_and(is_left) {
+            self.logs.remove(path);
+        }
         if !self.logs.contains_key(path) && self.logs.len() >= LOG_FILES_MAX {
             self.make_room();
         }

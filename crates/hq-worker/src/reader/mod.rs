@@ -11,17 +11,17 @@ use std::time::Instant;
 use hq_core::limits::{OUTPUT_READ_BYTES_MAX, OUTPUT_READS_OF_WORKER_MAX};
 use hq_core::output_messages::{ReadAnswer, ReadFrom, ReadOrder, ReadState};
 use hq_model::{Channel, Instance, TaskRef};
+use hq_stream::Output;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::limits;
-use crate::printed::{Printed, Source};
 use crate::streams::Key;
 
 /// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Somebody wants to read. What has ended prints no more.
-    Read { order: ReadOrder, source: Source, has_ended: bool, life: u64 },
+    Read { order: ReadOrder, output: Output, has_ended: bool, life: u64 },
     /// The answer of a read is not wanted any more.
     Drop { number: u64 },
     /// No answer is: the server is lost.
@@ -68,7 +68,7 @@ struct Reading {
 
 // An output that is read, or was a moment ago.
 struct Open {
-    text: Printed,
+    text: Output,
     has_ended: bool,
     waiting: Vec<Waiting>,
     // When it was read or answered last.
@@ -108,7 +108,7 @@ impl Reading {
 
     fn take(&mut self, order: Order) {
         match order {
-            Order::Read { order, source, has_ended, life } => self.read(order, source, has_ended, life),
+            Order::Read { order, output, has_ended, life } => self.read(order, output, has_ended, life),
             Order::Drop { number } => {
                 self.open
                     .values_mut()
@@ -129,7 +129,7 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, order: ReadOrder, source: Source, has_ended: bool, life: u64) {
+    fn read(&mut self, order: ReadOrder, output: Output, has_ended: bool, life: u64) {
         let waiting: usize = self.open.values().map(|open| open.waiting.len()).sum();
         if waiting >= OUTPUT_READS_OF_WORKER_MAX {
             let reason = format!("its worker is asked for {waiting} outputs already");
@@ -140,7 +140,7 @@ impl Reading {
         let key = (order.task, order.instance, order.channel);
         let now = Instant::now();
         let open = self.open.entry(key).or_insert_with(|| Open {
-            text: Printed::new(source, order.task, order.instance, order.channel),
+            text: output,
             has_ended,
             waiting: Vec::new(),
             used: now,

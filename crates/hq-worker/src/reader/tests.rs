@@ -2,9 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use hq_model::paths::Place;
 use hq_model::{JobId, TaskId};
+use hq_stream::Attempt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
@@ -33,8 +36,10 @@ impl World {
     }
 
     fn ask(&self, order: ReadOrder, has_ended: bool) {
-        let source = Source::File(self.path.clone());
-        self.reader.tell(Order::Read { order, source, has_ended, life: 0 });
+        let place = Place::File(self.path.as_os_str().to_owned().into_vec());
+        let attempt = Attempt { task: order.task, instance: order.instance };
+        let output = Output::new(place, "uid", attempt, order.channel);
+        self.reader.tell(Order::Read { order, output, has_ended, life: 0 });
     }
 
     fn told(&mut self) -> (u64, u64, String, ReadState) {
@@ -116,10 +121,11 @@ fn only_files_are_read() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
     for (path, expected) in [
-        (pipe.clone(), format!("{} is no file", pipe.display())),
-        ("/dev/null".into(), "/dev/null is no file".to_owned()),
-        (pipe.with_file_name("gone"), format!("{} is not there", pipe.with_file_name("gone").display())),
+        (pipe.clone(), "it is no file"),
+        ("/dev/null".into(), "it is no file"),
+        (pipe.with_file_name("gone"), "No such file or directory (os error 2)"),
     ] {
+        let expected = format!("{}: {expected}", path.display());
         let mut world = World { path, ..World::new(b"") };
         world.ask(read(1, ReadFrom::Offset(0), Duration::ZERO), true);
         assert_eq!(world.told().3, ReadState::Unreadable(expected));

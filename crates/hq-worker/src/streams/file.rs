@@ -106,13 +106,7 @@ impl StreamFile {
         let is_alone = self.attempts == 0 && self.dirty.is_none() && self.stalled.is_none();
         self.attempts += 1;
         let Sink::Local(writer) = &mut self.sink else { return };
-        let is_left = |writer: &mut Writer| {
-            // Looking for a name costs a question to the file system, which is not asked of each task of many.
-            let has_rested = self.used.elapsed() >= limits::STREAM_LEFT;
-            let is_there = if has_rested { writer.is_in_place() } else { writer.has_name() };
-            is_there.is_ok_and(|is_there| !is_there)
-        };
-        if is_alone && writer.as_mut().is_some_and(is_left) {
+        if is_alone && writer.as_ref().is_some_and(|writer| writer.is_left(self.used.elapsed())) {
             info!(dir = %self.place.path().display(), "the file of a stream was removed; the next one begins");
             *writer = None;
         }
@@ -313,7 +307,7 @@ impl StreamFile {
     fn why_removed(&mut self) -> Option<String> {
         let Sink::Local(writer) = &mut self.sink else { return None };
         let path = match writer {
-            Some(open) if open.has_name().is_ok_and(|has_name| !has_name) => open.path().to_owned(),
+            Some(open) if open.is_removed() => open.path().to_owned(),
             _ => return None,
         };
         *writer = None;

@@ -226,12 +226,11 @@ pub(crate) enum Channel {
     Stderr,
 }
 
-impl Channel {
-    /// As users write it.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Channel::Stdout => "stdout",
-            Channel::Stderr => "stderr",
+impl From<Channel> for hq_model::Channel {
+    fn from(channel: Channel) -> hq_model::Channel {
+        match channel {
+            Channel::Stdout => hq_model::Channel::Stdout,
+            Channel::Stderr => hq_model::Channel::Stderr,
         }
     }
 }

@@ -57,7 +57,8 @@ pub(crate) struct StartArgs {
     pub keep_jobs: Option<Keep>,
     /// How long a worker may stay away after its connection was lost [default: 30s]
     ///
-    /// Then its tasks go elsewhere; after 5 s at most where its side closed the connection, as when it is killed. One whose connection stays open is given up when it is silent for twice its --heartbeat.
+    /// Then its tasks go elsewhere; after 5 s at most where its side closed the connection, as when it is killed. One whose
+    /// connection stays open is given up when it is silent for twice its --heartbeat.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub worker_grace: Option<Duration>,
     /// Accepted for scripts: what is acknowledged is on disk at once

@@ -123,7 +123,8 @@ fn log(context: &Context, args: &LogArgs) -> Result<Done, HqError> {
     let ClientResponse::Alloc(AllocResponse::Found(found)) = ask(context, request)? else {
         return unexpected();
     };
-    let path = Path::new(OsStr::from_bytes(&found.directory)).join(args.channel.word());
+    let path =
+        Path::new(OsStr::from_bytes(&found.directory)).join(hq_model::Channel::from(args.channel).word());
     let file = File::open(&path).map_err(|error| {
         HqError::failed("no-output", format!("cannot read the output {}: {error}", path.display())).hint(
             "a batch job that has not started has written nothing; some batch systems write at the end only",

@@ -12,12 +12,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use hq_model::{JobId, OutputSink, TaskState};
+use hq_model::paths::Place;
+use hq_model::{Channel, JobId, OutputSink, TaskState};
 use streams::Streams;
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
-use crate::cli::job::{CatArgs, Channel};
+use crate::cli::job::CatArgs;
 use crate::error::HqError;
 use crate::following::{JobFollow, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
@@ -31,15 +32,15 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
             "hq job cat prints files as they are and has no JSON form; use another --output-mode",
         ));
     }
+    let channel = Channel::from(args.channel);
     let session = Rc::new(RefCell::new(context.connect()?));
     if args.follow {
         session.borrow_mut().wait_for_lost_server(None);
         let [job] = job::selected(&session, args.jobs)?[..] else {
             return Err(HqError::usage("the outputs of one job at a time can be followed"));
         };
-        let channels = &[args.channel.into()];
         let printer = context.printer;
-        let what = JobFollow { job, tasks: args.tasks, channels, until_closed: true, printer };
+        let what = JobFollow { job, tasks: args.tasks, channels: &[channel], until_closed: true, printer };
         follow_job(&session, what)?;
         return Done::ok(Plain(String::new()));
     }
@@ -49,12 +50,12 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         let mut jobs = Vec::new();
         while let Some(job) = stream.next_job()? {
             let (job, tasks) = (job.summary.job, job.summary.counters.total());
-            if writes(&mut stream, args.channel)? {
+            if writes(&mut stream, channel)? {
                 jobs.push(job);
             } else {
                 let text = match tasks {
                     0 => format!("Job {job} has no tasks"),
-                    _ => format!("The tasks of job {job} write no {} to files", args.channel.word()),
+                    _ => format!("The tasks of job {job} write no {} to files", channel.word()),
                 };
                 context.printer.warn(&[text]);
             }
@@ -68,10 +69,10 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     let outputs = Outputs {
         jobs,
         tasks: TaskStream::begin(pages)?,
-        channel: args.channel,
+        channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
-        streams: Streams::new(server_uid, args.tasks, args.channel, context.printer),
+        streams: Streams::new(server_uid, args.tasks, channel, context.printer),
     };
     Done::ok(outputs)
 }
@@ -79,11 +80,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
 // Whether a submit of the job that was told last writes somewhere.
 fn writes(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
     while let Some(submit) = jobs.next_submit()? {
-        let output = match channel {
-            Channel::Stdout => &submit.spec.stdout,
-            Channel::Stderr => &submit.spec.stderr,
-        };
-        if *output != OutputSink::None {
+        if *submit.spec.sink(channel) != OutputSink::None {
             return Ok(true);
         }
     }
@@ -116,30 +113,31 @@ impl Outputs {
         for job in std::mem::take(&mut self.jobs) {
             let mut begun = Begun::default();
             while let Some(task) = self.tasks.next_of(job)? {
-                let path = self.tasks.paths_of(job, &task).and_then(|paths| match self.channel {
-                    Channel::Stdout => paths.stdout,
-                    Channel::Stderr => paths.stderr,
-                });
                 if self.print_task_header {
                     writeln!(out, "# Job {job}, task {}", task.task)?;
                 }
-                let stream = self.tasks.stream_of(job, &task, self.channel);
-                begun.tasks += u64::from(path.is_some() || stream.is_some());
-                if let Some(dir) = stream {
-                    match self.streams.copy(job, &task, dir, out)? {
-                        Ok(()) if task.started.is_none() => begun.add(task.state),
-                        Ok(()) => {}
-                        Err(error) => failures.add(error),
+                let place = self.tasks.place_of(job, &task, self.channel);
+                begun.tasks += u64::from(place.is_some());
+                let path = match place {
+                    Some(Place::File(path)) => path,
+                    Some(Place::Stream(stream)) => {
+                        match self.streams.copy(job, &task, stream.path().clone(), out)? {
+                            Ok(()) if task.started.is_none() => begun.add(task.state),
+                            Ok(()) => {}
+                            Err(error) => failures.add(error),
+                        }
+                        continue;
                     }
-                }
-                let Some(path) = path else { continue };
+                    None => continue,
+                };
                 // One that never started has written nothing.
                 let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
                 let path = Path::new(OsStr::from_bytes(&path));
                 match open(path) {
-                    Ok(mut file) => {
+                    Ok(Some(mut file)) => {
                         io::copy(&mut file, out)?;
                     }
+                    Ok(None) => {}
                     Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => begun.add(task.state),
                     Err(e) => failures.add(format!("{}: {e}", path.display())),
                 }
@@ -152,12 +150,12 @@ impl Outputs {
     }
 }
 
-// A pipe would be waited for, and has nothing that was printed.
-fn open(path: &Path) -> io::Result<File> {
-    if std::fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a pipe"));
+// Nothing is kept of what went to a device, such as /dev/null.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    if std::fs::metadata(path)?.file_type().is_char_device() {
+        return Ok(None);
     }
-    File::open(path)
+    hq_stream::open_file(path).map(Some)
 }
 
 // How many tasks of a job would have output, and how many of them have none since they have not started.

@@ -37,7 +37,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
         None => directory.contents()?,
     };
     warnings.extend(contents.faults.iter().map(|(path, fault)| format!("{}: {fault}", path.display())));
-    context.printer.warn(&warnings);
+    context.printer.damaged(&warnings);
     match args.command {
         OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),
         OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
@@ -153,15 +153,6 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     }
     let pieces = directory.pieces(&contents, job, &tasks, channel)?;
     Done::ok(Copied { directory, pieces })
-}
-
-impl From<Channel> for hq_stream::Channel {
-    fn from(channel: Channel) -> hq_stream::Channel {
-        match channel {
-            Channel::Stdout => hq_stream::Channel::Stdout,
-            Channel::Stderr => hq_stream::Channel::Stderr,
-        }
-    }
 }
 
 // Outputs are copied while they are printed.

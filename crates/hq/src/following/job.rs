@@ -254,8 +254,9 @@ impl Following<'_> {
         for id in some.iter() {
             let task = TaskRef::new(self.what.job, id);
             let mut elsewhere = false;
+            let found = local::task(self.session, task)?;
             for channel in self.what.channels {
-                let Some(found) = local::task(self.session, task)? else { continue };
+                let Some(found) = &found else { continue };
                 let (instance, of) = (found.info.instance, (task, *channel));
                 let mut line = Line::default();
                 if found.goes_nowhere(*channel) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, Usage, duration};
+use hq_model::{IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -164,8 +164,10 @@ impl Report for JobDetails {
         while let Some(job) = self.jobs.next_job()? {
             let mut submits = Submits::default();
             while let Some(submit) = self.jobs.next_submit()? {
-                let paths = PathTemplates::new(&submit.spec, &submit.submit_dir, &self.server_uid);
-                submits.add(&submit, &paths.expand_for_all(job.summary.job));
+                let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, &self.server_uid);
+                let job = job.summary.job;
+                let places = Places { paths: templates.expand_for_all(job), stream: templates.stream(job) };
+                submits.add(&submit, &places);
             }
             table::record(out, style, details(&job, submits, self.now))?;
             let all = job.summary.counters.failed;
@@ -316,18 +318,27 @@ impl Serialize for TaskArray<'_, '_> {
     }
 }
 
-type Saying = fn(&SubmitInfo, &TaskPaths) -> String;
+// Where tasks of a submit work and print.
+struct Places {
+    paths: TaskPaths,
+    stream: Option<Stream>,
+}
+
+type Saying = fn(&SubmitInfo, &Places) -> String;
 
 // What submits say of their tasks, by the names of the rows.
-const SAID: [(&str, Saying); 12] = [
+const SAID: [(&str, Saying); 13] = [
     ("Resources", |s, _| text::requests(&s.spec.requests)),
     ("Pin", |s, _| text::pin(s.spec.pin).into()),
     ("Priority", |s, _| s.spec.priority.to_string()),
     ("Command", |s, _| text::body(&s.spec.body)),
-    ("Stdout", |s, paths| text::output(&s.spec.stdout, paths.stdout.as_ref())),
-    ("Stderr", |s, paths| text::output(&s.spec.stderr, paths.stderr.as_ref())),
+    ("Stdout", |s, at| text::output(&s.spec.stdout, at.paths.stdout.as_ref())),
+    ("Stderr", |s, at| text::output(&s.spec.stderr, at.paths.stderr.as_ref())),
+    ("Stream", |_, at| {
+        at.stream.as_ref().map_or_else(|| text::NONE.into(), |stream| text::bytes(stream.path()))
+    }),
     ("Environment", |s, _| text::environment(&s.spec.env)),
-    ("Working directory", |_, paths| text::bytes(&paths.cwd)),
+    ("Working directory", |_, at| text::bytes(&at.paths.cwd)),
     ("Task time limit", |s, _| text::optional_duration(s.spec.time_limit)),
     ("Crash limit", |s, _| s.spec.crash_limit.to_string()),
     ("Submission directory", |s, _| text::bytes(&s.submit_dir)),
@@ -351,14 +362,14 @@ struct Said {
 }
 
 impl Submits {
-    fn add(&mut self, submit: &SubmitInfo, paths: &TaskPaths) {
+    fn add(&mut self, submit: &SubmitInfo, places: &Places) {
         self.ids.extend(submit.ids.ranges());
         let is_shown = self.count < SUBMITS_SHOWN;
         for ((_, what), said) in SAID.iter().zip(&mut self.said) {
             if said.differs && !is_shown {
                 continue;
             }
-            let value = what(submit, paths);
+            let value = what(submit, places);
             if is_shown {
                 said.lines.push(format!("{}: {value}", text::ids(&submit.ids)));
             }
@@ -420,6 +431,7 @@ fn details(job: &JobDetail, mut submits: Submits, now: Timestamp) -> Vec<(&'stat
         each("Command"),
         each("Stdout"),
         each("Stderr"),
+        each("Stream"),
         each("Environment"),
         each("Working directory"),
         each("Task time limit"),

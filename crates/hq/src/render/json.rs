@@ -105,6 +105,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "time_limit": optional_seconds(spec.time_limit),
         "task_dir": spec.task_dir,
         "service": spec.service,
+        "stream": spec.stream.as_ref().map(|stream| bytes(stream.path())),
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),

@@ -142,6 +142,13 @@ impl Printer {
         }
     }
 
+    /// Says on standard error, whatever the mode, that what is printed is not all that was written.
+    pub(crate) fn damaged(&self, warnings: &[String]) {
+        for warning in warnings {
+            let _ = writeln!(io::stderr(), "WARN {warning}");
+        }
+    }
+
     /// Says on standard error, whatever the mode, why something that was named is left out of what is done.
     pub(crate) fn refused(text: &str) {
         let _ = writeln!(io::stderr(), "ERROR {text}");
@@ -150,7 +157,7 @@ impl Printer {
     /// Prints what the server warns of, where somebody reads it: tools that take both channels for one text must find nothing
     /// there but the answer.
     pub(crate) fn advise(&self, warnings: &[String]) {
-        if io::stderr().is_terminal() {
+        if self.is_read() {
             self.warn(warnings);
         }
     }

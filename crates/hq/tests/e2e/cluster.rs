@@ -291,6 +291,23 @@ impl std::ops::Deref for Cluster {
 }
 
 impl Cluster {
+    /// A server that sees `disk` in its working directory as a file system of its own, which nobody else sees. `prepare` is
+    /// a command of a shell that runs before it, with the disk there.
+    pub(crate) fn on_a_small_disk(place: Place, kib: u32, prepare: &str, options: &str) -> Cluster {
+        fs::create_dir(place.path("disk")).expect("a directory");
+        let script = format!(
+            "mount -t tmpfs -o size={kib}k none disk && {prepare} && exec {} server start --host localhost {options}",
+            env!("CARGO_BIN_EXE_hq")
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+        command.current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
+        command.stdout(Stdio::null());
+        let server = Process::start(command);
+        place.ok("server wait --timeout 60s");
+        Cluster { workers: Vec::new(), server: Some(server), place }
+    }
+
     /// A server without workers.
     pub(crate) fn server() -> Cluster {
         Cluster::server_with("")

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use hq_core::record::Record;
@@ -401,21 +401,9 @@ fn ended_jobs_are_forgotten_by_the_rule_and_ids_are_not_given_again() {
     assert!(error.contains("give one number of jobs and one duration"), "{error}");
 }
 
-// A server whose journal is on a file system of its own that nobody else sees.
+// A server whose journal is there.
 fn on_a_small_disk(kib: u32) -> Cluster {
-    let place = Place::new();
-    fs::create_dir(place.path("disk")).expect("a directory");
-    let script = format!(
-        "mount -t tmpfs -o size={kib}k none disk && exec {} server start --host localhost --journal disk/journal",
-        env!("CARGO_BIN_EXE_hq")
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
-    command.current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
-    command.stdout(Stdio::null());
-    let server = Process::start(command);
-    place.ok("server wait --timeout 60s");
-    Cluster { workers: Vec::new(), server: Some(server), place }
+    Cluster::on_a_small_disk(Place::new(), kib, "true", "--journal disk/journal")
 }
 
 // Asks until the server says that its journal has, or has not, trouble.

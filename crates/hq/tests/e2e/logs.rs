@@ -2,39 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Stdio};
 
-use hq_stream::{Channel, Content, StreamFile};
-
-use crate::cluster::{Cluster, Place, Process};
+use crate::cluster::{Cluster, Place};
 use crate::patience;
+use crate::printed::{self, Printed};
 
-/// What each attempt printed on its two channels, and how often it was told that each is complete.
-type Printed = BTreeMap<(u32, u32, u32), ([String; 2], [u32; 2])>;
-
-fn read(place: &Place, path: &str) -> Printed {
-    let mut all = Printed::new();
-    let mut scan = StreamFile::open(&place.path(path)).expect("a log").scan();
-    while let Some(block) = scan.next_block().expect("a block") {
-        for entry in block.entries() {
-            let task = entry.attempt.task;
-            let of = all.entry((task.job.0, task.task.0, entry.attempt.instance.0)).or_default();
-            match entry.content {
-                Content::Bytes(Channel::Stdout, bytes) => of.0[0] += &String::from_utf8_lossy(bytes),
-                Content::Bytes(Channel::Stderr, bytes) => of.0[1] += &String::from_utf8_lossy(bytes),
-                Content::End { stdout, stderr } => {
-                    of.1[0] += u32::from(stdout);
-                    of.1[1] += u32::from(stderr);
-                }
-            }
-        }
-    }
-    assert_eq!(scan.faults(), []);
-    all
+// What each attempt printed into a log.
+fn read(place: &Place, path: &str) -> BTreeMap<(u32, u32, u32), Printed> {
+    printed::read([place.path(path)])
 }
 
-fn printed(stdout: &str, stderr: &str) -> ([String; 2], [u32; 2]) {
-    ([stdout.to_owned(), stderr.to_owned()], [1, 1])
+fn printed(stdout: &str, stderr: &str) -> Printed {
+    Printed::new(stdout, stderr, [1, 1])
 }
 
 #[test]
@@ -71,9 +50,9 @@ fn what_is_long_arrives_whole_and_jobs_share_a_file() {
     cluster.ok("job close 2");
     let all = read(&cluster, "out");
     let expected = "0123456\n".repeat(1_000_000);
-    assert!((0..8).all(|task| all[&(1, task, 0)].0[0] == expected));
+    assert!((0..8).all(|task| all[&(1, task, 0)].stdout == expected));
     assert_eq!(cluster.ok("job cat 2 stdout"), "a\nb\n");
-    assert_eq!(all[&(2, 0, 0)], (["a\n".into(), String::new()], [1, 0]));
+    assert_eq!(all[&(2, 0, 0)], Printed::new("a\n", "", [1, 0]));
     assert_eq!(all.len(), 10);
 }
 
@@ -149,7 +128,7 @@ fn when_the_server_dies_while_tasks_print_everything_is_there_once() {
     for ((_, task, instance), found) in all {
         let expected: String = (0..20_000).map(|line| format!("{task}.{line}\n")).collect();
         let is_same = found == printed(&(expected + "end\n"), "");
-        assert!(instance == 0 && is_same, "task {task}: {} bytes", found.0[0].len());
+        assert!(instance == 0 && is_same, "task {task}: {} bytes", found.stdout.len());
     }
 }
 
@@ -175,20 +154,9 @@ fn when_a_worker_dies_what_its_tasks_print_again_is_told_apart() {
 #[test]
 fn a_full_disk_makes_tasks_wait_until_there_is_room() {
     let place = Place::new();
-    fs::create_dir(place.path("disk")).expect("a directory");
     place.write("filler", vec![0; 3 << 20]);
-    let script = format!(
-        "mount -t tmpfs -o size=4m none disk && cp filler disk && exec {} server start --host localhost",
-        env!("CARGO_BIN_EXE_hq")
-    );
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
-    command.current_dir(place.work()).env("HQ_SERVER_DIR", place.server_dir());
-    command.stdout(Stdio::null());
-    let server = Process::start(command);
-    place.ok("server wait --timeout 60s");
-    let pid = server.id();
-    let mut cluster = Cluster { workers: Vec::new(), server: Some(server), place };
+    let mut cluster = Cluster::on_a_small_disk(place, 4 << 10, "cp filler disk", "");
+    let pid = cluster.server.as_ref().expect("a server").id();
     cluster.worker("--cpus 5");
     cluster.ok("submit --array 0-3 --log disk/log -- sh -c 'yes 0123456 | head -c 600000'");
     // Others go on.
@@ -204,4 +172,28 @@ fn a_full_disk_makes_tasks_wait_until_there_is_room() {
     let all = read(&cluster, "log");
     let expected = "0123456\n".repeat(75_000);
     assert!(all.len() == 4 && all.values().all(|found| *found == printed(&expected, "")));
+}
+
+#[test]
+fn a_log_that_was_removed_begins_anew() {
+    let cluster = Cluster::new();
+    for word in ["a", "b"] {
+        let _ = fs::remove_file(cluster.path("out"));
+        cluster.ok(&format!("submit --wait --log out -- echo {word}"));
+        assert_eq!(cluster.ok("job cat last stdout"), format!("{word}\n"));
+    }
+}
+
+#[test]
+fn what_a_failed_task_said_last_is_found_in_its_log_and_stream() {
+    let cluster = Cluster::new();
+    for option in ["--log out.log", "--stream out"] {
+        let line = format!("submit --wait {option} -- sh -c 'echo some; echo no licence >&2; exit 3'");
+        let said = cluster.fails(1, &line);
+        assert!(said.contains("The last line of its stderr: no licence"), "{said}");
+        assert!(cluster.ok("job failures last").contains("no licence"));
+        let place = option.split_once(' ').expect("two words").1;
+        let row = format!("| Stream                 | {} ", cluster.path(place).display());
+        assert!(cluster.ok("job info last").contains(&row), "{}", cluster.ok("job info last"));
+    }
 }

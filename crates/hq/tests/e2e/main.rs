@@ -15,6 +15,7 @@ mod nodes;
 mod outputs;
 #[path = "../../../../tests/patience.rs"]
 mod patience;
+mod printed;
 mod reference;
 mod run;
 mod server;

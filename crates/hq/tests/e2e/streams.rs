@@ -3,42 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use hq_stream::{Channel, Content, StreamFile};
-
 use crate::cluster::{Cluster, Ran};
+use crate::printed::{self, Printed};
 
-/// What an attempt printed on its channels, and which of them are complete.
-#[derive(Debug, Default, PartialEq)]
-struct Printed {
-    stdout: String,
-    stderr: String,
-    is_complete: [bool; 2],
-}
-
-fn printed(stdout: &str, stderr: &str, is_complete: [bool; 2]) -> Printed {
-    Printed { stdout: stdout.to_owned(), stderr: stderr.to_owned(), is_complete }
+fn printed(stdout: &str, stderr: &str, ends: [u32; 2]) -> Printed {
+    Printed::new(stdout, stderr, ends)
 }
 
 /// Everything in the files of a directory, by task and instance.
 fn read(cluster: &Cluster, dir: &str) -> BTreeMap<(u32, u32), Printed> {
-    let mut all: BTreeMap<(u32, u32), Printed> = BTreeMap::new();
-    for entry in fs::read_dir(cluster.path(dir)).expect("the directory of a stream") {
-        let path = entry.expect("an entry").path();
-        let mut scan = StreamFile::open(&path).expect("a stream file").scan();
-        while let Some(block) = scan.next_block().expect("a block") {
-            for entry in block.entries() {
-                let of = all.entry((entry.attempt.task.task.0, entry.attempt.instance.0)).or_default();
-                match entry.content {
-                    Content::Bytes(Channel::Stdout, bytes) => of.stdout += &String::from_utf8_lossy(bytes),
-                    Content::Bytes(Channel::Stderr, bytes) => of.stderr += &String::from_utf8_lossy(bytes),
-                    Content::End { stdout, stderr } => {
-                        of.is_complete = [of.is_complete[0] | stdout, of.is_complete[1] | stderr];
-                    }
-                }
-            }
-        }
-    }
-    all
+    let files = fs::read_dir(cluster.path(dir)).expect("the directory of a stream");
+    let all = printed::read(files.map(|entry| entry.expect("an entry").path()));
+    all.into_iter().map(|((_, task, instance), printed)| ((task, instance), printed)).collect()
 }
 
 #[test]
@@ -53,7 +29,7 @@ fn a_thousand_tasks_print_into_one_file() {
     let all = read(&cluster, "out/1");
     assert_eq!(all.len(), tasks);
     for ((task, instance), found) in all {
-        let expected = printed(&format!("o{task}\n"), &format!("e{task}\n"), [true, true]);
+        let expected = printed(&format!("o{task}\n"), &format!("e{task}\n"), [1, 1]);
         assert_eq!((instance, found), (0, expected), "task {task}");
     }
     let shown = cluster.ok("task info 1 1");
@@ -81,9 +57,9 @@ fn more_than_a_pipe_holds_arrives_whole() {
 fn what_failed_or_was_canceled_keeps_what_it_printed() {
     let mut cluster = Cluster::new();
     cluster.hq("submit --wait --stream failed -- sh -c 'echo before; exit 3'");
-    assert_eq!(read(&cluster, "failed")[&(0, 0)], printed("before\n", "", [true, true]));
+    assert_eq!(read(&cluster, "failed")[&(0, 0)], printed("before\n", "", [1, 1]));
     cluster.hq("submit --wait --stream late --time-limit 1s -- sh -c 'echo before; exec sleep 1000'");
-    assert_eq!(read(&cluster, "late")[&(0, 0)], printed("before\n", "", [true, true]));
+    assert_eq!(read(&cluster, "late")[&(0, 0)], printed("before\n", "", [1, 1]));
     let pipe = cluster.pipe("ready");
     cluster.ok("submit --stream canceled -- sh -c 'echo before; echo x > ready; exec sleep 1000'");
     cluster.line_from(&pipe);
@@ -92,7 +68,7 @@ fn what_failed_or_was_canceled_keeps_what_it_printed() {
     // The end is told when it is in the file, and the worker has told it when it has ended.
     cluster.ok("worker stop all");
     cluster.workers.remove(0).end();
-    assert_eq!(read(&cluster, "canceled")[&(0, 0)], printed("before\n", "", [true, true]));
+    assert_eq!(read(&cluster, "canceled")[&(0, 0)], printed("before\n", "", [1, 1]));
 }
 
 #[test]
@@ -100,7 +76,7 @@ fn a_channel_with_a_file_of_its_own_is_not_in_the_stream() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait --stream out --stdout own -- sh -c 'echo o; echo e >&2'");
     assert_eq!(cluster.read("own"), "o\n");
-    assert_eq!(read(&cluster, "out")[&(0, 0)], printed("", "e\n", [false, true]));
+    assert_eq!(read(&cluster, "out")[&(0, 0)], printed("", "e\n", [0, 1]));
 }
 
 #[test]
@@ -118,23 +94,25 @@ fn a_stream_where_a_file_is_fails_its_tasks() {
 fn a_restarted_attempt_is_kept_apart_from_the_one_that_was_lost() {
     let mut cluster = Cluster::server_with("--worker-grace 1s");
     cluster.worker("--cpus 4");
-    let pipe = cluster.pipe("ready");
     cluster.write(
         "task.sh",
-        "echo run $HQ_INSTANCE_ID\nif test $HQ_INSTANCE_ID = 0; then echo x > ready; exec sleep 1000; fi\n",
+        "echo run $HQ_INSTANCE_ID\nif test $HQ_INSTANCE_ID = 0; then exec sleep 1000; fi\n",
     );
     cluster.ok("submit --stream out -- sh task.sh");
-    cluster.line_from(&pipe);
+    // What can be read is in its file.
+    let found = || match cluster.ok("task tail 1@0") {
+        lines if lines.is_empty() => Err(lines),
+        lines => Ok(lines),
+    };
+    assert_eq!(crate::patience::answer(found).expect("what was printed"), "run 0\n");
     cluster.worker("--cpus 4");
     cluster.workers.remove(0).signal(libc::SIGKILL);
     cluster.ok("job wait 1");
     assert_eq!(fs::read_dir(cluster.path("out")).expect("a directory").count(), 2, "each worker has a file");
     let all = read(&cluster, "out");
-    assert_eq!(all[&(0, 1)], printed("run 1\n", "", [true, true]));
+    assert_eq!(all[&(0, 1)], printed("run 1\n", "", [1, 1]));
     assert_eq!(cluster.ok("output-log out cat stdout"), "run 1\n");
-    // Whatever was written of it is whole.
-    let lost = all.get(&(0, 0)).map_or("", |found| found.stdout.as_str());
-    assert!(lost.is_empty() || lost == "run 0\n", "{lost}");
+    assert_eq!(all[&(0, 0)], printed("run 0\n", "", [0, 0]));
 }
 
 #[test]
@@ -145,8 +123,8 @@ fn a_job_file_has_a_stream_for_all_its_tasks() {
     cluster.ok("job submit-file job.toml");
     cluster.ok("job wait 1");
     let all = read(&cluster, "out");
-    assert_eq!(all[&(0, 0)], printed("a\n", "", [true, true]));
-    assert_eq!(all[&(1, 0)], printed("b\n", "", [true, false]));
+    assert_eq!(all[&(0, 0)], printed("a\n", "", [1, 1]));
+    assert_eq!(all[&(1, 0)], printed("b\n", "", [1, 0]));
 }
 
 #[test]

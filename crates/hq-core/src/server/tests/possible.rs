@@ -107,7 +107,7 @@ fn whoever_waits_for_jobs_is_told_at_once_which_are_not_there() {
     let job = world.submit(1, |_| {});
     let watch = |jobs| ClientRequest::WatchJobs { jobs, until_closed: false, notifications: false };
     let (refused, rest) = ask(&mut world, watch(jobs(1, 2)));
-    assert_eq!((refused, rest), (vec!["Job 2 not found.".to_owned()], ClientResponse::Done));
+    assert_eq!((refused, rest), (vec!["Job 2 not found.".to_owned()], ClientResponse::Progress(Vec::new())));
     let (refused, rest) = ask(&mut world, watch(jobs(2, 2)));
     assert_eq!((refused.len(), rest), (0, ClientResponse::Error(RequestError::NoJob(JobId(job.0 + 1)))));
 }

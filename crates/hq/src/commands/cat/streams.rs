@@ -6,10 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use hq_core::client_messages::TaskInfo;
-use hq_model::{ByteString, IdSet, JobId, TaskState};
+use hq_model::{ByteString, Channel, IdSet, JobId, TaskState};
 use hq_stream::{Directory, Fault, Piece, StreamError};
 
-use crate::cli::job::Channel;
 use crate::render::Printer;
 
 /// Streams of a server, of which one job's is open at a time.
@@ -108,9 +107,9 @@ impl Streams {
         // A write that is not finished is that of a task that runs.
         let damage = contents.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Damaged { .. }));
         let damage = damage.map(|(path, fault)| format!("{}: {fault}", path.display()));
-        self.printer.warn(&damage.collect::<Vec<_>>());
+        self.printer.damaged(&damage.collect::<Vec<_>>());
         let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
-        let pieces = directory.pieces(&contents, job, &tasks, self.channel.into())?;
+        let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
         Ok(Some(Content { directory, tasks, pieces }))
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use hq_model::paths::PathTemplates;
 use hq_model::{ByteString, Submit, pattern};
 
 const JOB_ID: &[u8] = b"%{JOB_ID}";
@@ -97,21 +98,11 @@ impl Place {
 }
 
 fn places(submit: &Submit) -> Vec<Place> {
-    let spec = &submit.spec;
-    let submit_dir = |name: &str| (name == "SUBMIT_DIR").then(|| submit.submit_dir.clone());
-    let cwd = join(&submit.submit_dir, pattern::expand(&spec.cwd, &submit_dir));
-    let known = |name: &str| if name == "CWD" { Some(cwd.clone()) } else { submit_dir(name) };
-    let outputs = [&spec.stdout, &spec.stderr];
-    let files = outputs.iter().filter_map(|output| output.path()).map(|path| (path, &cwd));
-    let stream = spec.stream.iter().map(|stream| (stream.path(), &submit.submit_dir));
-    files
-        .chain(stream)
-        .filter_map(|(path, base)| Place::new(&join(base, pattern::expand(path, &known))))
-        .collect()
-}
-
-fn join(base: &[u8], path: ByteString) -> ByteString {
-    if path.first() == Some(&b'/') { path } else { [base, b"/", &path].concat() }
+    // The server of the run has no name yet.
+    let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, "%{SERVER_UID}");
+    let paths = templates.expand_for_all(None);
+    let stream = templates.stream(None).map(|stream| stream.path().clone());
+    [paths.stdout, paths.stderr, stream].iter().flatten().filter_map(|path| Place::new(path)).collect()
 }
 
 fn find(text: &[u8], word: &[u8]) -> Option<usize> {

@@ -1,40 +1,29 @@
 //! What an attempt has printed on one channel, read by its place in that: from its own file, or from a stream.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hq_model::{Channel, Instance, TaskRef};
-use hq_stream::{Attempt, Directory, Follow};
+use hq_model::paths::Place;
+use hq_model::{ByteString, Channel};
 
+use crate::directory::Directory;
+use crate::follow::Follow;
+use crate::format::Attempt;
 use crate::limits;
-
-/// Where a channel of an attempt goes.
-#[derive(Debug)]
-pub enum Source {
-    /// A file of its own.
-    File(PathBuf),
-    /// Streams of this server in a directory.
-    Stream {
-        /// The directory.
-        dir: PathBuf,
-        /// Names the server.
-        server_uid: String,
-    },
-    /// A file that the server writes: it is not here.
-    Log,
-}
+use crate::open::open_file;
 
 /// One output.
 #[derive(Debug)]
-pub struct Printed(Text);
+pub struct Output(Text);
 
 #[derive(Debug)]
 enum Text {
     File { path: PathBuf, file: Option<File> },
-    Log,
-    Stream { dir: PathBuf, server_uid: String, attempt: Attempt, channel: Channel, file: StreamText },
+    Stream { path: PathBuf, server_uid: String, attempt: Attempt, channel: Channel, file: StreamText },
 }
 
 #[derive(Debug)]
@@ -47,21 +36,21 @@ enum StreamText {
     Nothing,
 }
 
-impl Printed {
-    /// What this attempt prints there.
-    pub fn new(source: Source, task: TaskRef, instance: Instance, channel: Channel) -> Printed {
-        Printed(match source {
-            Source::File(path) => Text::File { path, file: None },
-            Source::Log => Text::Log,
-            Source::Stream { dir, server_uid } => {
-                let (attempt, file) = (Attempt { task, instance }, StreamText::Unknown);
-                Text::Stream { dir, server_uid, attempt, channel, file }
+impl Output {
+    /// What an attempt prints on a channel, into this place, of a server of this name.
+    pub fn new(place: Place, server_uid: &str, attempt: Attempt, channel: Channel) -> Output {
+        let path = |bytes: ByteString| PathBuf::from(OsString::from_vec(bytes));
+        Output(match place {
+            Place::File(own) => Text::File { path: path(own), file: None },
+            Place::Stream(stream) => {
+                let (path, server_uid) = (path(stream.path().clone()), server_uid.to_owned());
+                Text::Stream { path, server_uid, attempt, channel, file: StreamText::Unknown }
             }
         })
     }
 
     /// The file of a stream that has what was written so far.
-    pub(crate) fn is_in(&mut self, path: &Path) {
+    pub fn is_in(&mut self, path: &Path) {
         if let Text::Stream { file: file @ StreamText::Unknown, .. } = &mut self.0 {
             *file = StreamText::In(path.to_owned());
         }
@@ -73,24 +62,23 @@ impl Printed {
     /// Why it cannot be read.
     pub fn length(&mut self, has_ended: bool) -> Result<u64, String> {
         match &mut self.0 {
-            Text::Log => Err("it goes into a log, which the server writes".to_owned()),
             Text::File { path, file } => {
                 let file = match file {
                     Some(file) => file,
-                    None => match open(path)? {
-                        Some(opened) => file.insert(opened),
-                        None if has_ended => return Err(format!("{} is not there", path.display())),
-                        None => return Ok(0),
+                    None => match open_file(path) {
+                        Ok(opened) => file.insert(opened),
+                        Err(error) if error.kind() == io::ErrorKind::NotFound && !has_ended => return Ok(0),
+                        Err(error) => return Err(cannot_read(path, &error)),
                     },
                 };
                 file.metadata().map(|data| data.len()).map_err(|error| cannot_read(path, &error))
             }
-            Text::Stream { dir, server_uid, attempt, channel, file } => loop {
+            Text::Stream { path, server_uid, attempt, channel, file } => loop {
                 *file = match file {
                     StreamText::Open(follow) => return follow.length().map_err(|error| error.to_string()),
                     StreamText::Nothing => return Ok(0),
                     StreamText::Unknown if !has_ended => return Ok(0),
-                    StreamText::Unknown => find(dir, server_uid, *attempt, *channel)?,
+                    StreamText::Unknown => find(path, server_uid, *attempt, *channel)?,
                     StreamText::In(path) => {
                         let follow = Follow::open(path, *attempt, *channel);
                         StreamText::Open(Box::new(follow.map_err(|error| error.to_string())?))
@@ -120,7 +108,7 @@ impl Printed {
             Text::Stream { file: StreamText::Open(follow), .. } => {
                 follow.read(offset, bytes_max).map_err(|error| error.to_string())
             }
-            Text::File { .. } | Text::Stream { .. } | Text::Log => Ok(Vec::new()),
+            Text::File { .. } | Text::Stream { .. } => Ok(Vec::new()),
         }
     }
 
@@ -129,10 +117,10 @@ impl Printed {
     /// # Errors
     /// Why it cannot be read.
     pub fn begin_of_lines(&mut self, lines: u32, length: u64) -> Result<u64, String> {
-        let first = length.saturating_sub(limits::READER_LINES_BYTES);
+        let first = length.saturating_sub(limits::LINES_BYTES);
         let (mut begin, mut lines_left) = (length, lines);
         while begin > first && lines_left > 0 {
-            let from = begin.saturating_sub(limits::READER_CHUNK).max(first);
+            let from = begin.saturating_sub(limits::LINES_CHUNK).max(first);
             let bytes = self.read(from, (begin - from) as usize)?;
             // The line break at the end belongs to the last line.
             let is_break = |(at, byte): &(usize, &u8)| **byte == b'\n' && from + *at as u64 + 1 < length;
@@ -148,28 +136,11 @@ impl Printed {
     }
 }
 
-// Only files: reading from a pipe would take away what is meant for others, or wait for ever.
-fn open(path: &Path) -> Result<Option<File>, String> {
-    match fs::metadata(path) {
-        Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(format!("{} is no file", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(cannot_read(path, &error)),
-    }
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = opened.map_err(|error| cannot_read(path, &error))?;
-    match file.metadata() {
-        Ok(found) if found.is_file() => Ok(Some(file)),
-        Ok(_) => Err(format!("{} is no file", path.display())),
-        Err(error) => Err(cannot_read(path, &error)),
-    }
-}
-
 fn cannot_read(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-// Looks through the files of a directory for one that has something of it.
+// Looks through the files of a directory, or the one of a log, for one that has something of it.
 fn find(dir: &Path, server_uid: &str, attempt: Attempt, channel: Channel) -> Result<StreamText, String> {
     let directory = Directory::of_server(dir, server_uid).map_err(|error| error.to_string())?;
     let directory =
