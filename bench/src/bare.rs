@@ -2,10 +2,11 @@
 
 #![expect(unsafe_code, reason = "starts processes as the C library does, to compare with")]
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::thread;
@@ -35,8 +36,7 @@ pub(crate) fn run(
     count: u32,
     spawners: usize,
 ) -> Result<Duration, BoxError> {
-    let program = program.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
-    let program = &program;
+    let program = &Program::new(program)?;
     let begun = Instant::now();
     thread::scope(|scope| {
         let threads: Vec<_> = (0..spawners)
@@ -54,8 +54,31 @@ pub(crate) fn run(
     Ok(begun.elapsed())
 }
 
+struct Program {
+    words: Vec<CString>,
+    // That of this process, as tasks have it, too: what it says of languages makes programs read files.
+    environment: Vec<CString>,
+}
+
+impl Program {
+    fn new(words: &[&str]) -> Result<Program, BoxError> {
+        let entry = |(name, value): (OsString, OsString)| {
+            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        Ok(Program {
+            words: words.iter().map(|word| CString::new(*word)).collect::<Result<_, _>>()?,
+            environment: std::env::vars_os().map(entry).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+// As C wants a list of texts, which must outlive it.
+fn pointers(texts: &[CString]) -> Vec<*mut libc::c_char> {
+    texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+}
+
 struct Spawner<'a> {
-    program: &'a [CString],
+    program: &'a Program,
     outputs: Outputs<'a>,
     // What its programs print, where that is collected.
     file: Option<File>,
@@ -63,7 +86,7 @@ struct Spawner<'a> {
 }
 
 impl<'a> Spawner<'a> {
-    fn new(program: &'a [CString], outputs: Outputs<'a>, number: usize) -> io::Result<Spawner<'a>> {
+    fn new(program: &'a Program, outputs: Outputs<'a>, number: usize) -> io::Result<Spawner<'a>> {
         let file = match outputs {
             Outputs::Collected(directory) => Some(File::create(directory.join(number.to_string()))?),
             Outputs::Nowhere | Outputs::Files(_) => None,
@@ -113,10 +136,8 @@ enum Target {
     Descriptor(RawFd),
 }
 
-fn spawn(program: &[CString], outputs: [Target; 2]) -> io::Result<libc::pid_t> {
-    let mut arguments: Vec<*mut libc::c_char> = program.iter().map(|word| word.as_ptr().cast_mut()).collect();
-    arguments.push(ptr::null_mut());
-    let environment: [*mut libc::c_char; 1] = [ptr::null_mut()];
+fn spawn(program: &Program, outputs: [Target; 2]) -> io::Result<libc::pid_t> {
+    let (arguments, environment) = (pointers(&program.words), pointers(&program.environment));
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
     let mut pid = 0;
     // SAFETY: the actions are initialised before and destroyed after use; every pointer outlives the
