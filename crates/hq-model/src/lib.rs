@@ -46,7 +46,7 @@ pub use idset::IdSet;
 pub use job::{JobSpec, JobState, Submit};
 pub use request::{AmountRequest, Policy, Request, ResourceRequest};
 pub use resources::{PoolKind, ResourcePool, WorkerResources};
-pub use sink::{OutputSink, Stream};
+pub use sink::{OnClose, OutputSink, Stream};
 pub use state::TaskState;
 pub use task::TaskSpec;
 pub use time::Timestamp;

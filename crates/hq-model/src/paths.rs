@@ -150,11 +150,12 @@ fn push_number(out: &mut ByteString, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OnClose;
 
     fn check(cwd: &str, stdout: &str, expected: (&str, &str)) {
         let spec = TaskSpec {
             cwd: cwd.into(),
-            stdout: OutputSink::File { path: stdout.into(), remove_if_finished: false },
+            stdout: OutputSink::File { path: stdout.into(), on_close: OnClose::Keep },
             ..TaskSpec::default()
         };
         let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand(JobId(3), TaskId(17), Instance(1));
@@ -176,7 +177,7 @@ mod tests {
         let stdout = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.%{INSTANCE_ID}".to_vec();
         let spec = TaskSpec {
             cwd: "run-%{TASK_ID}".into(),
-            stdout: OutputSink::File { path: stdout, remove_if_finished: false },
+            stdout: OutputSink::File { path: stdout, on_close: OnClose::Keep },
             ..TaskSpec::default()
         };
         let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand_for_all(JobId(3));
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn each_channel_has_its_place() {
         let spec = TaskSpec {
-            stdout: OutputSink::File { path: b"%{TASK_ID}.out".to_vec(), remove_if_finished: false },
+            stdout: OutputSink::File { path: b"%{TASK_ID}.out".to_vec(), on_close: OnClose::Keep },
             stderr: OutputSink::Stream,
             stream: Some(Stream::Log(b"log-%{JOB_ID}".to_vec())),
             ..TaskSpec::default()

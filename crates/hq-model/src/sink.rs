@@ -12,8 +12,8 @@ pub enum OutputSink {
     File {
         /// Path with placeholders.
         path: ByteString,
-        /// Remove it when the task finishes with success.
-        remove_if_finished: bool,
+        /// What becomes of it when the task has ended.
+        on_close: OnClose,
     },
     /// The stream of its tasks, in the place that their template names.
     Stream,
@@ -28,11 +28,37 @@ impl OutputSink {
         }
     }
 
-    /// True when nothing is left of it after a task that finished with success.
-    pub fn is_removed_if_finished(&self) -> bool {
+    /// What becomes of a file of each task's own.
+    pub fn on_close(&self) -> OnClose {
         match self {
-            OutputSink::None | OutputSink::Stream => false,
-            OutputSink::File { remove_if_finished, .. } => *remove_if_finished,
+            OutputSink::None | OutputSink::Stream => OnClose::Keep,
+            OutputSink::File { on_close, .. } => *on_close,
+        }
+    }
+}
+
+/// What becomes of the file of an output channel when its task has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnClose {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It is removed when the task finished with success.
+    RemoveIfFinished,
+    /// It is removed when there is nothing in it, however the task ended.
+    RemoveIfEmpty,
+}
+
+impl OnClose {
+    /// Those that remove something.
+    pub const REMOVING: [OnClose; 2] = [OnClose::RemoveIfFinished, OnClose::RemoveIfEmpty];
+
+    /// How users write it, where something is removed.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            OnClose::Keep => None,
+            OnClose::RemoveIfFinished => Some("rm-if-finished"),
+            OnClose::RemoveIfEmpty => Some("rm-if-empty"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, Channel, OutputSink, Request, Stream};
+use crate::{Body, ByteString, Channel, OnClose, OutputSink, Request, Stream};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -64,6 +64,11 @@ impl TaskSpec {
             Channel::Stdout => &self.stdout,
             Channel::Stderr => &self.stderr,
         }
+    }
+
+    /// True when files of its output channels may be removed when it has ended.
+    pub fn may_remove_outputs(&self) -> bool {
+        Channel::ALL.iter().any(|channel| self.sink(*channel).on_close() != OnClose::Keep)
     }
 
     /// True when one of its output channels goes to the stream.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::{Body, ByteString, Entries, OutputSink, Request, Stream, TaskSpec};
+use hq_model::{Body, ByteString, Entries, OnClose, OutputSink, Request, Stream, TaskSpec};
 
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
@@ -114,15 +114,16 @@ pub(crate) fn variable_to_wire((name, value): &(ByteString, ByteString)) -> form
 fn output_to_wire(output: &OutputSink, stream: Option<&Stream>, unstreamed: &[u8]) -> Option<form::Output> {
     match output {
         OutputSink::None => None,
-        OutputSink::File { path, remove_if_finished } => Some(form::Output {
+        OutputSink::File { path, on_close } => Some(form::Output {
             path: path.clone(),
-            remove_if_finished: *remove_if_finished,
+            remove_if_finished: *on_close == OnClose::RemoveIfFinished,
+            remove_if_empty: *on_close == OnClose::RemoveIfEmpty,
             ..form::Output::default()
         }),
         OutputSink::Stream => {
             let is_logged = matches!(stream, Some(Stream::Log(_)));
             let path = unstreamed.to_vec();
-            Some(form::Output { path, remove_if_finished: false, is_streamed: !is_logged, is_logged })
+            Some(form::Output { path, is_streamed: !is_logged, is_logged, ..form::Output::default() })
         }
     }
 }
@@ -133,7 +134,12 @@ fn output_from_wire(output: Option<form::Output>) -> Result<OutputSink, ProtoErr
         return Ok(OutputSink::Stream);
     }
     rule("path of an output", !output.path.is_empty(), "must not be empty")?;
-    Ok(OutputSink::File { path: output.path, remove_if_finished: output.remove_if_finished })
+    let on_close = match output {
+        form::Output { remove_if_finished: true, .. } => OnClose::RemoveIfFinished,
+        form::Output { remove_if_empty: true, .. } => OnClose::RemoveIfEmpty,
+        _ => OnClose::Keep,
+    };
+    Ok(OutputSink::File { path: output.path, on_close })
 }
 
 impl Wire for Warning {

@@ -18,8 +18,8 @@ use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec,
-    JobState, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream, Submit, TaskId,
-    TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+    JobState, OnClose, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream, Submit,
+    TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -147,11 +147,12 @@ pub fn requests() -> impl Strategy<Value = Vec<Request>> {
 
 fn output() -> impl Strategy<Value = OutputSink> {
     let path = vec(any::<u8>(), 1..10);
+    let on_close =
+        prop_oneof![Just(OnClose::Keep), Just(OnClose::RemoveIfFinished), Just(OnClose::RemoveIfEmpty)];
     prop_oneof![
         Just(OutputSink::None),
         Just(OutputSink::Stream),
-        (path, any::<bool>())
-            .prop_map(|(path, remove_if_finished)| OutputSink::File { path, remove_if_finished })
+        (path, on_close).prop_map(|(path, on_close)| OutputSink::File { path, on_close })
     ]
 }
 

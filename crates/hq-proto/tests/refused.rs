@@ -12,8 +12,9 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Warning};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Body, Entries, IdSet, Instance, JobId, JobSpec, OutputSink, Policy, PoolKind,
-    Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskSpec, Timestamp, Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, IdSet, Instance, JobId, JobSpec, OnClose, OutputSink, Policy,
+    PoolKind, Request, ResourcePool, ResourceRequest, Submit, TaskId, TaskSpec, Timestamp, Usage,
+    WorkerResources,
 };
 use hq_proto::{
     decode_client_request, decode_from_worker, decode_to_worker, encode_client_request, encode_from_worker,
@@ -76,7 +77,7 @@ fn impossible_submits() {
         named(&"long".repeat(2000)),
         with(|spec| spec.body = Body::default()),
         with(|spec| spec.requests.clear()),
-        with(|spec| spec.stdout = OutputSink::File { path: Vec::new(), remove_if_finished: false }),
+        with(|spec| spec.stdout = OutputSink::File { path: Vec::new(), on_close: OnClose::Keep }),
         with(|spec| spec.warning = Some(Warning { signal: 0, before: Duration::ZERO })),
         with(|spec| spec.warning = Some(Warning { signal: 65, before: Duration::ZERO })),
         with(|spec| spec.crash_limit = CrashLimit::Times(0)),

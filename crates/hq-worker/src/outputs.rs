@@ -159,7 +159,7 @@ fn error_file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use hq_model::paths::TaskPaths;
-    use hq_model::{JobId, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
+    use hq_model::{JobId, OnClose, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
 
     use super::*;
 
@@ -189,7 +189,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = |name: &str, task: u32| dir.path().join(format!("{name}.{task}"));
         let bytes = |name: &str, task: u32| path(name, task).into_os_string().into_encoded_bytes();
-        let stdout = OutputSink::File { path: b"out.%{TASK_ID}".to_vec(), remove_if_finished: true };
+        let stdout =
+            OutputSink::File { path: b"out.%{TASK_ID}".to_vec(), on_close: OnClose::RemoveIfFinished };
         let spec = TaskSpec { stdout, ..TaskSpec::default() };
         let (cleaned, mut told) = tokio::sync::mpsc::unbounded_channel();
         let cleanup = Cleanup::start(cleaned).expect("a thread");

@@ -178,8 +178,8 @@ impl Prepared {
     /// True when something is to be removed or read after such a task has ended.
     pub(crate) fn has_aftermath(&self, is_success: bool) -> bool {
         let spec = &self.template.spec;
-        let is_removed = spec.stdout.is_removed_if_finished() || spec.stderr.is_removed_if_finished();
-        spec.task_dir || !spec.outputs.is_empty() || !is_success || is_removed || spec.is_streamed()
+        let leaves_something = spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs();
+        leaves_something || !is_success || spec.is_streamed()
     }
 
     /// Fills in the order for one task.

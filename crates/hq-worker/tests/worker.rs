@@ -22,8 +22,8 @@ use hq_core::worker_messages::{
 use hq_model::task::Pin;
 use hq_model::worker::{Executor, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Body, Entries, Epoch, IdSet, Instance, JobId, OutputSink, Policy, PoolKind,
-    Request, ResourcePool, ResourceRequest, TaskSpec, Timestamp, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, Entries, Epoch, IdSet, Instance, JobId, OnClose, OutputSink, Policy,
+    PoolKind, Request, ResourcePool, ResourceRequest, TaskSpec, Timestamp, WorkerId, WorkerResources,
 };
 use hq_net::{AccessFile, FrameReceiver, FrameSender, Listener, Role};
 use hq_proto::{decode_from_worker, encode_to_worker};
@@ -322,7 +322,7 @@ fn spec(args: &[&str]) -> TaskSpec {
 }
 
 fn file(path: &str) -> OutputSink {
-    OutputSink::File { path: path.into(), remove_if_finished: false }
+    OutputSink::File { path: path.into(), on_close: OnClose::Keep }
 }
 
 fn named_pipe(path: &Path) {
@@ -478,7 +478,8 @@ fn task_directories_and_files_go_when_they_should(_: &mut ()) {
             case $HQ_TASK_ID in 1) exit 0;; 2) echo 'no licence' >$HQ_ERROR_FILENAME;; 3) : >$HQ_ERROR_FILENAME;; esac; exit 4";
         let mut spec = spec(&["sh", "-c", script]);
         spec.task_dir = true;
-        spec.stdout = OutputSink::File { path: b"out.%{TASK_ID}".into(), remove_if_finished: true };
+        spec.stdout =
+            OutputSink::File { path: b"out.%{TASK_ID}".into(), on_close: OnClose::RemoveIfFinished };
         connection.run(spec, &dir, IdSet::range(1, 4), &[]).await;
         let mut seen = Seen::default();
         connection.until_ended(&mut seen, 4).await;

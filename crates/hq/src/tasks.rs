@@ -11,7 +11,7 @@ use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{Channel, IdSet, JobId, OnClose, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
 
 use crate::error::HqError;
 use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
@@ -219,11 +219,33 @@ impl TaskStream {
         self.submit_of(job, task)?.paths.place(channel, job, task.task, task.instance)
     }
 
+    /// Why there may be nothing where a task prints.
+    pub(crate) fn why_gone(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<Gone> {
+        let on_close = self.submit_of(job, task).map(|submit| submit.spec.sink(channel).on_close());
+        match on_close.unwrap_or_default() {
+            _ if task.started.is_none() || task.state == TaskState::Waiting => Some(Gone::NeverStarted),
+            OnClose::RemoveIfFinished if task.state == TaskState::Finished => Some(Gone::Removed),
+            OnClose::Keep | OnClose::RemoveIfFinished => None,
+            OnClose::RemoveIfEmpty => Some(Gone::Empty),
+        }
+    }
+
     /// The files of the task that was told last, if they were asked for: of its present or last instance.
     pub(crate) fn paths_of(&self, job: JobId, task: &TaskInfo) -> Option<TaskPaths> {
         let submit = self.submit_of(job, task)?;
         Some(submit.paths.expand(job, task.task, task.instance))
     }
+}
+
+/// Why there may be nothing where a task prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// It has not begun.
+    NeverStarted,
+    /// It finished, and was to be removed then.
+    Removed,
+    /// It was to be removed if there is nothing in it.
+    Empty,
 }
 
 type Source = Peekable<Box<dyn Iterator<Item = (JobId, TaskInfo)>>>;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use hq_model::OnClose;
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
@@ -424,19 +425,20 @@ fn output(key: &str, output: Option<Output>) -> Result<Option<OutputArg>, String
         Some(Output::Text(text)) => (Some(text), None),
         Some(Output::Table(table)) => (table.path, table.on_close),
     };
-    let remove_if_finished = match on_close.as_deref() {
-        None | Some("none") => false,
-        Some("rm-if-finished") => true,
-        Some(other) => return Err(format!("{key}: `{other}` is not rm-if-finished")),
+    let on_close = match on_close.as_deref() {
+        None | Some("none") => OnClose::Keep,
+        Some(word) => OnClose::REMOVING
+            .into_iter()
+            .find(|on_close| on_close.word() == Some(word))
+            .ok_or_else(|| format!("{key}: `{word}` is neither rm-if-finished nor rm-if-empty"))?,
     };
     match path {
         Some(path) => match values::output(path.into()).map_err(|error| format!("{key}: {error}"))? {
-            OutputArg::File { path, remove_if_finished: removes } => {
-                Ok(Some(OutputArg::File { path, remove_if_finished: removes || remove_if_finished }))
-            }
+            OutputArg::File { path, on_close: OnClose::Keep } => Ok(Some(OutputArg::File { path, on_close })),
+            suffixed @ OutputArg::File { .. } => Ok(Some(suffixed)),
             OutputArg::None => Ok(Some(OutputArg::None)),
         },
-        None => Ok(Some(OutputArg::File { path: None, remove_if_finished })),
+        None => Ok(Some(OutputArg::File { path: None, on_close })),
     }
 }
 

@@ -13,8 +13,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Entries, IdSet, OutputSink, Policy, Request, ResourceRequest,
-    Stream, Submit, TaskSpec, pattern,
+    Amount, AmountRequest, Body, ByteString, Entries, IdSet, OnClose, OutputSink, Policy, Request,
+    ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
@@ -324,11 +324,11 @@ pub(super) fn spec(
 fn output(arg: Option<OutputArg>, is_streamed: bool, default: &[u8]) -> OutputSink {
     match arg {
         Some(OutputArg::None) => OutputSink::None,
-        Some(OutputArg::File { path, remove_if_finished }) => {
-            OutputSink::File { path: path.unwrap_or_else(|| default.to_vec()), remove_if_finished }
+        Some(OutputArg::File { path, on_close }) => {
+            OutputSink::File { path: path.unwrap_or_else(|| default.to_vec()), on_close }
         }
         None if is_streamed => OutputSink::Stream,
-        None => OutputSink::File { path: default.to_vec(), remove_if_finished: false },
+        None => OutputSink::File { path: default.to_vec(), on_close: OnClose::Keep },
     }
 }
 

@@ -214,11 +214,11 @@ pub struct ExecutionOptions {
 pub struct OutputOptions {
     /// Where standard output of each task goes [default: %{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout]
     ///
-    /// A path, `none`, or either form with `:rm-if-finished` after it, which removes the file of a task
-    /// that finished. Relative paths start at the task's working directory. Placeholders: %{JOB_ID},
-    /// %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}.
+    /// A path or `none`. `:rm-if-finished` after the path, or alone, removes the file of a task that finished;
+    /// `:rm-if-empty` that of any task that printed nothing. Relative paths start at the task's working directory.
+    /// Placeholders: %{JOB_ID}, %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}.
     ///
-    /// Examples: `--stdout none`, `--stdout 'out/%{TASK_ID}.txt'`, `--stdout :rm-if-finished`.
+    /// Examples: `--stdout none`, `--stdout 'out/%{TASK_ID}.txt'`, `--stderr :rm-if-empty`.
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]
     pub stdout: Option<OutputArg>,
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use hq_model::job::{Target, TaskIds};
 use hq_model::task::{CrashLimit, Pin};
-use hq_model::{Amount, AmountRequest, IdSet, JobId, OutputSink, Policy, Stream, Submit};
+use hq_model::{Amount, AmountRequest, IdSet, JobId, OnClose, OutputSink, Policy, Stream, Submit};
 use tempfile::TempDir;
 
 use super::*;
@@ -109,7 +109,7 @@ fn a_plain_command_gets_the_defaults() {
     let spec = &submit.spec;
     assert_eq!(args(&submit), ["/usr/bin/simulate", "--steps", "10"]);
     assert_eq!(spec.cwd, b"%{SUBMIT_DIR}");
-    let file = |path: &[u8]| OutputSink::File { path: path.to_vec(), remove_if_finished: false };
+    let file = |path: &[u8]| OutputSink::File { path: path.to_vec(), on_close: OnClose::Keep };
     assert_eq!(spec.stdout, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout"));
     assert_eq!(spec.stderr, file(b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"));
     assert_eq!(spec.kill_grace, Duration::from_secs(5));
@@ -121,7 +121,7 @@ fn a_plain_command_gets_the_defaults() {
 #[test]
 fn channels_go_to_the_stream_unless_told_otherwise() {
     let place = Place::new();
-    let file = OutputSink::File { path: b"o".to_vec(), remove_if_finished: false };
+    let file = OutputSink::File { path: b"o".to_vec(), on_close: OnClose::Keep };
     let directory = |path: &str| Some(Stream::Directory(path.into()));
     let log = |path: &str| Some(Stream::Log(path.into()));
     for (line, stdout, stderr, stream) in [
@@ -178,7 +178,7 @@ fn every_option_reaches_its_field() {
     assert_eq!(spec.stdin, b"input");
     assert!(spec.task_dir);
     assert_eq!(spec.stdout, OutputSink::None);
-    assert_eq!(spec.stderr, OutputSink::File { path: b"e".to_vec(), remove_if_finished: true });
+    assert_eq!(spec.stderr, OutputSink::File { path: b"e".to_vec(), on_close: OnClose::RemoveIfFinished });
     assert_eq!(spec.time_limit, Some(Duration::from_secs(120)));
     let warning = spec.warning.expect("a warning");
     assert_eq!((warning.signal, warning.before.as_secs()), (10, 30));
@@ -340,7 +340,7 @@ fn bytes_that_are_no_text_pass() {
     assert_eq!(spec.body.texts()[1], b"a\xffb");
     assert_eq!(spec.cwd, b"a\xffb");
     assert_eq!(spec.env, [(b"K\xfe".to_vec(), b"\xfd".to_vec())]);
-    assert_eq!(spec.stdout, OutputSink::File { path: b"a\xffb".to_vec(), remove_if_finished: false });
+    assert_eq!(spec.stdout, OutputSink::File { path: b"a\xffb".to_vec(), on_close: OnClose::Keep });
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hq_model::OnClose;
 use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
@@ -244,16 +245,14 @@ pub fn env(text: OsString) -> Result<EnvArg, String> {
 pub enum OutputArg {
     /// `none`.
     None,
-    /// `PATH`, `PATH:rm-if-finished` or `:rm-if-finished`.
+    /// `PATH`, or with `:rm-if-finished` or `:rm-if-empty` after it, or these alone.
     File {
         /// The path; the default one when missing.
         path: Option<ByteString>,
-        /// Remove the file of a task that finished.
-        remove_if_finished: bool,
+        /// What becomes of it when the task has ended.
+        on_close: OnClose,
     },
 }
-
-const REMOVE: &[u8] = b":rm-if-finished";
 
 /// Parses [`OutputArg`].
 pub fn output(text: OsString) -> Result<OutputArg, String> {
@@ -261,15 +260,16 @@ pub fn output(text: OsString) -> Result<OutputArg, String> {
     if bytes == b"none" {
         return Ok(OutputArg::None);
     }
-    let (path, remove_if_finished) = match bytes.strip_suffix(REMOVE) {
-        Some(path) => (path, true),
-        None => (bytes, false),
+    let suffixed = |on_close: OnClose| {
+        let path = bytes.strip_suffix(on_close.word()?.as_bytes())?.strip_suffix(b":")?;
+        Some((path, on_close))
     };
-    if path.is_empty() && !remove_if_finished {
+    let (path, on_close) = OnClose::REMOVING.into_iter().find_map(suffixed).unwrap_or((bytes, OnClose::Keep));
+    if path.is_empty() && on_close == OnClose::Keep {
         return Err("the path is empty; write none to throw the output away".into());
     }
     let path = (!path.is_empty()).then(|| path.to_vec());
-    Ok(OutputArg::File { path, remove_if_finished })
+    Ok(OutputArg::File { path, on_close })
 }
 
 /// The value of `--stdin[=FILE]`.
@@ -315,13 +315,16 @@ mod tests {
 
     #[test]
     fn output_forms() {
-        let file = |path: Option<&str>, remove_if_finished| {
-            Ok(OutputArg::File { path: path.map(|p| p.as_bytes().to_vec()), remove_if_finished })
+        let file = |path: Option<&str>, on_close| {
+            Ok(OutputArg::File { path: path.map(|p| p.as_bytes().to_vec()), on_close })
         };
         assert_eq!(output("none".into()), Ok(OutputArg::None));
-        assert_eq!(output("a/b".into()), file(Some("a/b"), false));
-        assert_eq!(output("a/b:rm-if-finished".into()), file(Some("a/b"), true));
-        assert_eq!(output(":rm-if-finished".into()), file(None, true));
+        assert_eq!(output("a/b".into()), file(Some("a/b"), OnClose::Keep));
+        assert_eq!(output("a/b:rm-if-finished".into()), file(Some("a/b"), OnClose::RemoveIfFinished));
+        assert_eq!(output(":rm-if-finished".into()), file(None, OnClose::RemoveIfFinished));
+        assert_eq!(output("a:rm-if-empty".into()), file(Some("a"), OnClose::RemoveIfEmpty));
+        assert_eq!(output(":rm-if-empty".into()), file(None, OnClose::RemoveIfEmpty));
+        assert_eq!(output("rm-if-empty".into()), file(Some("rm-if-empty"), OnClose::Keep));
         assert!(output("".into()).is_err());
     }
 

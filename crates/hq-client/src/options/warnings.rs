@@ -30,7 +30,7 @@ pub(super) fn warnings(
     if files > limits::OUTPUT_FILES_QUIET {
         warnings.push(format!(
             "the job makes {files} output files, which is hard on shared file systems: \
-             consider --stdout none, --stderr none or :rm-if-finished"
+             consider --stream DIR, --stdout none, --stderr :rm-if-empty or :rm-if-finished"
         ));
     }
     for (i, (key, _)) in spec.env.iter().enumerate() {

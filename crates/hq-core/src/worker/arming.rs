@@ -266,7 +266,7 @@ fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
     let [request] = &spec.requests[..] else { return false };
     let is_plain = request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
-    let is_removed = spec.stdout.is_removed_if_finished() || spec.stderr.is_removed_if_finished();
-    let leaves_something = spec.task_dir || !spec.outputs.is_empty() || is_removed || spec.is_streamed();
+    let leaves_something =
+        spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs() || spec.is_streamed();
     is_plain && !leaves_something && !spec.service && spec.speculate.is_none()
 }

@@ -281,6 +281,8 @@ pub struct Output {
     /// To the same if it is a file.
     #[prost(bool, tag = "4")]
     pub is_logged: bool,
+    #[prost(bool, tag = "5")]
+    pub remove_if_empty: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Warning {

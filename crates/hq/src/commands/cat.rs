@@ -24,7 +24,7 @@ use crate::following::{JobFollow, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
 use crate::report::Plain;
-use crate::tasks::{ServerPages, TaskStream};
+use crate::tasks::{Gone, ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
     if context.printer.mode == OutputMode::Json {
@@ -130,16 +130,21 @@ impl Outputs {
                     }
                     None => continue,
                 };
-                // One that never started has written nothing.
-                let may_miss = task.started.is_none() || task.state == TaskState::Waiting;
                 let path = Path::new(OsStr::from_bytes(&path));
                 match open(path) {
                     Ok(Some(mut file)) => {
                         io::copy(&mut file, out)?;
                     }
                     Ok(None) => {}
-                    Err(e) if may_miss && e.kind() == io::ErrorKind::NotFound => begun.add(task.state),
-                    Err(e) => failures.add(format!("{}: {e}", path.display())),
+                    Err(error) => {
+                        let is_missing = error.kind() == io::ErrorKind::NotFound;
+                        match self.tasks.why_gone(job, &task, self.channel).filter(|_| is_missing) {
+                            Some(Gone::NeverStarted) => begun.add(task.state),
+                            Some(Gone::Removed) => begun.removed += 1,
+                            Some(Gone::Empty) => {}
+                            None => failures.add(format!("{}: {error}", path.display())),
+                        }
+                    }
                 }
             }
             if let Some(text) = begun.nothing_of(job) {
@@ -158,12 +163,14 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     hq_stream::open_file(path).map(Some)
 }
 
-// How many tasks of a job would have output, and how many of them have none since they have not started.
+// How many tasks of a job would have output, and how many of them have none, and why.
 #[derive(Default)]
 struct Begun {
     tasks: u64,
     not_yet: u64,
     never: u64,
+    // Whose output was removed when they finished.
+    removed: u64,
 }
 
 impl Begun {
@@ -172,9 +179,16 @@ impl Begun {
         self.never += u64::from(state != TaskState::Waiting);
     }
 
-    // What to say of a job where nothing is shown because of that.
+    // What to say of a job where something is not shown because of that.
     fn nothing_of(&self, job: JobId) -> Option<String> {
-        let Begun { tasks, not_yet, never } = *self;
+        let Begun { tasks, not_yet, never, removed } = *self;
+        if removed > 0 {
+            let what = match removed {
+                1 => format!("The output of 1 task of job {job} was removed when it"),
+                _ => format!("The outputs of {removed} tasks of job {job} were removed when they"),
+            };
+            return Some(format!("{what} finished, as :rm-if-finished asks"));
+        }
         let yet = if not_yet > 0 { " yet" } else { "" };
         (tasks > 0 && not_yet + never == tasks)
             .then(|| format!("None of these tasks of job {job} has started{yet}: there is no output of them"))

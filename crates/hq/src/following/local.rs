@@ -21,6 +21,7 @@ pub(super) struct Task {
     task: TaskRef,
     server_uid: String,
     places: [Option<Place>; 2],
+    may_be_gone: [bool; 2],
 }
 
 /// Asks for a task.
@@ -33,8 +34,9 @@ pub(super) fn task(session: &SharedSession, task: TaskRef) -> Result<Option<Task
     let mut stream = TaskStream::begin(pages)?;
     let Some(info) = stream.next_of(task.job)? else { return Ok(None) };
     let places = Channel::ALL.map(|channel| stream.place_of(task.job, &info, channel));
+    let may_be_gone = Channel::ALL.map(|channel| stream.why_gone(task.job, &info, channel).is_some());
     let server_uid = session.borrow().server_uid().to_owned();
-    Ok(Some(Task { info, task, server_uid, places }))
+    Ok(Some(Task { info, task, server_uid, places, may_be_gone }))
 }
 
 impl Task {
@@ -60,7 +62,8 @@ impl Task {
         };
         let attempt = Attempt { task: self.task, instance };
         let mut printed = Output::new(place, &self.server_uid, attempt, channel);
-        let begin = printed.length(true).and_then(|length| {
+        let must_be_there = !self.may_be_gone[usize::from(channel.number())];
+        let begin = printed.length(must_be_there).and_then(|length| {
             let begin = match from {
                 ReadFrom::Offset(offset) => offset,
                 ReadFrom::Lines(lines) => printed.begin_of_lines(lines, length)?,
@@ -69,8 +72,6 @@ impl Task {
         });
         let (mut at, length) = match begin {
             Ok(begin) => begin,
-            // One that has never started has printed nothing.
-            Err(_) if self.info.started.is_none() => return Ok(Ok(0)),
             Err(reason) => return Ok(Err(reason)),
         };
         while at < length {

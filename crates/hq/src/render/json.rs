@@ -92,8 +92,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             "cwd": bytes(&spec.cwd),
             "stdout": output(&spec.stdout),
             "stderr": output(&spec.stderr),
-            "stdout_on_close": on_close(&spec.stdout),
-            "stderr_on_close": on_close(&spec.stderr),
+            "stdout_on_close": spec.stdout.on_close().word(),
+            "stderr_on_close": spec.stderr.on_close().word(),
         },
         "resources": spec.requests.iter().map(request).collect::<Vec<_>>(),
         "pin_mode": match spec.pin {
@@ -135,10 +135,6 @@ fn output(output: &OutputSink) -> Value {
         OutputSink::Stream => PIPE.into(),
         OutputSink::File { path, .. } => bytes(path),
     }
-}
-
-fn on_close(output: &OutputSink) -> Option<&'static str> {
-    output.is_removed_if_finished().then_some("rm-if-finished")
 }
 
 fn request(request: &Request) -> Value {

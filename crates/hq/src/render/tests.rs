@@ -15,9 +15,9 @@ use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, OutputSink, Policy, PoolKind,
-    Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
-    WorkerResources,
+    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink, Policy,
+    PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage,
+    WorkerId, WorkerResources,
 };
 
 use hq_worker::discovery::Detected;
@@ -97,9 +97,9 @@ fn spec() -> TaskSpec {
         cwd: b"%{SUBMIT_DIR}".to_vec(),
         stdout: OutputSink::File {
             path: b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout".to_vec(),
-            remove_if_finished: false,
+            on_close: OnClose::Keep,
         },
-        stderr: OutputSink::File { path: b"err".to_vec(), remove_if_finished: true },
+        stderr: OutputSink::File { path: b"err".to_vec(), on_close: OnClose::RemoveIfFinished },
         stream: None,
         outputs: vec![b"result".to_vec()],
         service: false,

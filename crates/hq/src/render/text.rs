@@ -6,8 +6,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::request::MEM;
 use hq_model::task::Pin;
 use hq_model::{
-    Amount, Body, ByteString, IdSet, JobState, OutputSink, PoolKind, Request, ResourcePool, TaskState,
-    Timestamp, WorkerResources, duration, memory,
+    Amount, Body, ByteString, IdSet, JobState, OnClose, OutputSink, PoolKind, Request, ResourcePool,
+    TaskState, Timestamp, WorkerResources, duration, memory,
 };
 
 use super::style::Color;
@@ -64,8 +64,11 @@ pub(crate) fn output(output: &OutputSink, path: Option<&ByteString>) -> String {
     match output {
         OutputSink::None => "<None>".to_owned(),
         OutputSink::Stream => STREAM.to_owned(),
-        OutputSink::File { remove_if_finished: false, .. } => path,
-        OutputSink::File { remove_if_finished: true, .. } => format!("{path} (removed if finished)"),
+        OutputSink::File { on_close, .. } => match on_close {
+            OnClose::Keep => path,
+            OnClose::RemoveIfFinished => format!("{path} (removed if finished)"),
+            OnClose::RemoveIfEmpty => format!("{path} (removed if empty)"),
+        },
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where outputs go, and `job cat`.
 
+use serde_json::Value;
+
 use crate::cluster::{Cluster, Ran};
 
 #[test]
@@ -27,6 +29,28 @@ fn outputs_of_finished_tasks_can_be_removed() {
     cluster.hq("submit --wait --array 0-1 --stdout :rm-if-finished --stderr :rm-if-finished -- sh -c 'echo x; exit $HQ_TASK_ID'");
     assert!(!cluster.path("job-1/0.stdout").exists());
     assert_eq!(cluster.read("job-1/1.stdout"), "x\n");
+    let ran = cluster.hq("job cat 1 stdout");
+    let removed =
+        "WARN The output of 1 task of job 1 was removed when it finished, as :rm-if-finished asks\n";
+    assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, "x\n", removed));
+}
+
+#[test]
+fn outputs_with_nothing_in_them_can_be_removed() {
+    let cluster = Cluster::new();
+    let empty = "--stdout :rm-if-empty --stderr 'err/%{TASK_ID}:rm-if-empty'";
+    let task = "sh -c 'test $HQ_TASK_ID = 1 && echo x; test $HQ_TASK_ID = 2 && echo y >&2; exit $HQ_TASK_ID'";
+    cluster.hq(&format!("submit --wait --array 0-2 {empty} -- {task}"));
+    let there = ["job-1/0.stdout", "job-1/1.stdout", "job-1/2.stdout", "err/0", "err/1", "err/2"];
+    assert_eq!(there.map(|file| cluster.path(file).exists()), [false, true, false, false, false, true]);
+    let ran = cluster.hq("job cat 1 stdout");
+    assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, "x\n", ""));
+    assert_eq!(cluster.ok("task tail 1@0"), "");
+    assert_eq!(cluster.json("job failures 1")["causes"][1]["text"], Value::Null);
+    assert_eq!(
+        cluster.json("job info 1")[0]["submits"][0]["array"]["program"]["stdout_on_close"],
+        "rm-if-empty"
+    );
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Where the outputs of a run went, said in a line for each channel.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use hq_model::job::TaskIds;
 use hq_model::paths::PathTemplates;
-use hq_model::{Channel, Instance, JobId, Submit, TaskId, TaskSpec};
+use hq_model::{Channel, Instance, JobId, OnClose, Submit, TaskId, TaskSpec};
 
 use crate::report::Waited;
 
@@ -31,15 +34,24 @@ impl OutputPaths {
     /// The paths of the job, but for files that have been removed again.
     pub(super) fn show(&self, waited: &Waited, job: JobId) -> Vec<(&'static str, String)> {
         let total: u64 = waited.jobs.iter().map(|job| job.counters.total()).sum();
-        let all_removed = waited.all_finished() && total > 0;
+        let all_finished = waited.all_finished() && total > 0;
         let paths = match self.task {
             Some(task) => self.paths.expand(job, task, Instance(0)),
             None => self.paths.expand_for_all(job),
         };
         [("Stdout", Channel::Stdout, paths.stdout), ("Stderr", Channel::Stderr, paths.stderr)]
             .into_iter()
-            .filter(|(_, channel, _)| !(all_removed && self.spec.sink(*channel).is_removed_if_finished()))
-            .filter_map(|(name, _, path)| Some((name, String::from_utf8_lossy(&path?).into_owned())))
+            .filter_map(|(name, channel, path)| {
+                let path = path?;
+                let is_there = match self.spec.sink(channel).on_close() {
+                    OnClose::Keep => true,
+                    OnClose::RemoveIfFinished => !all_finished,
+                    OnClose::RemoveIfEmpty => {
+                        self.task.is_none() || Path::new(OsStr::from_bytes(&path)).exists()
+                    }
+                };
+                is_there.then(|| (name, String::from_utf8_lossy(&path).into_owned()))
+            })
             .collect()
     }
 }
