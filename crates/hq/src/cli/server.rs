@@ -12,11 +12,21 @@ use hq_core::server::Keep;
 #[derive(Subcommand, Debug)]
 pub(crate) enum ServerCommand {
     Start(StartArgs),
-    /// Stop the server and its workers
-    Stop,
+    Stop(StopArgs),
     Info(InfoArgs),
     Wait(WaitArgs),
     GenerateAccess(GenerateAccessArgs),
+}
+
+/// Stop the server and its workers
+///
+/// Tasks that run are killed; when the server is started again with its journal, they run again from their beginning. At a
+/// terminal it is not stopped while tasks run, unless --force is given.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StopArgs {
+    /// Kill the tasks that run
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Start a server

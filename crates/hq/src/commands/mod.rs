@@ -147,7 +147,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Worker(Lazy(WorkerCommand::Wait(args))) => worker::wait(context, args),
         Command::Worker(Lazy(WorkerCommand::Hwdetect(args))) => worker::hwdetect(args),
         Command::Worker(Lazy(WorkerCommand::DeploySsh(args))) => deploy::deploy(context, args),
-        Command::Server(Lazy(ServerCommand::Stop)) => server::stop(context),
+        Command::Server(Lazy(ServerCommand::Stop(args))) => server::stop(context, &args),
         Command::Server(Lazy(ServerCommand::Info(args))) => server::info(context, &args),
         Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),

@@ -1,18 +1,19 @@
 //! `hq server …`.
 
+use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use hq_client::error::EXIT_FAILED;
 use hq_client::{ClientError, Session, limits};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::duration;
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
+use hq_model::{JobState, duration};
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, WaitArgs};
+use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, StopArgs, WaitArgs};
 use crate::error::HqError;
 use crate::logging;
 use crate::report::{Nothing, Sentence, Server};
@@ -83,11 +84,35 @@ fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     options
 }
 
-pub(super) fn stop(context: &Context) -> Result<Done, HqError> {
-    match context.ask(ClientRequest::StopServer)? {
+pub(super) fn stop(context: &Context, args: &StopArgs) -> Result<Done, HqError> {
+    let mut session = context.connect()?;
+    // Scripts mean what they say.
+    if !args.force && context.printer.is_read() && io::stdin().is_terminal() {
+        let states = vec![JobState::Running, JobState::Opened];
+        if let ClientResponse::JobList(jobs) = session.request(ClientRequest::ListJobs { states })?
+            && let Some(text) = would_be_killed(&jobs)
+        {
+            return Err(HqError::failed("tasks-run", text)
+                .hint("wait for them with `hq job wait all`, or kill them with `hq server stop --force`"));
+        }
+    }
+    match session.request(ClientRequest::StopServer)? {
         ClientResponse::Done => Done::ok(Sentence("The server is stopping".into())),
         _ => unexpected(),
     }
+}
+
+fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
+    let running = jobs.iter().filter(|job| job.counters.running > 0);
+    let (jobs, tasks) =
+        running.fold((0_u64, 0), |(jobs, tasks), job| (jobs + 1, tasks + job.counters.running));
+    let tasks = match tasks {
+        0 => return None,
+        1 => "1 task that runs".to_owned(),
+        _ => format!("{tasks} tasks that run"),
+    };
+    let jobs = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
+    Some(format!("stopping the server would kill {tasks}, of {jobs}"))
 }
 
 pub(super) fn info(context: &Context, args: &InfoArgs) -> Result<Done, HqError> {

@@ -6,8 +6,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::Stdio;
 
 use crate::cluster::{Cluster, Place};
+use crate::patience;
 
-// Runs `hq` with a terminal as its standard error: the answer, and what the terminal shows.
+// Runs `hq` with a terminal as its standard input and error: the answer, and what the terminal shows.
 fn on_terminal(place: &Place, line: &str) -> (String, String) {
     let (mut master, mut slave) = (-1, -1);
     let none = std::ptr::null_mut();
@@ -19,7 +20,8 @@ fn on_terminal(place: &Place, line: &str) -> (String, String) {
     // SAFETY: nobody else has these.
     let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
     let mut command = place.command(shlex::split(line).expect("words"));
-    let child = command.stdout(Stdio::piped()).stderr(slave).spawn().expect("hq can be run");
+    let input = slave.try_clone().expect("another descriptor");
+    let child = command.stdin(input).stdout(Stdio::piped()).stderr(slave).spawn().expect("hq can be run");
     // It holds the terminal as well.
     drop(command);
     let mut shown = Vec::new();
@@ -49,4 +51,24 @@ fn who_waits_for_nobody_is_told_what_to_do_and_programs_read_the_answer_alone() 
     let (_, shown) = on_terminal(&cluster, "submit --cpus 2 --job 4 true");
     assert!(shown.contains("WARN No worker could ever run these tasks"), "{shown}");
     assert_eq!(cluster.hq("submit --cpus 2 --job 4 true").stderr, "");
+}
+
+#[test]
+fn a_server_is_not_stopped_at_a_terminal_while_tasks_run() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 2");
+    cluster.ok("submit --array 1-2 -- sleep 1000");
+    patience::until(
+        "both tasks run",
+        || match cluster.json("job info 1")[0]["info"]["task_stats"]["running"].as_u64() {
+            Some(2) => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    );
+    let (_, shown) = on_terminal(&cluster, "server stop");
+    assert!(shown.contains("stopping the server would kill 2 tasks that run, of 1 job"), "{shown}");
+    assert!(shown.contains("`hq server stop --force`"), "{shown}");
+    assert_eq!(cluster.ok("--output-mode quiet job list"), "1 RUNNING\n");
+    let (_, shown) = on_terminal(&cluster, "server stop --force");
+    assert_eq!(shown, "The server is stopping\n");
 }
