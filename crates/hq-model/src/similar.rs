@@ -67,6 +67,15 @@ pub fn resource<'a>(name: &str, offered: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, known)| known)
 }
 
+/// So many letters may be wrong in a name that is still understood.
+const TYPING_ERRORS: usize = 2;
+
+/// The nearest of some names, where few letters of it are wrong.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.into_iter().map(|name| (distance(word, name), name));
+    near.min().filter(|(distance, _)| *distance <= TYPING_ERRORS).map(|(_, name)| name)
+}
+
 /// How many letters have to be put in, taken out or changed.
 pub fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -26,11 +26,24 @@ pub(crate) fn without_help(cli: Cli) -> Result<Cli, clap::Error> {
     }
 }
 
+/// Says what is wrong with what is read beside the command line.
+pub(crate) fn wrong(error: &HqError) -> ExitCode {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mode = if wants_json(before_command(&words)) { OutputMode::Json } else { OutputMode::Cli };
+    Printer::new(mode, Colors::Auto).error(error);
+    ExitCode::from(error.exit)
+}
+
+// The words that may be options.
+fn before_command(words: &[String]) -> &[String] {
+    words.get(1..).unwrap_or_default().split(|word| word == "--").next().unwrap_or_default()
+}
+
 /// Says what is wrong. Help and version are answers; everything else is an error.
 pub(crate) fn refused(mut error: clap::Error) -> ExitCode {
     leave_out_hidden(&mut error);
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let words = words.get(1..).unwrap_or_default().split(|word| word == "--").next().unwrap_or_default();
+    let words = before_command(&words);
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let explained = || negative(&error, words).or_else(|| several_ids(&error, words));
     if !is_answer && wants_json(words) {

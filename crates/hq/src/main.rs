@@ -3,6 +3,7 @@
 mod arguments;
 mod cli;
 mod commands;
+mod config;
 mod error;
 mod failures;
 mod following;
@@ -22,10 +23,10 @@ mod waiting;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use hq_client::error::EXIT_USAGE;
 
-use crate::cli::{Cli, OutputMode};
+use crate::cli::OutputMode;
+use crate::config::Refused;
 use crate::error::HqError;
 use crate::render::Printer;
 
@@ -35,9 +36,10 @@ use crate::render::Printer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse().and_then(arguments::without_help) {
+    let cli = match config::parse() {
         Ok(cli) => cli,
-        Err(error) => return arguments::refused(error),
+        Err(Refused::Arguments(error)) => return arguments::refused(error),
+        Err(Refused::Config(error)) => return arguments::wrong(&error),
     };
     let mode = match cli.global.output_mode() {
         Ok(mode) => mode,

@@ -2,9 +2,6 @@
 
 use hq_model::similar;
 
-/// So many letters may be wrong in a name that is still understood.
-const TYPING_ERRORS: usize = 2;
-
 /// A page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
@@ -23,7 +20,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 37] = [
+pub(crate) const PAGES: [Page; 38] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -35,6 +32,7 @@ pub(crate) const PAGES: [Page; 37] = [
     page!("failed", "docs/guide/failed.md", "faq", "failures"),
     page!("retries", "docs/guide/retries.md"),
     page!("watching", "docs/guide/watching.md", "progress"),
+    page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
     page!("workers", "docs/guide/workers.md", "worker"),
@@ -79,9 +77,8 @@ impl Page {
 pub(crate) fn page(topic: &str) -> Result<Page, String> {
     let name = topic.to_ascii_lowercase();
     PAGES.into_iter().find(|page| page.is_called(&name)).ok_or_else(|| {
-        let nearest = PAGES.iter().min_by_key(|page| similar::distance(page.topic, &name));
-        let nearest = nearest.filter(|page| similar::distance(page.topic, &name) <= TYPING_ERRORS);
-        let hint = nearest.map(|page| format!(" (did you mean `{}`?)", page.topic)).unwrap_or_default();
+        let nearest = similar::nearest(&name, PAGES.iter().map(|page| page.topic));
+        let hint = nearest.map(|topic| format!(" (did you mean `{topic}`?)")).unwrap_or_default();
         format!("there is no page of this name{hint}: `hq doc` lists all")
     })
 }

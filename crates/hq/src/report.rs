@@ -10,6 +10,7 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
 use hq_worker::discovery::Detected;
 
+use crate::config::Setting;
 use crate::error::HqError;
 use crate::failures::FailedJob;
 use crate::jobs::JobStream;
@@ -49,6 +50,14 @@ pub(crate) struct Answer {
     pub name: &'static str,
     /// The text.
     pub text: String,
+}
+
+/// What configuration files and variables set.
+pub(crate) struct Settings {
+    /// One for each option.
+    pub settings: Vec<Setting>,
+    /// With where they come from, for people.
+    pub with_origin: bool,
 }
 
 /// All about a server.

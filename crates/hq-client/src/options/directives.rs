@@ -31,13 +31,29 @@ pub struct Directives {
 /// What lines of options for other programs begin with.
 const FOREIGN: [&str; 5] = ["#SBATCH", "#PBS", "#BSUB", "#LSF", "#FLUX:"];
 
-#[derive(Parser)]
+/// What may stand on `#HQ` lines, and in configuration files for what neither those nor the command line say.
+#[derive(Parser, Clone, Debug, Default)]
 #[command(no_binary_name = true, disable_help_flag = true, disable_version_flag = true)]
-struct Lines {
+pub struct Defaults {
     #[command(flatten)]
-    common: CommonOptions,
+    pub(super) common: CommonOptions,
     #[command(flatten)]
-    wait: WaitOptions,
+    pub(super) wait: WaitOptions,
+}
+
+impl Defaults {
+    /// Of options as on a command line.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(words: &[String]) -> Result<Defaults, String> {
+        Defaults::try_parse_from(words).map_err(|error| message(&error))
+    }
+
+    /// These, and what others say beside them.
+    pub fn over(self, others: Defaults) -> Defaults {
+        Defaults { common: self.common.over(others.common), wait: self.wait.over(others.wait) }
+    }
 }
 
 /// Reads the directives of a script. `script` is its name, for errors; no more of `content` is read than up to
@@ -52,7 +68,7 @@ pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsE
         return Err(OptionsError::DirectivesTooLong { script: script.into() });
     }
     let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
-    let lines = Lines::try_parse_from(args)
+    let lines = Defaults::try_parse_from(args)
         .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
     Ok(Directives { common: lines.common, wait: lines.wait, interpreter, foreign })
 }
@@ -134,8 +150,8 @@ fn interpreter(content: &[u8]) -> Vec<OsString> {
         .collect()
 }
 
-// The first paragraph of clap's text, without its own prefix, usage and hints about --help.
-fn message(error: &clap::Error) -> String {
+/// The first paragraph of clap's text, without its own prefix, usage and hints about --help.
+pub fn message(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let lines: Vec<_> = text

@@ -18,7 +18,7 @@ pub mod values;
 mod warnings;
 
 pub use dependencies::DependencyOptions;
-pub use directives::{Directives, parse as parse_directives};
+pub use directives::{Defaults, Directives, message, parse as parse_directives};
 pub use entries::{each_line, from_json};
 pub use error::OptionsError;
 pub use job::{ArrayOptions, JobOptions, WaitOptions};

@@ -18,7 +18,7 @@ use hq_model::{
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
-use super::directives::{self, Directives};
+use super::directives::{self, Defaults, Directives};
 use super::entries;
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -41,6 +41,8 @@ pub struct Surroundings<'a> {
     pub submit_dir: PathBuf,
     /// Standard input.
     pub stdin: &'a mut dyn Read,
+    /// What holds where neither the options nor the script say it.
+    pub defaults: Defaults,
 }
 
 /// A submit that is ready to be sent.
@@ -64,8 +66,14 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let mode = options.command.directives.unwrap_or_default();
     check_stdin(&options, mode)?;
     let script = Script::read(&options.command.command, mode, around)?;
+    let defaults = std::mem::take(&mut around.defaults);
     let common = options.common.over(script.directives.common.clone());
-    let wait = options.wait.over(script.directives.wait.clone());
+    // What is set here is set nowhere else.
+    let named: Vec<ByteString> = common.task.execution.env.iter().map(|own| own.key.clone()).collect();
+    let mut beside = defaults.common;
+    beside.task.execution.env.retain(|other| !named.contains(&other.key));
+    let common = common.over(beside);
+    let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
 
     let CommonOptions { job, array, dependencies, task } = common;

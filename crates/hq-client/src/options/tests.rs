@@ -44,7 +44,11 @@ impl Place {
     fn try_submit<T: Into<OsString>>(&self, args: impl IntoIterator<Item = T>) -> Result<Prepared, String> {
         let line = Line::try_parse_from(args.into_iter().map(Into::into)).map_err(|e| e.to_string())?;
         let mut stdin = &self.stdin[..];
-        let mut around = Surroundings { submit_dir: self.dir.path().to_owned(), stdin: &mut stdin };
+        let mut around = Surroundings {
+            submit_dir: self.dir.path().to_owned(),
+            stdin: &mut stdin,
+            defaults: Defaults::default(),
+        };
         prepare(line.options, &mut around).map_err(|e| e.to_string())
     }
 

@@ -2,6 +2,7 @@
 //! [`crate::commands`].
 
 pub(crate) mod alloc;
+pub(crate) mod config;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
@@ -15,6 +16,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use hq_client::options::Defaults;
 
 use self::lazy::Lazy;
 use crate::pages::Page;
@@ -39,6 +41,23 @@ pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+    /// What configuration files say of submits.
+    #[arg(skip)]
+    pub defaults: Defaults,
+    /// What people should know of configuration files.
+    #[arg(skip)]
+    pub notes: Vec<String>,
+}
+
+impl Cli {
+    /// True for commands that people give, whose options may be in configuration files.
+    pub(crate) fn heeds_configuration(&self) -> bool {
+        let is_inner = matches!(
+            self.command,
+            Command::Task(Lazy(task::TaskCommand::Agent(_))) | Command::GenerateReference
+        );
+        !is_inner
+    }
 }
 
 const ROOT_EXAMPLES: &str = "\
@@ -166,6 +185,9 @@ pub(crate) enum Command {
     /// Check, read and tend the server's journal
     #[command(subcommand, alias = "event-log")]
     Journal(Lazy<journal::JournalCommand>),
+    /// Show what configuration files say
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(Lazy<config::ConfigCommand>),
     #[command(alias = "log")]
     OutputLog(Box<output_log::OutputLogArgs>),
     #[command(hide = true)]

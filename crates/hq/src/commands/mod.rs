@@ -2,6 +2,7 @@
 
 mod alloc;
 mod cat;
+mod config;
 mod deploy;
 mod doc;
 mod inside;
@@ -26,12 +27,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::CommandFactory;
 use hq_client::error::EXIT_FAILED;
+use hq_client::options::Defaults;
 use hq_client::{ClientError, Session};
 use hq_core::alloc::messages::{AllocRequest, AllocResponse};
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter};
 use hq_model::selector::Selector;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::cli::config::ConfigCommand;
 use crate::cli::job::JobCommand;
 use crate::cli::lazy::Lazy;
 use crate::cli::server::ServerCommand;
@@ -60,6 +63,8 @@ pub(crate) struct Context {
     pub printer: Printer,
     /// Log in detail.
     pub debug: bool,
+    /// What the configuration says of submits.
+    pub defaults: Defaults,
     // Some of what was named was refused.
     is_partial: Arc<AtomicBool>,
 }
@@ -92,7 +97,8 @@ impl Done {
 pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     let debug = cli.global.debug();
     let server_dir = server_directory(cli.global.server_dir())?;
-    let context = Context { server_dir, printer, debug, is_partial: Arc::default() };
+    printer.warn(&cli.notes);
+    let context = Context { server_dir, printer, debug, defaults: cli.defaults, is_partial: Arc::default() };
     // Long-running commands meet SIGPIPE as an error of a write, which they survive.
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
@@ -147,6 +153,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Worker(Lazy(WorkerCommand::Wait(args))) => worker::wait(context, args),
         Command::Worker(Lazy(WorkerCommand::Hwdetect(args))) => worker::hwdetect(args),
         Command::Worker(Lazy(WorkerCommand::DeploySsh(args))) => deploy::deploy(context, args),
+        Command::Config(Lazy(ConfigCommand::Show(args))) => config::show(&args),
         Command::Server(Lazy(ServerCommand::Stop(args))) => server::stop(context, &args),
         Command::Server(Lazy(ServerCommand::Info(args))) => server::info(context, &args),
         Command::Server(Lazy(ServerCommand::Wait(args))) => server::wait(context, args),

@@ -14,6 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::{Context, Done, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, StopArgs, WaitArgs};
+use crate::config;
 use crate::error::HqError;
 use crate::logging;
 use crate::report::{Nothing, Sentence, Server};
@@ -73,7 +74,8 @@ fn options(context: &Context, args: &StartArgs) -> ServerOptions {
     options.fresh = args.fresh;
     options.idle_timeout = args.idle_timeout;
     options.keep_allocations = args.keep_allocations;
-    if let Some(directory) = config_directory() {
+    // Users describe batch systems there, in `managers`: a file for each.
+    if let Some(directory) = config::directory() {
         options.config_dir = directory;
     }
     options.keep_jobs = args.keep_jobs.unwrap_or_default();
@@ -172,12 +174,4 @@ pub(super) fn generate_access(args: GenerateAccessArgs) -> Result<Done, HqError>
         overwrite: args.overwrite,
     })?;
     Done::ok(Sentence(format!("Access files of server {uid} were written")))
-}
-
-// Where users describe batch systems, in `managers`: a file for each.
-fn config_directory() -> Option<std::path::PathBuf> {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(std::path::PathBuf::from);
-    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
-    Some(base.join("hq"))
 }

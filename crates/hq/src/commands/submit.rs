@@ -33,7 +33,7 @@ use crate::waiting::{Follow, NotifyCommand, follow};
 const WITH_KEYS: &str = "where all tasks have keys, the file can be submitted again, and only those that are not there yet are new";
 
 pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, HqError> {
-    let Prepared { mut submit, wait, warnings, hints } = prepared(options)?;
+    let Prepared { mut submit, wait, warnings, hints } = prepared(context, options)?;
     if wait.follow && context.printer.mode == OutputMode::Json {
         return Err(HqError::usage(
             "--follow prints outputs as they are and has no JSON form; use another --output-mode",
@@ -236,10 +236,11 @@ fn read_job_file(path: &Path) -> Result<String, HqError> {
 }
 
 /// A submit of what the user said, in the present directory.
-pub(super) fn prepared(options: SubmitOptions) -> Result<Prepared, HqError> {
+pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prepared, HqError> {
     let submit_dir = std::env::current_dir().map_err(hq_client::options::OptionsError::NoDirectory)?;
     let mut stdin = std::io::stdin().lock();
-    Ok(prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin })?)
+    let defaults = context.defaults.clone();
+    Ok(prepare(options, &mut Surroundings { submit_dir, stdin: &mut stdin, defaults })?)
 }
 
 /// Sends a submit and follows its tasks, from before the first of them can say something.

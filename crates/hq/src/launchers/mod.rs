@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
+use crate::config;
 use crate::error::HqError;
 
 const BUILTIN: &str = include_str!("builtin.toml");
@@ -79,7 +80,7 @@ pub(crate) struct Places {
 /// When the user's file cannot be read or is no such file.
 pub(crate) fn all() -> Result<Vec<Launcher>, HqError> {
     let mut launchers = Vec::new();
-    if let Some(path) = user_file() {
+    if let Some(path) = config::directory().map(|directory| directory.join("launchers.toml")) {
         match fs::read_to_string(&path) {
             Ok(text) => launchers = parse(&text, &path)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -110,14 +111,6 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Launcher>, HqError> {
         }
         None => Ok(file.launcher),
     }
-}
-
-fn user_file() -> Option<PathBuf> {
-    let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let base = dir("HQ_CONFIG_DIR")
-        .or_else(|| Some(dir("XDG_CONFIG_HOME")?.join("hq")))
-        .or_else(|| Some(dir("HOME")?.join(".config/hq")))?;
-    Some(base.join("launchers.toml"))
 }
 
 impl Launcher {

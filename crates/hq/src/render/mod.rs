@@ -5,7 +5,8 @@
 
 mod alloc;
 mod alloc_events;
-pub(crate) mod error;
+pub(crate) mod config;
+mod error;
 pub(crate) mod events;
 mod explain;
 pub(crate) mod failures;

@@ -53,6 +53,10 @@ impl Place {
     }
 
     /// Where commands run.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
@@ -96,6 +100,7 @@ impl Place {
             .current_dir(self.work())
             .env("HQ_SERVER_DIR", self.server_dir())
             .env("TMPDIR", self.root.path())
+            .env("XDG_CONFIG_HOME", self.root.path())
             .env_remove("RUST_LOG")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());

@@ -3,6 +3,7 @@
 mod bad_input;
 mod callers;
 mod cluster;
+mod config;
 mod enforce;
 mod explain;
 mod failures;

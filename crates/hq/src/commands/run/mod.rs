@@ -34,7 +34,7 @@ use crate::waiting::{Follow, Known, NotifyCommand, follow_or};
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
     logging::init(context.debug, (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN));
-    let Prepared { submit, wait, warnings, hints } = submit::prepared(options.into())?;
+    let Prepared { submit, wait, warnings, hints } = submit::prepared(context, options.into())?;
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
     context.printer.warn(&warnings);
     context.printer.hint(&hints);

@@ -1,0 +1,174 @@
+//! A command line with what the configuration adds to it.
+
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, Parser};
+use hq_client::options::{Defaults, message};
+
+use super::{Config, Setting, VARIABLES, option_of};
+use crate::arguments;
+use crate::cli::Cli;
+use crate::error::HqError;
+
+/// Commands whose settings are options as on `#HQ` lines, below those of the command line and the script.
+const SUBMITS: [&str; 2] = ["submit", "run"];
+/// Short names of commands, and how they are called in configuration files.
+const SHORT: [(&str, &str); 4] =
+    [("job submit", "submit"), ("jobs", "job list"), ("wait", "job wait"), ("progress", "job progress")];
+
+/// Why a command line was not understood.
+pub(crate) enum Refused {
+    /// It is wrong, or asks for help.
+    Arguments(clap::Error),
+    /// The configuration is wrong.
+    Config(HqError),
+}
+
+impl From<clap::Error> for Refused {
+    fn from(error: clap::Error) -> Refused {
+        Refused::Arguments(error)
+    }
+}
+
+impl From<HqError> for Refused {
+    fn from(error: HqError) -> Refused {
+        Refused::Config(error)
+    }
+}
+
+/// What this process was told to do.
+///
+/// # Errors
+/// What is wrong.
+pub(crate) fn parse() -> Result<Cli, Refused> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let plain = Cli::try_parse_from(&words).and_then(arguments::without_help);
+    let is_asked_for_help = matches!(&plain, Err(error) if !error.use_stderr());
+    if is_asked_for_help || matches!(&plain, Ok(cli) if !cli.heeds_configuration()) {
+        return Ok(plain?);
+    }
+    let config = match Config::read() {
+        Ok(config) => config,
+        // What is wrong on the command line is nearer.
+        Err(error) => return Err(plain.map_or_else(Refused::Arguments, |_| Refused::Config(error))),
+    };
+    let mut cli = if config.layers.is_empty() { plain? } else { with_settings(&words, plain, &config)? };
+    cli.notes = config.warnings;
+    Ok(cli)
+}
+
+fn with_settings(
+    words: &[OsString],
+    plain: Result<Cli, clap::Error>,
+    config: &Config,
+) -> Result<Cli, Refused> {
+    // What is missing may come from a file.
+    let Ok(matches) = Cli::command().ignore_errors(true).try_get_matches_from(words) else {
+        return Ok(plain?);
+    };
+    let (path, given) = deepest(&matches);
+    let name = SHORT.iter().find(|(short, _)| *short == path).map_or(path.as_str(), |(_, name)| name);
+    let mut root = Cli::command();
+    root.build();
+    let is_submit = SUBMITS.contains(&name);
+    let is_of = |setting: &&Setting| setting.command.is_empty() || setting.command == name && !is_submit;
+    let mut added = Vec::new();
+    for setting in config.effective().iter().filter(is_of) {
+        if is_free(&root, setting, given)? {
+            added.push(setting.clone());
+        }
+    }
+    let try_with =
+        |added: &[Setting]| Cli::try_parse_from(together(words, added)).and_then(arguments::without_help);
+    let mut cli = match (try_with(&added), plain) {
+        (Ok(cli), _) => cli,
+        (Err(_), Err(plain)) => return Err(plain.into()),
+        (Err(error), Ok(_)) => {
+            let wrong = added.iter().find_map(|one| Some((one, try_with(std::slice::from_ref(one)).err()?)));
+            let (place, error) = wrong.map_or_else(
+                || ("the configuration files contradict each other".to_owned(), error),
+                |(setting, error)| (setting.place(), error),
+            );
+            return Err(HqError::usage(format!("{place}: {}", message(&error))).into());
+        }
+    };
+    if is_submit {
+        cli.defaults = defaults(&root, name, config)?;
+    }
+    Ok(cli)
+}
+
+// What was given to the command that was named, and its name.
+fn deepest(matches: &ArgMatches) -> (String, &ArgMatches) {
+    let (mut path, mut matches) = (Vec::new(), matches);
+    while let Some((name, below)) = matches.subcommand() {
+        path.push(name);
+        matches = below;
+    }
+    (path.join(" "), matches)
+}
+
+// True when nothing that counts more says the same or the contrary.
+fn is_free(root: &Command, setting: &Setting, given: &ArgMatches) -> Result<bool, HqError> {
+    let arg = option_of(root, setting)?;
+    let variable =
+        VARIABLES.iter().find(|(option, _)| setting.command.is_empty() && *option == setting.option);
+    if variable.is_some_and(|(_, name)| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+        return Ok(false);
+    }
+    let is_given = |id: &str| {
+        let source = given.try_contains_id(id).is_ok().then(|| given.value_source(id)).flatten();
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    let mut command = root;
+    for word in setting.command.split(' ').filter(|word| !word.is_empty()) {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let contrary = command.get_arg_conflicts_with(arg);
+    let excludes = |other: &&clap::Arg| {
+        command.get_arg_conflicts_with(other).iter().any(|one| one.get_id() == arg.get_id())
+    };
+    let excluding = command.get_arguments().filter(excludes);
+    let others = contrary.iter().copied().chain(excluding);
+    Ok(!is_given(arg.get_id().as_str()) && !others.into_iter().any(|other| is_given(other.get_id().as_str())))
+}
+
+// Options of every command stand before it, others behind it, but before words that are no options.
+fn together(words: &[OsString], added: &[Setting]) -> Vec<OsString> {
+    let of = |is_global: bool| {
+        let settings = added.iter().filter(move |setting| setting.command.is_empty() == is_global);
+        settings.flat_map(Setting::words).map(OsString::from)
+    };
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let (first, rest) = words.split_at(words.len().min(1));
+    let (rest, last) = rest.split_at(end.saturating_sub(1).min(rest.len()));
+    first
+        .iter()
+        .cloned()
+        .chain(of(true))
+        .chain(rest.iter().cloned())
+        .chain(of(false))
+        .chain(last.iter().cloned())
+        .collect()
+}
+
+// What submits take from the files.
+fn defaults(root: &Command, name: &str, config: &Config) -> Result<Defaults, HqError> {
+    let mut all = Defaults::default();
+    for layer in &config.layers {
+        let settings: Vec<&Setting> = layer.iter().filter(|setting| setting.command == name).collect();
+        for setting in &settings {
+            option_of(root, setting)?;
+        }
+        let words = |settings: &[&Setting]| settings.iter().flat_map(|one| one.words()).collect::<Vec<_>>();
+        let of_layer = Defaults::parse(&words(&settings)).map_err(|error| {
+            let wrong =
+                settings.iter().find_map(|one| Some((one.place(), Defaults::parse(&words(&[one])).err()?)));
+            let (place, error) = wrong.unwrap_or_else(|| (settings[0].origin.clone(), error));
+            HqError::usage(format!("{place}: {error}"))
+        })?;
+        all = of_layer.over(all);
+    }
+    Ok(all)
+}

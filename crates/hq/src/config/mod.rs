@@ -1,0 +1,303 @@
+//! Configuration files: what options are where the command line does not give them.
+
+mod command_line;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command};
+use hq_model::similar;
+use rustix::fs::OFlags;
+
+pub(crate) use self::command_line::{Refused, parse};
+use crate::error::HqError;
+
+/// Name of a user's file, in the configuration directory.
+const USER_FILE: &str = "config.toml";
+/// Name of a project's file, in the present directory or one above it.
+const PROJECT_FILE: &str = "hq.toml";
+/// The most bytes that are read of a file.
+const BYTES_MAX: u64 = 1 << 20;
+/// The variables that stand above files, by option.
+pub(crate) const VARIABLES: [(&str, &str); 3] =
+    [("server-dir", "HQ_SERVER_DIR"), ("output-mode", "HQ_OUTPUT_MODE"), ("debug", "HQ_DEBUG")];
+
+/// One option of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// The command, such as `worker start`; empty for options of every command.
+    pub command: String,
+    /// The option, without its dashes.
+    pub option: String,
+    /// What it is.
+    pub value: Value,
+    /// The file that says so, or a variable.
+    pub origin: String,
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// It is given, or not, and has no value.
+    Flag(bool),
+    /// It is given with each of these.
+    Values(Vec<String>),
+}
+
+impl Setting {
+    /// As words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let option = &self.option;
+        match &self.value {
+            Value::Flag(is_given) => is_given.then(|| format!("--{option}")).into_iter().collect(),
+            Value::Values(values) => values.iter().map(|value| format!("--{option}={value}")).collect(),
+        }
+    }
+
+    /// Its place in a file, for people.
+    pub(crate) fn place(&self) -> String {
+        match &self.command[..] {
+            "" => format!("{}: {}", self.origin, self.option),
+            command => format!("{}: [{command}] {}", self.origin, self.option),
+        }
+    }
+}
+
+/// What the files say, those that count less first.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    /// The settings of each file.
+    pub layers: Vec<Vec<Setting>>,
+    /// Files that were left out, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Where users keep what belongs to no server: `$HQ_CONFIG_DIR`, or `hq` in `$XDG_CONFIG_HOME`, or `~/.config/hq`.
+pub(crate) fn directory() -> Option<PathBuf> {
+    let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    dir("HQ_CONFIG_DIR")
+        .or_else(|| Some(dir("XDG_CONFIG_HOME")?.join("hq")))
+        .or_else(|| Some(dir("HOME")?.join(".config/hq")))
+}
+
+impl Config {
+    /// Reads the files of the user and of the project.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or says what no command understands.
+    pub(crate) fn read() -> Result<Config, HqError> {
+        let mut config = Config::default();
+        let user = directory().map(|directory| directory.join(USER_FILE));
+        for path in user.into_iter().chain(project_file()) {
+            if let Some(text) = config.text_of(&path)? {
+                let layer = settings(&path.display().to_string(), &text).map_err(HqError::usage)?;
+                config.layers.push(layer);
+            }
+        }
+        Ok(config)
+    }
+
+    // The text of a file that is there and may be heeded: whoever can write it decides what commands do.
+    fn text_of(&mut self, path: &Path) -> Result<Option<String>, HqError> {
+        let cannot =
+            |error: std::io::Error| HqError::usage(format!("cannot read {}: {error}", path.display()));
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = match File::options().read(true).custom_flags(flags).open(path) {
+            Ok(file) => file,
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(cannot(error)),
+        };
+        let found = file.metadata().map_err(cannot)?;
+        if !found.is_file() {
+            return Err(HqError::usage(format!("{} is no file", path.display())));
+        }
+        let me = rustix::process::geteuid().as_raw();
+        let why = if found.uid() != me && found.uid() != 0 {
+            Some("it belongs to another user")
+        } else if found.mode() & 0o002 != 0 {
+            Some("everybody can write it: chmod o-w")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            self.warnings.push(format!("{} is left out: {why}", path.display()));
+            return Ok(None);
+        }
+        let mut text = String::new();
+        file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(cannot)?;
+        if text.len() as u64 > BYTES_MAX {
+            return Err(HqError::usage(format!("{} is larger than {} KiB", path.display(), BYTES_MAX >> 10)));
+        }
+        Ok(Some(text))
+    }
+
+    /// What counts for an option that two files have.
+    pub(crate) fn effective(&self) -> Vec<Setting> {
+        let mut all: Vec<Setting> = Vec::new();
+        for setting in self.layers.iter().flatten() {
+            all.retain(|other| (&other.command, &other.option) != (&setting.command, &setting.option));
+            all.push(setting.clone());
+        }
+        all.sort_by(|a, b| (&a.command, &a.option).cmp(&(&b.command, &b.option)));
+        all
+    }
+
+    /// Looks whether each command and option there is.
+    ///
+    /// # Errors
+    /// What there is not.
+    pub(crate) fn check(&self, root: &Command) -> Result<(), HqError> {
+        self.layers.iter().flatten().try_for_each(|setting| option_of(root, setting).map(|_| ()))
+    }
+}
+
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+// The file in the present directory or the nearest one above it, but not above the user's own directories.
+fn project_file() -> Option<PathBuf> {
+    let present = std::env::current_dir().ok()?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let me = rustix::process::geteuid().as_raw();
+    for directory in present.ancestors() {
+        let path = directory.join(PROJECT_FILE);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Some(path);
+        }
+        let is_ours = fs::metadata(directory).is_ok_and(|found| found.uid() == me);
+        if !is_ours || Some(directory) == home.as_deref() {
+            return None;
+        }
+    }
+    None
+}
+
+// What a file says, in its order.
+fn settings(origin: &str, text: &str) -> Result<Vec<Setting>, String> {
+    let table: toml::Table = text.parse().map_err(|error| format!("{origin} is no TOML: {error}"))?;
+    let mut found = Vec::new();
+    collect(origin, "", table, &mut found)?;
+    Ok(found)
+}
+
+fn collect(origin: &str, command: &str, table: toml::Table, found: &mut Vec<Setting>) -> Result<(), String> {
+    for (key, value) in table {
+        if let toml::Value::Table(below) = value {
+            let command = if command.is_empty() { key } else { format!("{command} {key}") };
+            collect(origin, &command, below, found)?;
+            continue;
+        }
+        let mut setting = Setting {
+            command: command.to_owned(),
+            option: key,
+            value: Value::Flag(false),
+            origin: origin.to_owned(),
+        };
+        setting.value = match value {
+            toml::Value::Boolean(is_given) => Value::Flag(is_given),
+            toml::Value::Array(values) => Value::Values(
+                values
+                    .into_iter()
+                    .map(|value| {
+                        scalar(value).ok_or_else(|| format!("{}: not a list of values", setting.place()))
+                    })
+                    .collect::<Result<_, _>>()?,
+            ),
+            value => {
+                let value = scalar(value).ok_or_else(|| format!("{}: not a value", setting.place()))?;
+                Value::Values(vec![value])
+            }
+        };
+        found.push(setting);
+    }
+    Ok(())
+}
+
+fn scalar(value: toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+// The option that a setting is of.
+fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<&'a Arg, HqError> {
+    let mut command = root;
+    for word in setting.command.split(' ').filter(|word| !word.is_empty()) {
+        command = command.find_subcommand(word).ok_or_else(|| {
+            let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
+            let text = format!("{}: there is no command `hq {}`", setting.origin, setting.command);
+            HqError::usage(text).hint(meant(word, names))
+        })?;
+    }
+    let longs = || command.get_arguments().filter(|arg| arg.get_long().is_some());
+    let is_named = |arg: &&Arg| {
+        let also = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(&setting.option) || also.contains(&&setting.option[..])
+    };
+    longs().find(is_named).ok_or_else(|| {
+        let name =
+            if setting.command.is_empty() { "hq".to_owned() } else { format!("hq {}", setting.command) };
+        let text = format!("{}: `{name}` has no option --{}", setting.place(), setting.option);
+        HqError::usage(text).hint(meant(&setting.option, longs().filter_map(Arg::get_long)))
+    })
+}
+
+fn meant<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    similar::nearest(word, names).map_or_else(String::new, |name| format!("did you mean `{name}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<(String, Vec<String>)> {
+        let settings = settings("f", text).expect("a configuration");
+        settings.iter().map(|setting| (setting.command.clone(), setting.words())).collect()
+    }
+
+    #[test]
+    fn tables_are_commands_and_keys_are_options() {
+        let text = "server-dir = '/a'\n[submit]\ncpus = 2\nenv = ['A=1', 'B=2']\ntask-dir = true\n[worker.start]\nweight = 0.5\nno-hyper-threading = false\n";
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let expected = [
+            ("", words(&["--server-dir=/a"])),
+            ("submit", words(&["--cpus=2"])),
+            ("submit", words(&["--env=A=1", "--env=B=2"])),
+            ("submit", words(&["--task-dir"])),
+            ("worker start", Vec::new()),
+            ("worker start", words(&["--weight=0.5"])),
+        ];
+        let mut found = of(text);
+        found.sort();
+        assert_eq!(found, expected.map(|(command, words)| (command.to_owned(), words)));
+    }
+
+    #[test]
+    fn the_file_that_counts_more_replaces_an_option() {
+        let layer = |origin: &str, text: &str| settings(origin, text).expect("a configuration");
+        let layers =
+            vec![layer("user", "[submit]\ncpus = 1\nname = 'a'\n"), layer("project", "[submit]\ncpus = 2\n")];
+        let config = Config { layers, warnings: Vec::new() };
+        let places: Vec<_> =
+            config.effective().iter().map(|setting| (setting.place(), setting.words())).collect();
+        assert_eq!(places[0], ("project: [submit] cpus".to_owned(), vec!["--cpus=2".to_owned()]));
+        assert_eq!(places[1].0, "user: [submit] name");
+    }
+
+    #[test]
+    fn what_no_option_is_is_refused() {
+        for (text, expected) in [
+            ("[submit]\nx = 1979-05-27\n", "f: [submit] x: not a value"),
+            ("x = [[1]]\n", "f: x: not a list of values"),
+        ] {
+            assert_eq!(settings("f", text).expect_err("it is wrong"), expected);
+        }
+        assert!(settings("f", "x = ").expect_err("it is wrong").starts_with("f is no TOML: "));
+    }
+}
