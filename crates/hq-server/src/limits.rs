@@ -84,6 +84,8 @@ pub const DESCRIPTORS_RESERVED: u64 = 64 + LOG_FILES_MAX as u64;
 pub const LOG_FILES_MAX: usize = 64;
 /// How long a log stays open while nobody prints into it.
 pub const LOG_IDLE: Duration = Duration::from_secs(60);
+/// So long a log may be open elsewhere, as by a server that is about to end, before that is an error.
+pub const LOG_LOCKED: Duration = Duration::from_secs(5);
 /// Bytes for logs that wait to be written, of all workers together, and at most a batch more. What comes then is kept by
 /// its worker, which tries again.
 pub const LOGS_BYTES_MAX: usize = 64 << 20;

@@ -45,6 +45,18 @@ pub enum AppendError {
         /// Why.
         error: io::Error,
     },
+    /// Somebody else has it open to write.
+    #[error("{} is being written by another server or a worker; give a name that is not taken", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is one of those that workers write.
+    #[error("{} is the file of a worker in the directory of a stream; give a name that is not taken", path.display())]
+    OfWorker {
+        /// The file.
+        path: PathBuf,
+    },
     /// It has what tasks of another server printed.
     #[error("{} is the log of another server, {server_uid}; give a name that is not taken", path.display())]
     OtherServer {
@@ -60,7 +72,10 @@ impl AppendError {
     pub fn io(&self) -> Option<&io::Error> {
         match self {
             AppendError::Io { error, .. } | AppendError::Read(StreamError::Io { error, .. }) => Some(error),
-            AppendError::Read(_) | AppendError::OtherServer { .. } => None,
+            AppendError::Read(_)
+            | AppendError::InUse { .. }
+            | AppendError::OfWorker { .. }
+            | AppendError::OtherServer { .. } => None,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The bounds of stream files, by name.
 
-use std::time::Duration;
-
 /// The version of the format that this release writes, and the newest it reads.
 pub const FORMAT_VERSION: u16 = 1;
 
@@ -31,9 +29,6 @@ pub const MARKS_MAX: usize = 4096;
 pub const LINES_BYTES: u64 = 1 << 20;
 /// Bytes that are read at once for that.
 pub const LINES_CHUNK: u64 = 64 << 10;
-
-/// After so long without use it is looked whether a file is still where it was.
-pub const LEFT_AFTER: Duration = Duration::from_secs(1);
 
 /// Rows of attempts that are gathered before those of the same attempt are put together for the first time.
 pub const ROWS_MIN: usize = 4096;

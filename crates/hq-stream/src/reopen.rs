@@ -12,7 +12,7 @@ use crate::error::{AppendError, Fault, StreamError};
 use crate::file::StreamFile;
 use crate::format::Header;
 use crate::limits::INDEX_LINES;
-use crate::writer::{Writer, encoded};
+use crate::writer::{Writer, encoded, is_locked_elsewhere};
 
 impl Writer {
     /// Opens a stream file, or makes it with the directories that are missing. What a crash left unfinished at its end is
@@ -35,15 +35,25 @@ impl Writer {
         if !found.is_file() {
             return Err(StreamError::Foreign { path: path.into() }.into());
         }
-        if found.len() == 0 {
-            return begin(file, path, header).map_err(failed);
+        let there = if found.len() == 0 { None } else { Some(StreamFile::open(path)?) };
+        if let Some(there) = &there {
+            let found = there.header();
+            if found.server_uid != header.server_uid {
+                let server_uid = found.server_uid.clone();
+                return Err(AppendError::OtherServer { path: path.into(), server_uid });
+            }
+            if found.worker != header.worker {
+                return Err(AppendError::OfWorker { path: path.into() });
+            }
         }
-        let there = StreamFile::open(path)?;
-        if there.header().server_uid != header.server_uid {
-            let server_uid = there.header().server_uid.clone();
-            return Err(AppendError::OtherServer { path: path.into(), server_uid });
+        let is_begun = || file.metadata().is_ok_and(|now| now.len() > 0);
+        if is_locked_elsewhere(&file) || there.is_none() && is_begun() {
+            return Err(AppendError::InUse { path: path.into() });
         }
-        go_on(file, there)
+        match there {
+            None => begin(file, path, header).map_err(failed),
+            Some(there) => go_on(file, there),
+        }
     }
 
     /// What is there of some tasks of a job, also of what is not flushed: that is flushed then.

@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hq_model::{Channel, Timestamp};
 
@@ -12,9 +11,7 @@ use crate::format::{
     Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES, push_entry,
     push_key,
 };
-use crate::limits::{
-    BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, LEFT_AFTER, NAMES_TRIED, SERVER_UID_BYTES,
-};
+use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
 
 const NAME_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const NAME_LENGTH: usize = 12;
@@ -54,6 +51,8 @@ impl Writer {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
+        // Nobody else knows its name.
+        let _ = is_locked_elsewhere(&file);
         Ok(Writer::at(file, path, header.len() as u64))
     }
 
@@ -77,18 +76,19 @@ impl Writer {
         &self.path
     }
 
+    /// Which file of which file system it is, whatever it is called.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        self.file.metadata().ok().map(|own| (own.dev(), own.ino()))
+    }
+
     /// True when the file has been removed, so that nobody will ever read what is written to it.
     pub fn is_removed(&self) -> bool {
         // What cannot be told is told by the next write.
         self.file.metadata().is_ok_and(|own| own.nlink() == 0)
     }
 
-    /// True when a file that nobody has used for so long was removed, renamed or emptied meanwhile: what is written next belongs
-    /// into another one. Looking for its name costs a question to the file system, which is not asked of each task of many.
-    pub fn is_left(&self, idle: Duration) -> bool {
-        if idle < LEFT_AFTER {
-            return self.is_removed();
-        }
+    /// True when it was removed, renamed or emptied: what is written next belongs into another file.
+    pub fn is_left(&self) -> bool {
         let Ok(own) = self.file.metadata() else { return false };
         match fs::metadata(&self.path) {
             Ok(there) => (own.dev(), own.ino()) != (there.dev(), there.ino()) || own.len() < self.offset,
@@ -244,6 +244,13 @@ fn index_payload(before: u64, from: u64, lines: &[(Attempt, u64, u8)]) -> Vec<u8
         out.extend_from_slice(&offset.to_le_bytes());
     }
     out
+}
+
+/// Locks a file as long as it is open, since two who append to it would write over each other. True when somebody else has it.
+/// Where a file system has no locks, nobody knows.
+pub(crate) fn is_locked_elsewhere(file: &File) -> bool {
+    let locked = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    locked == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
 /// The bytes of a header, if it is not too long.

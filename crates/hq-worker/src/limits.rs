@@ -95,6 +95,9 @@ pub const LOG_BATCH: usize = 256 << 10;
 pub const LOG_KEPT_MAX: usize = 4 << 20;
 /// Pause before a server that has too much to write is told again.
 pub const LOG_AGAIN: Duration = Duration::from_millis(50);
+/// After so long without use it is looked whether the file of a stream is still where it was, and for the first task of
+/// another job: that is a question to the file system, which is not asked for each task of many.
+pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 /// How long the end of a task waits for room for what it has printed; then the task fails.
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
 /// Most inputs handed to the machine before it settles and its effects are carried out.

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +14,7 @@ use hq_model::{ByteString, IdSet, JobId, TaskId, Timestamp, WorkerId};
 use hq_stream::{AppendError, Attempt, Channel, Header, Printed, Writer};
 use tracing::{info, warn};
 
-use crate::limits::{LOG_FILES_MAX, LOG_IDLE};
+use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED};
 
 /// Logs by their paths.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(super) struct LogFiles {
     logs: BTreeMap<ByteString, Log>,
     // Those whose trouble was said.
     said: BTreeSet<ByteString>,
+    // Since when somebody else has them open.
+    locked: BTreeMap<ByteString, Instant>,
 }
 
 #[derive(Debug)]
@@ -33,7 +37,7 @@ struct Log {
 
 impl LogFiles {
     pub(super) fn new(server_uid: String) -> LogFiles {
-        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeSet::new() }
+        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeSet::new(), locked: BTreeMap::new() }
     }
 
     pub(super) fn are_open(&self) -> bool {
@@ -114,44 +118,72 @@ impl LogFiles {
     }
 
     fn open(&mut self, path: &ByteString) -> &mut Log {
-        let is_left = |log: &Log| {
-            let idle = log.used.elapsed();
-            !log.is_dirty && log.writer.as_ref().is_ok_and(|writer| writer.is_left(idle))
-        };
+        let is_left = |log: &Log| !log.is_dirty && log.writer.as_ref().is_ok_and(Writer::is_left);
         if self.logs.get(path).is_some_and(is_left) {
+            info!(path = %shown(path), "a log was removed, renamed or emptied; it begins anew");
             self.logs.remove(path);
         }
         if !self.logs.contains_key(path) && self.logs.len() >= LOG_FILES_MAX {
             self.make_room();
         }
-        let log = self.logs.entry(path.clone()).or_insert_with(|| {
-            let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let created = Timestamp::default().after(created);
-            let header = Header { server_uid: self.server_uid.clone(), worker: WorkerId(0), created };
-            let writer = Writer::open(file(path), &header);
-            let writer = writer.map_err(|error| trouble(path, &error));
-            Log { writer, is_dirty: false, used: Instant::now() }
-        });
+        if !self.logs.contains_key(path) {
+            let writer = self.writer_of(path);
+            self.logs.insert(path.clone(), Log { writer, is_dirty: false, used: Instant::now() });
+        }
+        let log = self.logs.get_mut(path).expect("it was put there");
         log.used = Instant::now();
         log
+    }
+
+    fn writer_of(&mut self, path: &ByteString) -> Result<Writer, Written> {
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let created = Timestamp::default().after(created);
+        let header = Header { server_uid: self.server_uid.clone(), worker: WorkerId(0), created };
+        let open = || Writer::open(file(path), &header);
+        let opened = match open() {
+            Err(AppendError::InUse { .. }) if self.close_other_name(path) => open(),
+            opened => opened,
+        };
+        if !matches!(opened, Err(AppendError::InUse { .. })) {
+            self.locked.remove(path);
+        } else if self.locked.entry(path.clone()).or_insert_with(Instant::now).elapsed() < LOG_LOCKED {
+            return Err(Written::Busy);
+        } else {
+            self.locked.clear();
+        }
+        opened.map_err(|error| trouble(path, &error))
+    }
+
+    // One file may have several names, of which only one at a time is written to.
+    fn close_other_name(&mut self, path: &[u8]) -> bool {
+        let Ok(found) = fs::metadata(file(path)) else { return false };
+        let identity = Some((found.dev(), found.ino()));
+        let is_it = |log: &Log| log.writer.as_ref().is_ok_and(|writer| writer.identity() == identity);
+        let other = self.logs.iter().find(|(_, log)| is_it(log)).map(|(path, _)| path.clone());
+        other.is_some_and(|other| self.close_one(&other))
     }
 
     // Closes the one that nobody has used for longest. One of this turn may be among many.
     fn make_room(&mut self) {
         let usable = self.logs.iter().filter(|(_, log)| log.writer.is_ok());
         let oldest = usable.min_by_key(|(_, log)| (log.is_dirty, log.used)).map(|(path, _)| path.clone());
-        let Some(path) = oldest else { return };
-        let Some(log) = self.logs.get_mut(&path) else { return };
+        if let Some(path) = oldest {
+            self.close_one(&path);
+        }
+    }
+
+    // False when that failed: in trouble, it stays to say so.
+    fn close_one(&mut self, path: &ByteString) -> bool {
+        let Some(log) = self.logs.get_mut(path) else { return false };
         if log.is_dirty {
-            log.act(&path, |writer| writer.finish().map_err(|error| failed(&path, error)));
+            log.act(path, |writer| writer.finish().map_err(|error| failed(path, error)));
             log.is_dirty = false;
         }
-        // In trouble, it stays to say so.
-        if log.writer.is_ok()
-            && let Some(log) = self.logs.remove(&path)
-        {
-            log.close(&path);
+        let is_closed = log.writer.is_ok();
+        if is_closed && let Some(log) = self.logs.remove(path) {
+            log.close(path);
         }
+        is_closed
     }
 }
 

@@ -166,7 +166,7 @@ impl Carrier {
         self.make_room();
         let file =
             self.files.entry(place.clone()).or_insert_with(|| StreamFile::new(place.clone(), &self.link));
-        file.add_attempt();
+        file.add_attempt(key);
         let is_bulk = file.prints_much;
         let mut numbers = Vec::with_capacity(pipes.len());
         for (channel, end) in pipes {

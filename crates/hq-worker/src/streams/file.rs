@@ -1,6 +1,6 @@
 //! The file of a stream, that of this worker in a directory or a log that the server writes, and what waits for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use hq_core::log;
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::Stream;
+use hq_model::{JobId, Stream};
 use hq_stream::{Attempt, Channel, Header, Writer};
 use tracing::{info, warn};
 
@@ -46,6 +46,12 @@ pub(super) struct StreamFile {
     kept: Option<(Attempt, Channel, Vec<u8>)>,
     // It cannot be written at all.
     broken: Option<String>,
+    // Attempts that have printed into it and go on.
+    printed: BTreeSet<Key>,
+    // Those of which something is nowhere, and why: what a task printed belongs to its success.
+    lost: BTreeMap<Key, String>,
+    // The job of the attempt that came last.
+    job: Option<JobId>,
     // Something is to be done for it at once.
     is_due: bool,
     // Something was not read because there was no room.
@@ -87,6 +93,9 @@ impl StreamFile {
             stalled: None,
             kept: None,
             broken: None,
+            printed: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            job: None,
             is_due: false,
             lacks_room: false,
             written: Vec::new(),
@@ -100,15 +109,49 @@ impl StreamFile {
         }
     }
 
-    /// An attempt that will print here. If nobody else does, and the file was removed or renamed since the last one, the next
-    /// is a new file.
-    pub(super) fn add_attempt(&mut self) {
-        let is_alone = self.attempts == 0 && self.dirty.is_none() && self.stalled.is_none();
+    /// An attempt that will print here. If the file was removed, or if nobody else prints and it was renamed, the next is a new
+    /// file. What could not be written before is tried again.
+    pub(super) fn add_attempt(&mut self, (task, _): Key) {
+        let is_alone = self.attempts == 0 && self.dirty.is_none();
+        let is_new_job = self.job.replace(task.job) != Some(task.job);
         self.attempts += 1;
+        self.broken = None;
+        let Sink::Local(Some(writer)) = &self.sink else { return };
+        let is_looked_for = is_new_job || self.used.elapsed() >= limits::STREAM_LEFT;
+        let is_left = if is_alone && is_looked_for { writer.is_left() } else { writer.is_removed() };
+        if is_left && self.stalled.is_none() {
+            self.begin_anew();
+        }
+    }
+
+    // What is printed next goes into another file.
+    fn begin_anew(&mut self) {
         let Sink::Local(writer) = &mut self.sink else { return };
-        if is_alone && writer.as_ref().is_some_and(|writer| writer.is_left(self.used.elapsed())) {
-            info!(dir = %self.place.path().display(), "the file of a stream was removed; the next one begins");
-            *writer = None;
+        let Some(writer) = writer.take() else { return };
+        let path = writer.path().display();
+        warn!("the file {path} of a stream was removed; the next one begins");
+        let why = format!("The file {path} of the stream was removed while the task printed into it");
+        self.lose(&why);
+    }
+
+    // Something of all that have printed is nowhere.
+    fn lose(&mut self, why: &str) {
+        let unflushed = self.unflushed.iter().map(|ended| ended.key);
+        self.lost.extend(
+            std::mem::take(&mut self.printed).into_iter().chain(unflushed).map(|key| (key, why.to_owned())),
+        );
+    }
+
+    // Those of which something is nowhere fail.
+    fn settle(&mut self, ended: &mut [Ended]) {
+        for ended in ended {
+            if let Some(why) = self.lost.remove(&ended.key).as_ref().or(self.broken.as_ref()) {
+                fail(&mut ended.aftermath, why);
+            }
+        }
+        if self.attempts == 0 && self.unflushed.is_empty() && self.ends.is_empty() {
+            // Those of attempts whose end nobody waits for.
+            self.lost.clear();
         }
     }
 
@@ -162,6 +205,10 @@ impl StreamFile {
     /// Takes in what an attempt has printed.
     pub(super) fn append(&mut self, key: Key, channel: Channel, bytes: &[u8]) -> Written {
         let attempt = Attempt { task: key.0, instance: key.1 };
+        match &self.broken {
+            Some(why) => _ = self.lost.insert(key, why.clone()),
+            None => _ = self.printed.insert(key),
+        }
         if let Some(log) = self.log() {
             log.append(key, channel, bytes);
             self.is_due |= log.has_much();
@@ -176,6 +223,9 @@ impl StreamFile {
 
     /// These channels of an attempt are complete.
     pub(super) fn end(&mut self, key: Key, channels: &[Channel]) -> Written {
+        if let Some(why) = &self.broken {
+            self.lost.insert(key, why.clone());
+        }
         if let Some(log) = self.log() {
             log.end(key, channels);
             return Written::Done;
@@ -187,6 +237,7 @@ impl StreamFile {
     /// The attempt prints nothing more.
     pub(super) fn forget(&mut self, key: Key) {
         self.attempts = self.attempts.saturating_sub(1);
+        self.printed.remove(&key);
         if let Sink::Remote(log) = &mut self.sink {
             log.forget(key);
         }
@@ -221,16 +272,18 @@ impl StreamFile {
             *at = Instant::now();
         }
         let Sink::Remote(log) = &mut self.sink else { return Vec::new() };
-        if let Some(why) = &self.broken {
+        if self.broken.is_some() {
             self.written.append(&mut self.unflushed);
-            self.written.iter_mut().for_each(|ended| fail(&mut ended.aftermath, why));
         } else {
             log.say(&mut self.unflushed);
         }
         if !log.is_kept() {
             self.dirty = None;
+            self.written.append(&mut self.unflushed);
         }
-        std::mem::take(&mut self.written)
+        let mut ended = std::mem::take(&mut self.written);
+        self.settle(&mut ended);
+        ended
     }
 
     /// The server has answered a batch. False when it is none of this log.
@@ -276,7 +329,10 @@ impl StreamFile {
     fn give_up(&mut self, why: &str) {
         let Sink::Remote(log) = &mut self.sink else { return };
         warn!(path = %self.place.path().display(), "{why}");
-        self.written.append(&mut log.clear());
+        let ends = log.clear();
+        self.lost.extend(ends.iter().map(|ended| (ended.key, why.to_owned())));
+        self.written.extend(ends);
+        self.lose(why);
         self.stalled = None;
         self.broken = Some(why.to_owned());
     }
@@ -296,25 +352,13 @@ impl StreamFile {
             info!(dir = %self.place.path().display(), "a stream has room again");
         }
         self.dirty = None;
-        let mut ended = std::mem::take(&mut self.unflushed);
-        if let Some(why) = self.broken.clone().or_else(|| self.why_removed()) {
-            ended.iter_mut().for_each(|ended| fail(&mut ended.aftermath, &why));
+        // What was written is nowhere when somebody has removed the file meanwhile.
+        if matches!(&self.sink, Sink::Local(Some(writer)) if writer.is_removed()) {
+            self.begin_anew();
         }
+        let mut ended = std::mem::take(&mut self.unflushed);
+        self.settle(&mut ended);
         ended
-    }
-
-    // What was written is nowhere when somebody has removed the file meanwhile; the next one is begun then.
-    fn why_removed(&mut self) -> Option<String> {
-        let Sink::Local(writer) = &mut self.sink else { return None };
-        let path = match writer {
-            Some(open) if open.is_removed() => open.path().to_owned(),
-            _ => return None,
-        };
-        *writer = None;
-        let why =
-            format!("The file {} of the stream was removed while the task printed into it", path.display());
-        warn!("{why}");
-        Some(why)
     }
 
     /// Ends that have waited for room for too long: they fail.
@@ -367,7 +411,9 @@ impl StreamFile {
             }
             Err(error) => {
                 warn!(dir = %path, %error, "a stream cannot be written; its tasks fail");
-                self.broken = Some(format!("Cannot write the stream {path}: {error}"));
+                let why = format!("Cannot write the stream {path}: {error}");
+                self.lose(&why);
+                self.broken = Some(why);
                 Written::Done
             }
         }

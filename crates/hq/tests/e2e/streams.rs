@@ -116,6 +116,28 @@ fn a_restarted_attempt_is_kept_apart_from_the_one_that_was_lost() {
 }
 
 #[test]
+fn what_begins_after_its_file_was_removed_is_kept_and_what_was_in_it_fails() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 2");
+    let go = cluster.pipe("go");
+    cluster.ok("submit --stream out -- sh -c 'echo lost; cat go; echo more'");
+    let found = || match cluster.ok("task tail 1@0") {
+        lines if lines.is_empty() => Err(lines),
+        lines => Ok(lines),
+    };
+    assert_eq!(crate::patience::answer(found).expect("what was printed"), "lost\n");
+    for file in fs::read_dir(cluster.path("out")).expect("a directory") {
+        fs::remove_file(file.expect("a file").path()).expect("it is ours");
+    }
+    cluster.ok("submit --wait --stream out -- echo kept");
+    assert_eq!(cluster.ok("job cat 2 stdout"), "kept\n");
+    fs::write(go, "").expect("the task reads");
+    cluster.fails(1, "job wait 1");
+    let error = cluster.json("task info 1 0").to_string();
+    assert!(error.contains("was removed while the task printed into it"), "{error}");
+}
+
+#[test]
 fn a_job_file_has_a_stream_for_all_its_tasks() {
     let cluster = Cluster::new();
     let tasks = "[[task]]\ncommand = ['echo', 'a']\n[[task]]\ncommand = ['echo', 'b']\nstderr = 'none'\n";

@@ -51,7 +51,7 @@ impl Place {
 
     // Another server of the same name, after this one was killed.
     fn restart(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.files, LogFiles::new("server".into())));
+        self.files = LogFiles::new("server".into());
     }
 
     // What each task has printed, in brackets once it is complete, and the number of ends.
@@ -138,4 +138,55 @@ fn many_logs_are_open_in_turn() {
     for task in 0..count {
         assert_eq!(place.read(&format!("dir/{task}")), format!("{task}:abab"));
     }
+}
+
+#[test]
+fn one_log_with_several_names_is_written_by_one_writer_at_a_time() {
+    let mut place = Place::new();
+    place.say("a", false, &[(1, 0, "one")]);
+    fs::hard_link(place.path("a"), place.path("hard")).expect("a link");
+    std::os::unix::fs::symlink("a", place.path("soft")).expect("a link");
+    for (task, name) in ["hard", "a", "soft", "../x/a", "hard", "soft"].iter().enumerate() {
+        let name = name.replace("../x", &format!("../{}", place.dir.path().file_name().unwrap().display()));
+        assert_eq!(
+            place.say(&name, false, &[(2 + task as u32, 0, "x"), (2 + task as u32, 1, "")]),
+            Written::Done
+        );
+    }
+    place.say("a", false, &[(1, 3, " two"), (1, 7, "")]);
+    assert_eq!(place.read("a"), "1:one two! 2:x! 3:x! 4:x! 5:x! 6:x! 7:x!");
+}
+
+#[test]
+fn what_somebody_else_writes_is_left_alone() {
+    let mut place = Place::new();
+    let header =
+        |worker| Header { server_uid: "server".into(), worker: WorkerId(worker), created: Timestamp(5) };
+    // The file of a stream, which its worker may write.
+    let writer = Writer::create(&place.path("stream"), &header(1)).expect("writable");
+    let name = format!("stream/{}", writer.path().file_name().expect("a name").display());
+    let before = fs::read(place.path(&name)).expect("a file");
+    let refused = place.say(&name, false, &[(1, 0, "x")]);
+    assert!(
+        matches!(&refused, Written::Refused(text) if text.contains("is the file of a worker")),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read(place.path(&name)).expect("a file"), before);
+    // Another server of the same name has the log open.
+    let mut other = LogFiles::new("server".into());
+    other.open(&place.path("log").into_os_string().into_encoded_bytes());
+    assert_eq!(place.say("log", false, &[(1, 0, "x")]), Written::Busy);
+    other.close();
+    assert_eq!(place.say("log", false, &[(1, 0, "x")]), Written::Done);
+}
+
+#[test]
+fn a_log_that_was_renamed_or_emptied_begins_anew() {
+    let mut place = Place::new();
+    place.say("a", false, &[(1, 0, "one"), (1, 3, "")]);
+    fs::rename(place.path("a"), place.path("old")).expect("it is there");
+    place.say("a", false, &[(2, 0, "two"), (2, 3, "")]);
+    fs::File::create(place.path("a")).expect("writable");
+    place.say("a", false, &[(3, 0, "three"), (3, 5, "")]);
+    assert_eq!((place.read("old").as_str(), place.read("a").as_str()), ("1:one!", "3:three!"));
 }
