@@ -18,6 +18,7 @@ mod reference;
 mod render;
 mod report;
 mod signals;
+mod streams;
 mod tasks;
 mod waiting;
 

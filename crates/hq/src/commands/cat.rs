@@ -1,8 +1,6 @@
 //! `hq job cat`: prints what tasks wrote, into files or streams. These are read here, so this machine must see the same
 //! file system.
 
-mod streams;
-
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +12,6 @@ use std::rc::Rc;
 
 use hq_model::paths::Place;
 use hq_model::{Channel, JobId, OutputSink, TaskState};
-use streams::Streams;
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
@@ -24,6 +21,7 @@ use crate::following::{JobFollow, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
 use crate::report::Plain;
+use crate::streams::Streams;
 use crate::tasks::{Gone, ServerPages, TaskStream};
 
 pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
@@ -198,13 +196,18 @@ impl Begun {
 #[derive(Default)]
 struct Failures {
     first: Option<String>,
+    // One that is missing as a whole is told of each of its tasks.
+    last: String,
     count: u64,
 }
 
 impl Failures {
     fn add(&mut self, text: String) {
-        self.count += 1;
-        self.first.get_or_insert(text);
+        if text != self.last {
+            self.count += 1;
+            self.first.get_or_insert_with(|| text.clone());
+            self.last = text;
+        }
     }
 
     fn end(self) -> Result<(), HqError> {

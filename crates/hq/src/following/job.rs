@@ -1,18 +1,20 @@
 //! What the tasks of a job print, as it comes: running tasks are followed, so many at once, and those that have ended
 //! meanwhile are printed as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Instant;
 
 use hq_client::{Asking, ClientError, NextOf};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_core::output_messages::{Output, ReadFrom};
-use hq_model::{Channel, IdSet, JobId, TaskRef, TaskState};
+use hq_model::paths::Place;
+use hq_model::{Channel, IdSet, Instance, JobId, TaskRef, TaskState};
 
 use super::lines::{Line, Prefix};
-use super::reader::{Heard, Reader};
+use super::reader::{Begins, Heard, Reader};
 use super::task::begins_anew;
 use super::{WAIT, local};
 use crate::error::HqError;
@@ -20,12 +22,14 @@ use crate::jobs::{SharedSession, only};
 use crate::render::Printer;
 use crate::report::Waited;
 use crate::signals::Signals;
+use crate::streams::Streams;
+use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::Known;
 
 /// Tasks that are followed at once. Of others that run, lines come when there is room for them, or at their end.
 const FOLLOWED_MAX: usize = 64;
 /// Ended tasks that are printed before running ones have their turn.
-const ENDED_AT_ONCE: u64 = 16;
+const ENDED_AT_ONCE: u64 = 1000;
 /// The name of the request that follows the job.
 const JOB: u64 = 0;
 
@@ -61,6 +65,33 @@ struct Following<'a> {
     is_over: bool,
     // First of all that could not be read, and how many.
     unreadable: Option<(String, u64)>,
+    // Those that were named and are not there.
+    unknown: IdSet,
+    // Of which it was said that they begin anew.
+    begun_anew: BTreeSet<(TaskRef, Instance)>,
+}
+
+/// Prints what is written to it.
+struct Through<'a> {
+    print: &'a mut dyn FnMut(&[u8]) -> Result<(), HqError>,
+    // Why that failed.
+    error: Option<HqError>,
+}
+
+impl Write for Through<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (self.print)(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(error) => {
+                self.error = Some(error);
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Prints what the tasks of a job print until it has ended, or all of the tasks that were named have.
@@ -82,8 +113,15 @@ pub(crate) fn follow_job(session: &SharedSession, what: JobFollow<'_>) -> Result
         known: Known::new(),
         is_over: false,
         unreadable: None,
+        unknown: IdSet::new(),
+        begun_anew: BTreeSet::new(),
     };
     following.run()?;
+    if !following.unknown.is_empty() {
+        let (unknown, job) = (&following.unknown, following.what.job);
+        let are = if unknown.len() == 1 { "Task" } else { "Tasks" };
+        return Err(HqError::failed("no-task", format!("{are} {unknown} not found in job {job}.")));
+    }
     if let Some((first, count)) = following.unreadable {
         let more = if count > 1 { format!(" (and {} outputs more)", count - 1) } else { String::new() };
         return Err(HqError::failed("no-output", format!("{first}{more}")));
@@ -131,10 +169,12 @@ impl Following<'_> {
 
     fn interrupted(&self, signal: u8) -> HqError {
         let job = self.what.job;
-        let text = format!("Interrupted; job {job} goes on");
-        HqError::interrupted(signal, text).hint(format!(
-            "`hq job cat --follow {job} stdout` shows again what its tasks print, `hq job wait {job}` waits for its end"
-        ))
+        let again = format!("`hq job cat --follow {job} stdout` shows again what its tasks print");
+        match self.is_over {
+            true => HqError::interrupted(signal, format!("Interrupted; job {job} has ended")).hint(again),
+            false => HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))
+                .hint(format!("{again}, `hq job wait {job}` waits for its end")),
+        }
     }
 
     fn job_is(&mut self, response: ClientResponse) -> Result<(), HqError> {
@@ -146,6 +186,11 @@ impl Following<'_> {
         let mut prefix = self.prefix;
         let all = self.tasks_in(Vec::new())?;
         let is_open = self.known.get(&self.what.job).is_some_and(|job| job.is_open);
+        // An open job may still get them.
+        if let Some(tasks) = self.what.tasks.as_mut().filter(|_| !is_open) {
+            self.unknown.union_with(&tasks.difference(&all));
+            *tasks = all.clone();
+        }
         if is_open && self.what.tasks.is_none() || all.len() > 1 {
             prefix = Prefix::Task { digits: all.last().map_or(1, |last| last.to_string().len()) };
         }
@@ -202,9 +247,16 @@ impl Following<'_> {
         let of = (reader.task, reader.channel);
         match reader.hear(output) {
             Heard::Printed { bytes, begins } => {
-                if let Some(text) = begins.map(|begins| begins_anew(reader.task, begins)) {
+                if let Some(begins) = begins {
                     self.print(of.1, |prefix, out| line.end(prefix, of, out))?;
-                    self.what.printer.note(&text);
+                    // Both outputs of an instance begin.
+                    let is_known = match begins {
+                        Begins::Instance(instance) => !self.begun_anew.insert((reader.task, instance)),
+                        Begins::CutOff => false,
+                    };
+                    if !is_known {
+                        self.what.printer.note(&begins_anew(reader.task, begins));
+                    }
                 }
                 self.print(of.1, |prefix, out| line.print(prefix, of, &bytes, out))?;
             }
@@ -250,30 +302,52 @@ impl Following<'_> {
 
     // Some of those that ended without having been followed.
     fn print_ended(&mut self) -> Result<(), HqError> {
+        let job = self.what.job;
         let some = self.ended.take_first(ENDED_AT_ONCE);
-        for id in some.iter() {
-            let task = TaskRef::new(self.what.job, id);
+        let server_uid = self.session.borrow().server_uid().to_owned();
+        let channels = self.what.channels;
+        let streams = |channel: &Channel| {
+            Streams::new(server_uid.clone(), Some(some.clone()), *channel, self.what.printer)
+        };
+        let mut streams: Vec<Streams> = channels.iter().map(streams).collect();
+        let pages = ServerPages::new(Rc::clone(self.session), &[job], Some(some.clone()), Vec::new());
+        let mut tasks = TaskStream::begin(pages.with_submits())?;
+        while let Some(info) = tasks.next_of(job)? {
+            let task = TaskRef::new(job, info.task);
+            let found = local::Task::new(task, info, &tasks, server_uid.clone());
             let mut elsewhere = false;
-            let found = local::task(self.session, task)?;
-            for channel in self.what.channels {
-                let Some(found) = &found else { continue };
-                let (instance, of) = (found.info.instance, (task, *channel));
+            for (channel, streams) in channels.iter().zip(&mut streams) {
+                let of = (task, *channel);
                 let mut line = Line::default();
-                if found.goes_nowhere(*channel) {
-                    continue;
-                }
-                let print = &mut |bytes: &[u8]| {
-                    self.print(*channel, |prefix, out| line.print(prefix, of, bytes, out))
+                let mut print =
+                    |bytes: &[u8]| self.print(*channel, |prefix, out| line.print(prefix, of, bytes, out));
+                let read = match found.place(*channel) {
+                    None => continue,
+                    Some(Place::Stream(stream)) => {
+                        let mut through = Through { print: &mut print, error: None };
+                        let copied = streams.copy(job, &found.info, stream.path().clone(), &mut through);
+                        match (through.error, copied) {
+                            (Some(error), _) => return Err(error),
+                            (None, copied) => copied?.is_ok(),
+                        }
+                    }
+                    Some(Place::File(_)) => {
+                        let from = ReadFrom::Offset(0);
+                        found.read(*channel, found.info.instance, from, &mut print)?.is_ok()
+                    }
                 };
-                elsewhere |= found.read(*channel, instance, ReadFrom::Offset(0), print)?.is_err();
+                elsewhere |= !read;
                 self.print(*channel, |prefix, out| line.end(prefix, of, out))?;
             }
             if elsewhere {
                 self.follow(task, |channel| Reader::of_ended(task, channel));
             } else {
-                self.done.insert(id);
+                self.done.insert(task.task);
             }
         }
+        // Those that are forgotten meanwhile.
+        let followed: IdSet = self.followed.keys().map(|task| task.task).collect();
+        self.done.union_with(&some.difference(&followed));
         Ok(())
     }
 

@@ -33,16 +33,21 @@ pub(super) fn task(session: &SharedSession, task: TaskRef) -> Result<Option<Task
     let pages = ServerPages::new(Rc::clone(session), &[task.job], ids, Vec::new()).with_submits();
     let mut stream = TaskStream::begin(pages)?;
     let Some(info) = stream.next_of(task.job)? else { return Ok(None) };
-    let places = Channel::ALL.map(|channel| stream.place_of(task.job, &info, channel));
-    let may_be_gone = Channel::ALL.map(|channel| stream.why_gone(task.job, &info, channel).is_some());
     let server_uid = session.borrow().server_uid().to_owned();
-    Ok(Some(Task { info, task, server_uid, places, may_be_gone }))
+    Ok(Some(Task::new(task, info, &stream, server_uid)))
 }
 
 impl Task {
-    /// True when nothing is kept of what it prints on this channel.
-    pub(super) fn goes_nowhere(&self, channel: Channel) -> bool {
-        self.places[usize::from(channel.number())].is_none()
+    /// The one that was told last.
+    pub(super) fn new(task: TaskRef, info: TaskInfo, stream: &TaskStream, server_uid: String) -> Task {
+        let places = Channel::ALL.map(|channel| stream.place_of(task.job, &info, channel));
+        let may_be_gone = Channel::ALL.map(|channel| stream.why_gone(task.job, &info, channel).is_some());
+        Task { info, task, server_uid, places, may_be_gone }
+    }
+
+    /// Where it prints, unless nothing is kept of that or it has printed nothing.
+    pub(super) fn place(&self, channel: Channel) -> Option<&Place> {
+        self.places[usize::from(channel.number())].as_ref().filter(|_| self.info.started.is_some())
     }
 
     /// Reads what an instance has printed on a channel, from a place on, and gives where that ends.

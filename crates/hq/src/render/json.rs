@@ -7,7 +7,7 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
-    AmountRequest, Body, OutputSink, PoolKind, Request, ResourcePool, TaskSpec, Timestamp, Usage,
+    AmountRequest, Body, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec, Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -85,6 +85,11 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     let env: serde_json::Map<String, Value> =
         spec.env.iter().map(|(key, value)| (text::bytes(key), bytes(value))).collect();
     let Body::Program { args } = &spec.body;
+    let (stream, log) = match &spec.stream {
+        None => (Value::Null, Value::Null),
+        Some(Stream::Directory(path)) => (bytes(path), Value::Null),
+        Some(Stream::Log(path)) => (Value::Null, bytes(path)),
+    };
     json!({
         "program": {
             "args": args.iter().map(|arg| bytes(arg)).collect::<Vec<_>>(),
@@ -105,7 +110,8 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "time_limit": optional_seconds(spec.time_limit),
         "task_dir": spec.task_dir,
         "service": spec.service,
-        "stream": spec.stream.as_ref().map(|stream| bytes(stream.path())),
+        "stream": stream,
+        "log": log,
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),

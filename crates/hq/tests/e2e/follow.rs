@@ -275,3 +275,28 @@ fn what_cannot_be_followed_is_said() {
     let gone = cluster.fails(1, "task tail 1@0 stderr");
     assert!(gone.contains("cannot read the stderr of task 1@0"), "{gone}");
 }
+
+#[test]
+fn what_many_ended_tasks_printed_is_read_together_and_what_is_not_there_is_named() {
+    let cluster = Cluster::new();
+    let expected: Vec<String> = (1..=1500).map(|task| format!("1.{task:04}:0> line {task}")).collect();
+    for (job, options) in ["--log all", "--stream dir", "--stdout none"].iter().enumerate() {
+        cluster.ok(&format!("submit --wait --array 1-1500 {options} -- echo 'line %{{TASK_ID}}'"));
+        let job = job + 1;
+        let ran = cluster.hq(&format!("job cat --follow {job} stdout"));
+        assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "{options}");
+        let lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        if job == 3 {
+            assert!(lines.is_empty());
+        } else {
+            let numbers = |line: &String| line.rsplit(' ').next().map(str::to_owned);
+            assert_eq!(
+                lines.iter().map(numbers).collect::<Vec<_>>(),
+                expected.iter().map(numbers).collect::<Vec<_>>()
+            );
+        }
+    }
+    let ran = cluster.hq("job cat --follow 1 stdout --tasks 2,9000-9001");
+    assert_eq!((ran.exit, ran.stdout.as_str()), (1, "line 2\n"), "{ran:?}");
+    assert!(ran.stderr.contains("Tasks 9000-9001 not found in job 1."), "{ran:?}");
+}

@@ -197,3 +197,19 @@ fn what_a_failed_task_said_last_is_found_in_its_log_and_stream() {
         assert!(cluster.ok("job info last").contains(&row), "{}", cluster.ok("job info last"));
     }
 }
+
+#[test]
+fn what_failed_tasks_printed_must_be_there() {
+    let cluster = Cluster::new();
+    for (job, options) in ["--log out", "--stream dir"].iter().enumerate() {
+        cluster.hq(&format!("submit --wait {options} -- sh -c 'echo hi; exit 1'"));
+        let path = cluster.path(["out", "dir"][job]);
+        std::fs::rename(&path, cluster.path(format!("gone-{job}"))).expect("it is there");
+        let ran = cluster.hq("job cat last stdout");
+        assert_eq!((ran.exit, ran.stdout.as_str()), (1, ""), "{ran:?}");
+        assert!(ran.stderr.contains("no stream of this server is there"), "{ran:?}");
+        // The next job does not go on in what was renamed.
+        cluster.ok(&format!("submit --wait {options} -- echo next"));
+        assert_eq!(cluster.ok("job cat last stdout"), "next\n", "{options}");
+    }
+}

@@ -1,4 +1,4 @@
-//! What tasks printed into streams, for `hq job cat`.
+//! What many tasks printed into streams, read together.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use hq_stream::{Directory, Fault, Piece, StreamError};
 use crate::render::Printer;
 
 /// Streams of a server, of which one job's is open at a time.
-pub(super) struct Streams {
+pub(crate) struct Streams {
     server_uid: String,
     // Only these, if some were named.
     tasks: Option<IdSet>,
@@ -24,9 +24,8 @@ pub(super) struct Streams {
 struct Open {
     job: JobId,
     dir: ByteString,
-    content: Option<Content>,
-    // Nothing is there, and that was said.
-    is_said: bool,
+    // Nothing where no task has begun to write.
+    content: Result<Option<Content>, String>,
 }
 
 struct Content {
@@ -39,7 +38,7 @@ struct Content {
 
 impl Streams {
     /// Those of a server, one of the two outputs of each task or of each of these. `printer` warns of what is damaged.
-    pub(super) fn new(
+    pub(crate) fn new(
         server_uid: String,
         tasks: Option<IdSet>,
         channel: Channel,
@@ -51,9 +50,9 @@ impl Streams {
     /// Copies what a task printed into a directory. Calls for one job and directory follow one another.
     ///
     /// # Errors
-    /// When `out` cannot be written: the outer error. When the stream cannot be read, what to say of it: once of each
-    /// directory.
-    pub(super) fn copy(
+    /// When `out` cannot be written: the outer error. When the stream cannot be read, or does not have what it must have,
+    /// what to say of it.
+    pub(crate) fn copy(
         &mut self,
         job: JobId,
         task: &TaskInfo,
@@ -61,25 +60,20 @@ impl Streams {
         out: &mut dyn Write,
     ) -> io::Result<Result<(), String>> {
         if self.open.as_ref().is_none_or(|open| open.job != job || open.dir != dir) {
-            let (content, error) = match self.read(job, &dir) {
-                Ok(content) => (content, None),
-                Err(error) => (None, Some(error.to_string())),
-            };
-            self.open = Some(Open { job, dir, content, is_said: error.is_some() });
-            if let Some(error) = error {
-                return Ok(Err(error));
-            }
+            let content = self.read(job, &dir).map_err(|error| error.to_string());
+            self.open = Some(Open { job, dir, content });
         }
         let Some(open) = &mut self.open else { return Ok(Ok(())) };
-        let Some(content) = &open.content else {
+        let content = match &open.content {
+            Ok(Some(content)) => content,
             // At its end a task has written something, if only that.
-            let is_missing = task.started.is_some() && task.state == TaskState::Finished;
-            return Ok(match is_missing && !std::mem::replace(&mut open.is_said, is_missing) {
-                true => {
-                    Err(format!("{}: no stream of this server is there", String::from_utf8_lossy(&open.dir)))
-                }
-                false => Ok(()),
-            });
+            Ok(None) => {
+                let may_be_empty = matches!(task.state, TaskState::Waiting | TaskState::Running);
+                let missing =
+                    || format!("{}: no stream of this server is there", String::from_utf8_lossy(&open.dir));
+                return Ok(if task.started.is_none() || may_be_empty { Ok(()) } else { Err(missing()) });
+            }
+            Err(error) => return Ok(Err(error.clone())),
         };
         if task.state == TaskState::Finished && !content.tasks.contains(task.task) {
             let dir = String::from_utf8_lossy(&open.dir);
