@@ -74,7 +74,7 @@ impl Report for Allocations {
             "Detail",
             "Allocation",
         ];
-        let rows: Vec<Vec<Cell>> = self.allocations.iter().map(allocation_row).collect();
+        let rows: Vec<Vec<Cell>> = self.allocations.iter().map(|one| allocation_row(one, &style)).collect();
         let offered = worker_resources(&self.queue);
         if !offered.is_empty() {
             writeln!(out, "Workers of queue {} offer: {offered}", self.queue.queue)?;
@@ -132,9 +132,9 @@ impl Report for ExplainedQueue {
         for decision in decisions {
             let again = match decision.count {
                 1 => String::new(),
-                count => format!(" ({count} times, last at {})", clock(decision.last)),
+                count => format!(" ({count} times, last at {})", seconds(decision.last, &style)),
             };
-            writeln!(out, "{}  {}{again}", clock(decision.first), decision.text)?;
+            writeln!(out, "{}  {}{again}", seconds(decision.first, &style), decision.text)?;
         }
         Ok(())
     }
@@ -253,14 +253,19 @@ fn id(one: &AllocationInfo) -> String {
     one.batch_id.clone().unwrap_or_else(|| one.allocation.to_string())
 }
 
-fn allocation_row(one: &AllocationInfo) -> Vec<Cell> {
+// To the second; as the clock of the reader shows it on a terminal.
+fn seconds(at: Timestamp, style: &Style) -> String {
+    if style.has_lines { style.time(at) } else { clock(at) }
+}
+
+fn allocation_row(one: &AllocationInfo, style: &Style) -> Vec<Cell> {
     let color = match one.state {
         AllocationState::Queued => Color::Yellow,
         AllocationState::Running => Color::Cyan,
         AllocationState::Finished => Color::Green,
         AllocationState::Failed => Color::Red,
     };
-    let time = |at: Option<Timestamp>| Cell::from(at.map_or_else(String::new, clock));
+    let time = |at: Option<Timestamp>| Cell::from(at.map_or_else(String::new, |at| seconds(at, style)));
     vec![
         id(one).into(),
         Cell::colored(one.state.word().to_ascii_uppercase(), color),

@@ -46,7 +46,7 @@ impl Report for Server {
             ("Worker port", info.worker_port.to_string().into()),
             ("Version", info.version.as_str().into()),
             ("Pid", info.pid.to_string().into()),
-            ("Start date", info.started.to_string().into()),
+            ("Start date", style.time(info.started).into()),
             ("Journal path", journal.into()),
             ("Instance directory", text::bytes(&info.server_dir).into()),
             ("Starts", info.epoch.to_string().into()),

@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use hq_model::Timestamp;
+
 use crate::cli::Colors;
 
 /// How output looks.
@@ -52,6 +54,21 @@ impl Style {
         Style { has_colors: wanted, has_lines: is_terminal, width }
     }
 
+    /// A point in time: as the clock of the reader shows it on a terminal, and else in UTC with all digits.
+    pub(crate) fn time(&self, at: Timestamp) -> String {
+        if !self.has_lines {
+            return at.to_string();
+        }
+        let micros = i64::try_from(at.0).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
+        time.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+    }
+
+    /// The same of what may not have been yet.
+    pub(crate) fn optional_time(&self, at: Option<Timestamp>) -> String {
+        at.map_or_else(String::new, |at| self.time(at))
+    }
+
     /// The text in that colour.
     pub(crate) fn paint(&self, text: &str, color: Option<Color>) -> String {
         match color {
@@ -66,4 +83,18 @@ impl Style {
 fn terminal_width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_local_on_a_terminal_only() {
+        let at = Timestamp(1_763_697_600_000_123);
+        assert_eq!(Style::default().time(at), "2025-11-21T04:00:00.000123Z");
+        let shown = Style { has_lines: true, ..Style::default() }.time(at);
+        let read: jiff::Timestamp = shown.replacen(' ', "T", 1).replacen(' ', "", 1).parse().expect("a time");
+        assert_eq!(read.as_second(), 1_763_697_600, "{shown}");
+    }
 }

@@ -79,7 +79,7 @@ impl Report for Tasks {
 impl Report for TaskDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         while let Some(task) = self.tasks.next_of(self.job)? {
-            table::record(out, style, details(self, &task))?;
+            table::record(out, style, details(self, &task, &style))?;
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ fn row(task: &TaskInfo, paths: Option<TaskPaths>, verbose: bool, now: Timestamp)
     row
 }
 
-fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
+fn details(report: &TaskDetails, task: &TaskInfo, style: &Style) -> Vec<(&'static str, Cell)> {
     let spec = report.tasks.submit_of(report.job, task).map(|submit| submit.spec.as_ref());
     let paths = report.tasks.paths_of(report.job, task);
     let of_spec = |what: &dyn Fn(&hq_model::TaskSpec) -> String| spec.map_or(String::new(), what);
@@ -165,8 +165,8 @@ fn details(report: &TaskDetails, task: &TaskInfo) -> Vec<(&'static str, Cell)> {
         ("Command", of_spec(&|s| text::body(&s.body)).into()),
         ("Environment", of_spec(&|s| text::environment(&s.env)).into()),
         ("Worker", workers_of(task).into()),
-        ("Start", text::optional_time(task.started).into()),
-        ("End", text::optional_time(task.ended).into()),
+        ("Start", style.optional_time(task.started).into()),
+        ("End", style.optional_time(task.ended).into()),
         ("Makespan", makespan(task, report.now).into()),
         ("Workdir", cwd.into()),
         ("Stdout", stdout.into()),

@@ -7,7 +7,7 @@ use hq_model::request::MEM;
 use hq_model::task::Pin;
 use hq_model::{
     Amount, Body, ByteString, IdSet, JobState, OnClose, OutputSink, PoolKind, Request, ResourcePool,
-    TaskState, Timestamp, WorkerResources, duration, memory,
+    TaskState, WorkerResources, duration, memory,
 };
 
 use super::style::Color;
@@ -90,10 +90,6 @@ pub(crate) fn measured(value: Duration) -> String {
         return duration::format(Duration::from_micros(value.as_micros() as u64));
     }
     duration::format(Duration::from_millis(u64::try_from(value.as_millis()).unwrap_or(u64::MAX)))
-}
-
-pub(crate) fn optional_time(value: Option<Timestamp>) -> String {
-    value.map_or_else(String::new, |at| at.to_string())
 }
 
 /// The variants of a request.

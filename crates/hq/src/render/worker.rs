@@ -50,7 +50,7 @@ impl Report for Workers {
 impl Report for WorkerDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         for w in &self.0 {
-            table::record(out, style, details(w))?;
+            table::record(out, style, details(w, &style))?;
         }
         Ok(())
     }
@@ -121,11 +121,12 @@ fn manager(w: &WorkerInfo) -> (String, String) {
     }
 }
 
-fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
+fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
     let config = &w.config;
     let (manager, allocation) = manager(w);
     let listens = if config.listen_address.is_empty() { text::NONE } else { &config.listen_address };
-    let last_task = w.last_task.map_or(text::NONE.into(), |(task, at)| format!("{task}; Time: {at}"));
+    let last_task =
+        w.last_task.map_or(text::NONE.into(), |(task, at)| format!("{task}; Time: {}", style.time(at)));
     let runtime = if w.ended.is_some() {
         text::NONE.into()
     } else if let Some((task, main)) = w.multi_node {
@@ -139,7 +140,7 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
         ("Worker", w.worker.to_string().into()),
         ("State", state(w)),
         ("Hostname", config.hostname.as_str().into()),
-        ("Started", w.started.to_string().into()),
+        ("Started", style.time(w.started).into()),
         ("Data provider", listens.into()),
         ("Working directory", config.work_dir.as_str().into()),
         ("Heartbeat", duration::format(config.heartbeat).into()),
@@ -161,7 +162,7 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
         rows.push(("Min utilization", (f64::from(config.min_utilization) / 10_000.0).to_string().into()));
     }
     if let Some(until) = w.away_until {
-        let text = format!("lost; unless it comes back, its tasks run elsewhere from {until}");
+        let text = format!("lost; unless it comes back, its tasks run elsewhere from {}", style.time(until));
         rows.push(("Connection", text.into()));
     }
     if w.is_stopping {
@@ -176,7 +177,7 @@ fn details(w: &WorkerInfo) -> Vec<(&'static str, Cell)> {
         rows.push(("Internal errors", text::internal_errors(w.internal_errors, "worker").into()));
     }
     if let Some((at, _)) = w.ended {
-        rows.push(("Ended", at.to_string().into()));
+        rows.push(("Ended", style.time(at).into()));
     }
     rows
 }
