@@ -9,7 +9,7 @@ pub enum DurationError {
     #[error("`{0}` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds")]
     Malformed(String),
     /// A unit that is not known.
-    #[error("`{unit}` in `{text}` is no unit of time: use ms, s, m, h, d or w")]
+    #[error("`{unit}` in `{text}` is no unit of time: use ms, s, m, h, d, w, M or y")]
     Unit {
         /// The whole text.
         text: String,
@@ -104,6 +104,9 @@ fn scale(text: &str, unit: &str) -> Result<f64, DurationError> {
         "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
         "d" | "day" | "days" => 86_400.0,
         "w" | "week" | "weeks" => 7.0 * 86_400.0,
+        // A twelfth of a year, and a year of the Julian calendar.
+        "M" | "month" | "months" => 365.25 / 12.0 * 86_400.0,
+        "y" | "year" | "years" => 365.25 * 86_400.0,
         _ => return Err(DurationError::Unit { text: text.into(), unit: unit.into() }),
     })
 }
@@ -126,6 +129,8 @@ mod tests {
             ("01:30", 90.0),
             ("72:00:00", 259_200.0),
             ("0s", 0.0),
+            ("2M", 5_259_600.0),
+            ("1year 1 month", 31_557_600.0 + 2_629_800.0),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
@@ -137,7 +142,7 @@ mod tests {
             ("", "`` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
             ("-1s", "`-1s` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
             ("1h 30", "`1h 30` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
-            ("3 parsecs", "`parsecs` in `3 parsecs` is no unit of time: use ms, s, m, h, d or w"),
+            ("3 parsecs", "`parsecs` in `3 parsecs` is no unit of time: use ms, s, m, h, d, w, M or y"),
             ("10:99", "`10:99`: minutes and seconds after a colon go up to 59"),
             ("1:2:3:4", "`1:2:3:4` is not a duration: write 90s, 1h 30m, MM:SS, HH:MM:SS or plain seconds"),
             ("9999999w", "`9999999w` is too long: durations go up to 1000 years"),

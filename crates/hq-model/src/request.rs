@@ -129,7 +129,12 @@ pub fn parse_amount(resource: &str, text: &str) -> Result<AmountRequest, Request
         // `4 GiB` is a size with a blank in it, `2 scatter` an amount with a policy.
         Some((_, unit)) if resource == MEM && unit.parse::<Policy>().is_err() => (trimmed, None),
         Some((amount, policy)) => (amount.trim_end(), Some(policy)),
-        None => (trimmed, None),
+        // `2compact` is as good.
+        None => {
+            let is_suffix = |policy: &&str| trimmed.len() > policy.len() && trimmed.ends_with(policy);
+            let policy = POLICIES.into_iter().map(|(name, _)| name).find(is_suffix);
+            (policy.map_or(trimmed, |policy| &trimmed[..trimmed.len() - policy.len()]), policy)
+        }
     };
     let policy = policy.map_or(Ok(Policy::default()), str::parse)?;
     let amount = if resource == MEM { crate::memory::parse(amount)? } else { amount.parse()? };
@@ -208,30 +213,27 @@ impl Request {
     }
 }
 
+const POLICIES: [(&str, Policy); 5] = [
+    ("compact", Policy::Compact),
+    ("compact!", Policy::CompactStrict),
+    ("tight", Policy::Tight),
+    ("tight!", Policy::TightStrict),
+    ("scatter", Policy::Scatter),
+];
+
 impl FromStr for Policy {
     type Err = RequestError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
-            "compact" => Policy::Compact,
-            "compact!" => Policy::CompactStrict,
-            "tight" => Policy::Tight,
-            "tight!" => Policy::TightStrict,
-            "scatter" => Policy::Scatter,
-            other => return Err(RequestError::Policy(other.into())),
-        })
+        let known = POLICIES.into_iter().find(|(name, _)| *name == text);
+        known.map(|(_, policy)| policy).ok_or_else(|| RequestError::Policy(text.into()))
     }
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Policy::Compact => "compact",
-            Policy::CompactStrict => "compact!",
-            Policy::Tight => "tight",
-            Policy::TightStrict => "tight!",
-            Policy::Scatter => "scatter",
-        })
+        let named = POLICIES.into_iter().find(|(_, policy)| policy == self);
+        f.write_str(named.map_or("", |(name, _)| name))
     }
 }
 
@@ -290,6 +292,8 @@ mod tests {
             ("mem", "4 GiB", "4096 compact"),
             ("mem", "2 scatter", "2 scatter"),
             ("mem", "4 GiB  tight", "4096 tight"),
+            ("mem", "4GiBtight!", "4096 tight!"),
+            ("cpus", "2compact", "2 compact"),
         ] {
             let parsed = parse_amount(name, text).map(|amount| amount.to_string());
             assert_eq!(parsed, Ok(shown.into()), "{name}={text}");

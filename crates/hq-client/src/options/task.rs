@@ -65,7 +65,7 @@ pub struct ResourceOptions {
     /// With --ranks-per-node, it gets what its ranks take of N workers.
     ///
     /// Example: `--nodes 4`.
-    #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::at_least_one)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", conflicts_with = "cpus", value_parser = values::count::<u32>)]
     pub nodes: Option<u32>,
 
     /// Run each task as so many processes on each of its nodes [default of --nodes then: 1]
@@ -365,7 +365,8 @@ impl ResourceOptions {
             gpus: self.gpus.or(script_gpus),
             mem: self.mem.or(script_mem),
             resources,
-            nodes: self.nodes.or(script.nodes),
+            // 0 is as good as none.
+            nodes: self.nodes.or(script.nodes).filter(|nodes| *nodes > 0),
             ranks_per_node: self.ranks_per_node.or(script.ranks_per_node),
             cpus_per_rank: self.cpus_per_rank.or(script.cpus_per_rank),
             gpus_per_rank: self.gpus_per_rank.or(script.gpus_per_rank),
