@@ -79,12 +79,13 @@ impl PathTemplates {
         file.map(Place::File)
     }
 
-    /// The paths of one task.
-    pub fn expand(&self, job: JobId, task: TaskId, instance: Instance) -> TaskPaths {
+    /// The paths of one task; without an instance its number stays a placeholder.
+    pub fn expand(&self, job: JobId, task: TaskId, instance: impl Into<Option<Instance>>) -> TaskPaths {
+        let instance = instance.into();
         self.expand_with(&|name, out| {
-            match name {
-                "TASK_ID" => push_number(out, task.0),
-                "INSTANCE_ID" => push_number(out, instance.0),
+            match (name, instance) {
+                ("TASK_ID", _) => push_number(out, task.0),
+                ("INSTANCE_ID", Some(instance)) => push_number(out, instance.0),
                 _ => return self.of_job(Some(job), name, out),
             }
             true

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hq_model::job::TaskIds;
 use hq_model::paths::PathTemplates;
-use hq_model::{Channel, Instance, JobId, OnClose, Submit, TaskId, TaskSpec};
+use hq_model::{Channel, JobId, OnClose, Submit, TaskId, TaskSpec};
 
 use crate::report::Waited;
 
@@ -36,7 +36,7 @@ impl OutputPaths {
         let total: u64 = waited.jobs.iter().map(|job| job.counters.total()).sum();
         let all_finished = waited.all_finished() && total > 0;
         let paths = match self.task {
-            Some(task) => self.paths.expand(job, task, Instance(0)),
+            Some(task) => self.paths.expand(job, task, None),
             None => self.paths.expand_for_all(job),
         };
         [("Stdout", Channel::Stdout, paths.stdout), ("Stderr", Channel::Stderr, paths.stderr)]
