@@ -74,6 +74,11 @@ impl FailureCause {
         true
     }
 
+    /// True for an error that counts here, or would.
+    pub fn has_text(&self, error: &str) -> bool {
+        compare(&self.text, &shortened(error)) != Alike::Not
+    }
+
     /// About what it takes in memory and in messages, in bytes.
     pub fn bytes(&self) -> usize {
         128 + self.text.len() + self.first_error.len() + self.workers.len() * 8
@@ -111,8 +116,17 @@ pub fn note(causes: &mut Vec<FailureCause>, failure: &Failure) {
     causes.push(new);
 }
 
-// The beginning of a text that is too long to keep.
-fn shortened(text: &str) -> String {
+/// What two texts have in common, if they differ only in numbers that tell nothing.
+pub fn alike_in(left: &str, right: &str) -> Option<String> {
+    match compare(left, right) {
+        Alike::Not => None,
+        Alike::Wholly => Some(left.to_owned()),
+        Alike::ButForNumbers => Some(merged(left, right)),
+    }
+}
+
+/// The beginning of a text that is too long to keep.
+pub fn shortened(text: &str) -> String {
     let text = text.trim_end();
     if text.len() <= CAUSE_TEXT_MAX {
         return text.to_owned();

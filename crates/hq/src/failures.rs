@@ -1,5 +1,7 @@
 //! Why tasks of jobs failed: read from the server job by job, with what the first task of each cause wrote last.
 
+mod apart;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -42,12 +44,42 @@ pub(crate) struct Cause {
     pub stderr: Option<PathBuf>,
     /// The last line in it or in its stream, where this machine can read that.
     pub last_line: Option<String>,
+    /// How they were told from others.
+    pub told: Told,
+}
+
+/// How failures of a cause were told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// By their errors.
+    Whole,
+    /// By their errors and the last lines that they wrote. An estimate comes from a sample.
+    ByLastLine { is_estimate: bool },
+    /// As those of the same error that end otherwise than most, in several ways.
+    Various { is_estimate: bool },
+}
+
+impl Cause {
+    /// True when the count comes from a sample.
+    pub(crate) fn is_estimate(&self) -> bool {
+        matches!(self.told, Told::ByLastLine { is_estimate: true } | Told::Various { is_estimate: true })
+    }
+}
+
+/// What is looked for in outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The last words of the first task of each cause.
+    First,
+    /// Those of many, which tell causes apart.
+    Many,
 }
 
 /// Jobs with the causes of their failures, a page at a time.
 pub(crate) struct FailureStream {
     session: SharedSession,
     jobs: Selector,
+    look: Look,
     from: Option<JobId>,
     page: VecDeque<JobFailures>,
     is_done: bool,
@@ -55,8 +87,13 @@ pub(crate) struct FailureStream {
 
 impl FailureStream {
     /// A stream of these jobs, of which the first page is read now: when there is none, nothing has been printed yet.
-    pub(crate) fn begin(session: SharedSession, jobs: Selector) -> Result<FailureStream, HqError> {
-        let mut stream = FailureStream { session, jobs, from: None, page: VecDeque::new(), is_done: false };
+    pub(crate) fn begin(
+        session: SharedSession,
+        jobs: Selector,
+        look: Look,
+    ) -> Result<FailureStream, HqError> {
+        let mut stream =
+            FailureStream { session, jobs, look, from: None, page: VecDeque::new(), is_done: false };
         stream.read()?;
         Ok(stream)
     }
@@ -79,7 +116,7 @@ impl FailureStream {
     fn next_job(&mut self) -> Result<Option<FailedJob>, HqError> {
         loop {
             if let Some(failures) = self.page.pop_front() {
-                return with_examples(&self.session, failures).map(Some);
+                return with_examples(&self.session, failures, self.look).map(Some);
             }
             if self.is_done {
                 return Ok(None);
@@ -98,14 +135,25 @@ impl Iterator for FailureStream {
 }
 
 // Looks for what the first task of each cause wrote.
-fn with_examples(session: &SharedSession, mut failures: JobFailures) -> Result<FailedJob, HqError> {
+fn with_examples(
+    session: &SharedSession,
+    mut failures: JobFailures,
+    look: Look,
+) -> Result<FailedJob, HqError> {
     let causes = std::mem::take(&mut failures.causes);
     let mut places = places_of_stderr(session, failures.job, &causes)?;
     let server_uid = session.borrow().server_uid().to_owned();
     // The sum of what is told apart is still to be known.
     failures.causes.clone_from(&causes);
     let job = failures.job;
-    let causes = causes.into_iter().map(|(cause, instance)| {
+    let mut parts = match look {
+        Look::First => BTreeMap::new(),
+        Look::Many => apart::by_last_line(session, job, &causes)?,
+    };
+    let causes = causes.into_iter().enumerate().flat_map(|(index, (cause, instance))| {
+        if let Some(parts) = parts.remove(&index) {
+            return parts;
+        }
         let place = places.remove(&cause.first);
         let stderr = match &place {
             Some(Place::File(path)) => Some(PathBuf::from(OsString::from_vec(path.clone()))),
@@ -113,7 +161,7 @@ fn with_examples(session: &SharedSession, mut failures: JobFailures) -> Result<F
         };
         let attempt = Attempt { task: TaskRef::new(job, cause.first), instance };
         let output = place.map(|place| Output::new(place, &server_uid, attempt, Channel::Stderr));
-        Cause { cause, instance, stderr, last_line: output.and_then(last_line) }
+        vec![Cause { cause, instance, stderr, last_line: output.and_then(last_line), told: Told::Whole }]
     });
     let mut causes: Vec<Cause> = causes.collect();
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.cause.count));

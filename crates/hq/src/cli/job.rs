@@ -101,7 +101,9 @@ pub(crate) struct ExplainArgs {
 /// Say why tasks failed, each cause once
 ///
 /// How many tasks failed with it and where, and of the first one the last line that it wrote to standard error, where this
-/// machine can read it. Numbers that differ from task to task are shown as #.
+/// machine can read it. Numbers that differ from task to task are shown as #. Tasks that ended with the same exit code are told
+/// apart by that last line; for this at most 1000 outputs of a job are read, and of more failures an even sample: then counts
+/// are estimates, and begin with ~.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job failures last\n  hq job failures 1,4-6 --output-mode json")]
 pub(crate) struct FailuresArgs {

@@ -16,7 +16,7 @@ use crate::cli::job::{
     TaskIdsArgs, WaitArgs,
 };
 use crate::error::HqError;
-use crate::failures::FailureStream;
+use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
 use crate::report::{
@@ -72,7 +72,7 @@ pub(super) fn failures(context: &Context, args: FailuresArgs) -> Result<Done, Hq
         Selector::Ids(ids) => ids.len() > 1,
     };
     let session = Rc::new(RefCell::new(context.connect()?));
-    let stream = FailureStream::begin(session, args.jobs)?;
+    let stream = FailureStream::begin(session, args.jobs, Look::Many)?;
     Done::ok(Failures { jobs: Box::new(stream), are_several })
 }
 

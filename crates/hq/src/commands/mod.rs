@@ -42,7 +42,7 @@ use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
 use crate::cli::{Cli, Command, OutputMode};
 use crate::error::HqError;
-use crate::failures::FailureStream;
+use crate::failures::{FailureStream, Look};
 use crate::jobs::{SharedSession, only};
 use crate::logging;
 use crate::render::{Printer, Report, failures};
@@ -215,7 +215,7 @@ impl Context {
         if self.printer.mode != OutputMode::Cli {
             return Vec::new();
         }
-        let Ok(stream) = FailureStream::begin(session, jobs) else { return Vec::new() };
+        let Ok(stream) = FailureStream::begin(session, jobs, Look::First) else { return Vec::new() };
         let failed = stream.map_while(Result::ok).filter(|job| job.failures.failed > 0);
         let mut notes: Vec<String> =
             failed.take(NOTED_JOBS_MAX + 1).map(|job| failures::note(&job)).collect();

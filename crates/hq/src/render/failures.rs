@@ -14,7 +14,7 @@ use super::style::{Color, Style};
 use super::table::{self, Cell};
 use super::{Report, text};
 use crate::error::HqError;
-use crate::failures::{Cause, FailedJob};
+use crate::failures::{Cause, FailedJob, Told};
 use crate::report::Failures;
 
 const HEADER: [&str; 5] = ["Tasks", "Cause", "Workers", "First task", "Last line of its stderr"];
@@ -52,7 +52,11 @@ impl Report for Failures {
             let job = job?;
             let begin = if self.are_several { format!("{} ", job.failures.job) } else { String::new() };
             for cause in &job.causes {
-                writeln!(out, "{begin}{} {}", cause.cause.count, text::one_line(&words(cause)))?;
+                let mut words = words(cause);
+                if let (Told::ByLastLine { .. }, Some(line)) = (cause.told, &cause.last_line) {
+                    words = format!("{}: {line}", words.trim_end_matches('.'));
+                }
+                writeln!(out, "{begin}{} {}", count(cause), text::one_line(&words))?;
             }
             if job.failures.others() > 0 {
                 writeln!(out, "{begin}{} other causes", job.failures.others())?;
@@ -76,9 +80,12 @@ fn table_of(out: &mut dyn Write, style: Style, job: &FailedJob) -> Result<(), Hq
         let rows: Vec<Vec<Cell>> = job.causes.iter().map(row).collect();
         table::table(out, style, &HEADER, &rows)?;
     }
+    if job.causes.iter().any(Cause::is_estimate) {
+        writeln!(out, "~ is an estimate: of so many tasks only an even sample was looked at")?;
+    }
     if of.others() > 0 {
         let tasks = text::count(of.others(), "task");
-        let why = if job.causes.len() >= CAUSES_MAX {
+        let why = if of.causes.len() >= CAUSES_MAX {
             "failed for more causes, which are not told apart"
         } else {
             "failed under a release of hq that did not keep why"
@@ -94,13 +101,21 @@ fn row(cause: &Cause) -> Vec<Cell> {
     if of.first_error != of.text {
         first = format!("{first}: {}", of.first_error);
     }
+    let line = cause.last_line.clone().unwrap_or_default();
     vec![
-        of.count.to_string().into(),
+        count(cause).into(),
         Cell::colored(words(cause), Color::Red),
         workers(&of.workers).into(),
         first.into(),
-        cause.last_line.clone().unwrap_or_default().into(),
+        match cause.told {
+            Told::Various { .. } => format!("various, such as: {line}").into(),
+            Told::Whole | Told::ByLastLine { .. } => line.into(),
+        },
     ]
+}
+
+fn count(cause: &Cause) -> String {
+    format!("{}{}", if cause.is_estimate() { "~" } else { "" }, cause.cause.count)
 }
 
 /// What is said of the failures of a job where something else was asked for: the first of them, and where to look.
@@ -180,6 +195,8 @@ fn cause(cause: &Cause) -> Value {
     };
     json!({
         "count": of.count,
+        "count_is_estimate": cause.is_estimate(),
+        "last_lines_differ": matches!(cause.told, Told::Various { .. }),
         "cause": of.text,
         "kind": kind(of.kind),
         "exit_code": exit_code,

@@ -39,6 +39,24 @@ fn failures_are_told_by_cause() {
 }
 
 #[test]
+fn the_same_exit_code_is_told_apart_by_last_words() {
+    let cluster = Cluster::new();
+    let says = "sh -c 'test $((HQ_TASK_ID % 3)) = 0 || { echo \"no room at $HQ_TASK_ID\" >&2; exit 1; }; \
+                echo \"no file x\" >&2; exit 1'";
+    cluster.fails(1, &format!("submit --wait --array 1-30 --stdout none -- {says}"));
+    cluster.fails(1, &format!("submit --wait --array 1-30 --stdout none --stream s -- {says}"));
+    for job in ["1", "2"] {
+        let causes = causes(&cluster, job);
+        let counts: Vec<&Value> = causes.iter().map(|cause| &cause["count"]).collect();
+        assert_eq!(counts, [20, 10], "{causes:?}");
+        let line = |cause: &Value| cause["first"]["stderr_last_line"].as_str().map(str::to_owned);
+        assert!(line(&causes[0]).is_some_and(|line| line.starts_with("no room at ")), "{causes:?}");
+        assert_eq!(line(&causes[1]).as_deref(), Some("no file x"));
+        assert_eq!(causes[0]["count_is_estimate"], false);
+    }
+}
+
+#[test]
 fn whoever_waits_is_told_of_the_first_failure() {
     let cluster = Cluster::new();
     let line = "submit --array 1-4 --wait -- sh -c 'test $HQ_TASK_ID != 3 || { echo \"no x\" >&2; exit 5; }'";

@@ -4,7 +4,7 @@ use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::record::FailureKind;
 
 use super::*;
-use crate::failures::{Cause, FailedJob};
+use crate::failures::{Cause, FailedJob, Told};
 
 fn cause(kind: FailureKind, text: &str, count: u64, workers: &[u32]) -> Cause {
     let workers = workers.iter().copied().map(WorkerId);
@@ -23,6 +23,7 @@ fn cause(kind: FailureKind, text: &str, count: u64, workers: &[u32]) -> Cause {
         instance: Instance(1),
         stderr: ran.then(|| "/w/17.stderr".into()),
         last_line: ran.then(|| "KeyError: 'x'".into()),
+        told: Told::Whole,
     }
 }
 
@@ -54,6 +55,15 @@ fn causes_of_failures() {
     insta::assert_snapshot!("failures_json", json(&mut failures(false)));
     insta::assert_snapshot!("failures_quiet", quiet(&mut failures(false)));
     insta::assert_snapshot!("failures_several_quiet", quiet(&mut failures(true)));
+    let apart = || {
+        let exit = |told, count| Cause { told, ..cause(FailureKind::Exit(1), "exit code 1.", count, &[1]) };
+        let is_estimate = true;
+        let causes =
+            vec![exit(Told::ByLastLine { is_estimate }, 500), exit(Told::Various { is_estimate }, 17)];
+        Failures { jobs: Box::new(std::iter::once(Ok(job(6, 517, causes)))), are_several: false }
+    };
+    insta::assert_snapshot!("failures_apart", show(&mut apart()));
+    insta::assert_snapshot!("failures_apart_quiet", quiet(&mut apart()));
     let none =
         |are_several| Failures { jobs: Box::new(std::iter::once(Ok(job(1, 0, Vec::new())))), are_several };
     assert_eq!(show(&mut none(false)), "Job 1: no task failed\n");
