@@ -16,29 +16,21 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Shows how far jobs are.
 pub(crate) struct Progress {
+    is_shown: bool,
+    // From the first look on at jobs that have tasks.
     bar: Option<ProgressBar>,
     running: u64,
-    is_begun: bool,
 }
 
 impl Progress {
     /// One that shows nothing.
     pub(crate) fn hidden() -> Progress {
-        Progress { bar: None, running: 0, is_begun: false }
+        Progress { is_shown: false, bar: None, running: 0 }
     }
 
     /// A bar on standard error, if that is a terminal.
     pub(crate) fn shown() -> Progress {
-        if !std::io::stderr().is_terminal() {
-            return Progress::hidden();
-        }
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos}/{len} {msg}{pace}");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("=> ").with_key("pace", pace));
-        }
-        bar.enable_steady_tick(TICK);
-        Progress { bar: Some(bar), running: 0, is_begun: false }
+        Progress { is_shown: std::io::stderr().is_terminal(), bar: None, running: 0 }
     }
 
     /// Shows these jobs.
@@ -53,17 +45,18 @@ impl Progress {
             sum.aborted += c.aborted;
         }
         self.running = sum.running;
-        let Some(bar) = &self.bar else {
+        // A bar of nothing would look as if all were done.
+        if !self.is_shown || sum.total() == 0 {
             return;
-        };
-        bar.set_length(sum.total());
-        bar.set_position(sum.terminal());
-        if !self.is_begun {
-            // What had ended before says nothing of the pace.
-            self.is_begun = true;
-            bar.reset_eta();
         }
-        bar.set_message(message(&sum));
+        if let Some(bar) = &self.bar {
+            show(bar, &sum);
+        } else {
+            let bar = begun(&sum);
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(TICK);
+            self.bar = Some(bar);
+        }
     }
 
     /// How many tasks ran when jobs were shown last.
@@ -73,6 +66,7 @@ impl Progress {
 
     /// Takes the bar away for good; what was printed stays.
     pub(crate) fn end(&mut self) {
+        self.is_shown = false;
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
@@ -91,6 +85,25 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+// A bar that is not drawn yet.
+fn begun(sum: &Counters) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(sum.total()), ProgressDrawTarget::hidden());
+    let style = ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {pos}/{len} {msg}{pace}");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> ").with_key("pace", pace));
+    }
+    show(&bar, sum);
+    // What had ended before says nothing of the pace: it is forgotten once the bar has taken note of it.
+    bar.reset_eta();
+    bar
+}
+
+fn show(bar: &ProgressBar, sum: &Counters) {
+    bar.set_length(sum.total());
+    bar.set_position(sum.terminal());
+    bar.set_message(message(sum));
 }
 
 // How fast tasks end, and when the last one may have: known from the second look on.
@@ -129,6 +142,22 @@ mod tests {
         let rates = [0.012_34, 0.56, 1.26, 17.4, 1234.5];
         let shown = rates.map(|rate| HumanFloatCount(round(rate)).to_string());
         assert_eq!(shown, ["0.012", "0.56", "1.3", "17", "1,200"]);
+    }
+
+    #[test]
+    fn what_had_ended_before_is_no_pace() {
+        let bar = begun(&Counters { finished: 500_000, waiting: 500_000, ..Counters::default() });
+        assert_eq!((bar.position(), bar.length()), (500_000, Some(1_000_000)));
+        // The same again, as when the message alone has changed.
+        show(&bar, &Counters { finished: 500_000, waiting: 499_999, running: 1, ..Counters::default() });
+        assert_eq!(bar.per_sec().to_bits(), 0f64.to_bits());
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_nothing() {
+        let mut progress = Progress { is_shown: true, bar: None, running: 0 };
+        progress.update(&BTreeMap::new());
+        assert!(progress.bar.is_none());
     }
 
     #[test]

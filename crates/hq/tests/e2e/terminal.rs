@@ -72,3 +72,12 @@ fn a_server_is_not_stopped_at_a_terminal_while_tasks_run() {
     let (_, shown) = on_terminal(&cluster, "server stop --force");
     assert_eq!(shown, "The server is stopping\n");
 }
+
+#[test]
+fn a_bar_is_drawn_when_there_is_something_to_show() {
+    let cluster = Cluster::new();
+    let (_, shown) = on_terminal(&cluster, "submit --progress --array 1-3 -- sleep 0.3");
+    assert!(shown.contains("/3 ") && !shown.contains("0/0"), "{shown}");
+    let (_, shown) = on_terminal(&cluster, "job progress 1");
+    assert!(!shown.contains("0/0") && !shown.contains("/s, "), "{shown}");
+}
