@@ -9,7 +9,7 @@ use crate::error::HqError;
 pub(super) fn check_fits(offered: &WorkerResources, requests: &[Request]) -> Result<(), HqError> {
     let mut reason = None;
     for request in requests {
-        match request.resources.iter().find_map(|r| missing(offered, &r.name, &r.amount)) {
+        match lacks(offered, request) {
             Some(text) => reason = Some(text),
             None => return Ok(()),
         }
@@ -19,6 +19,23 @@ pub(super) fn check_fits(offered: &WorkerResources, requests: &[Request]) -> Res
             .hint("ask for less, or submit to a server with workers that have it")),
         None => Ok(()),
     }
+}
+
+fn lacks(offered: &WorkerResources, request: &Request) -> Option<String> {
+    if request.nodes > 1 {
+        return Some(format!("This machine is one node, and each task asks for {}", request.nodes));
+    }
+    request.resources.iter().find_map(|r| {
+        let amount = match &r.amount {
+            // Of several ranks none asks for all.
+            AmountRequest::Some(each, policy) if request.ranks > 1 => {
+                &AmountRequest::Some(Amount(each.0.saturating_mul(request.ranks.into())), *policy)
+            }
+            amount => amount,
+        };
+        let text = missing(offered, &r.name, amount)?;
+        Some(if request.ranks > 1 { format!("{text} in {} ranks", request.ranks) } else { text })
+    })
 }
 
 fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Option<String> {
@@ -45,20 +62,45 @@ fn missing(offered: &WorkerResources, name: &str, amount: &AmountRequest) -> Opt
         None
     };
     let meant = meant.map_or_else(String::new, |meant| format!(" ({meant})"));
-    (!fits).then(|| format!("This machine has {most} of {name}{meant}, and each task asks for {asked}"))
+    let there = match most {
+        Amount::ZERO => format!("no {name}"),
+        most => format!("{most} of {name}"),
+    };
+    (!fits).then(|| format!("This machine has {there}{meant}, and each task asks for {asked}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use hq_model::request::ResourceRequest;
     use hq_model::{Policy, resources::parse_pool};
 
     use super::*;
 
-    #[test]
-    fn what_cannot_fit_is_said() {
+    fn machine() -> WorkerResources {
         let pools = [("cpus", "2x2"), ("mem", "sum(1000)"), ("gpus/nvidia", "[0]")];
         let pools = pools.map(|(name, text)| parse_pool(name, text).expect("a pool"));
-        let offered = WorkerResources::new(pools.into(), Vec::new()).expect("resources");
+        WorkerResources::new(pools.into(), Vec::new()).expect("resources")
+    }
+
+    #[test]
+    fn nodes_and_ranks_count() {
+        let check = |nodes, ranks, cpus, expected: Option<&str>| {
+            let amount = AmountRequest::Some(Amount::whole(cpus), Policy::Compact);
+            let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
+            let request = Request { nodes, ranks, resources, ..Request::default() };
+            assert_eq!(lacks(&machine(), &request).as_deref(), expected);
+        };
+        check(0, 0, 4, None);
+        check(1, 4, 1, None);
+        check(1, 2, 2, None);
+        check(1, 5, 1, Some("This machine has 4 of cpus, and each task asks for 5 in 5 ranks"));
+        check(1, 3, 2, Some("This machine has 4 of cpus, and each task asks for 6 in 3 ranks"));
+        check(2, 1, 1, Some("This machine is one node, and each task asks for 2"));
+    }
+
+    #[test]
+    fn what_cannot_fit_is_said() {
+        let offered = machine();
         let ask = |name: &str, wholes: u64| {
             missing(&offered, name, &AmountRequest::Some(Amount::whole(wholes), Policy::Compact))
         };
@@ -67,11 +109,11 @@ mod tests {
         assert_eq!(ask("cpus", 5).as_deref(), Some("This machine has 4 of cpus, and each task asks for 5"));
         assert_eq!(
             ask("gpu", 1).as_deref(),
-            Some("This machine has 0 of gpu (did you mean `gpus`?), and each task asks for 1")
+            Some("This machine has no gpu (did you mean `gpus`?), and each task asks for 1")
         );
         assert_eq!(
             ask("nodes", 3).as_deref(),
-            Some("This machine has 0 of nodes (did you mean `--nodes 3`?), and each task asks for 3")
+            Some("This machine has no nodes (did you mean `--nodes 3`?), and each task asks for 3")
         );
         assert!(ask("gpus", 2).is_some() && ask("x", 1).is_some());
         assert!(missing(&offered, "mem", &AmountRequest::All).is_none());
