@@ -172,4 +172,12 @@ fn no_run_writes_over_what_another_left() {
     place.ok("run --stdout none --stderr none -- true");
     place.ok("run --stdout :rm-if-finished --stderr none -- true");
     assert!(!place.path("job-6").exists() && !place.path("job-7").exists());
+    // Numbers are found in names of files, too.
+    for run in 1..=2 {
+        place.ok(&format!(
+            "run --array 7-8 --stdout 'o-%{{JOB_ID}}_%{{TASK_ID}}.out' --stderr none -- echo {run}"
+        ));
+    }
+    let read = |job: u32| place.read(format!("o-{job}_8.out"));
+    assert_eq!((read(1), read(2)), ("1\n".into(), "2\n".into()));
 }
