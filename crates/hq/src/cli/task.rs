@@ -105,7 +105,7 @@ pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, u32, Channel), Stri
     let (job, task, rest) = match (first.split_once('@'), rest) {
         (Some((job, task)), rest) => (job, task, rest),
         (None, [task, rest @ ..]) => (first.as_str(), task.as_str(), rest),
-        (None, []) => return Err(format!("say which task of job {first}: `{first}@0`")),
+        (None, []) => return Err(format!("say which task of job {first}: `{first}@TASK`")),
     };
     let channel = match rest {
         [] => Channel::Stdout,

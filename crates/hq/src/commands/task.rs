@@ -12,6 +12,7 @@ use crate::cli::OutputMode;
 use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs, TailArgs, tail_of};
 use crate::error::HqError;
 use crate::following;
+use crate::render::StandardOutput;
 use crate::report::{Explained, Plain, TaskDetails, Tasks};
 use crate::tasks::{ServerPages, TaskStream};
 
@@ -53,7 +54,7 @@ pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
         return unexpected();
     };
     let task = TaskRef::new(job, TaskId(task));
-    let (out, how) = (&mut io::stdout(), (args.lines, args.follow));
+    let (out, how) = (&mut StandardOutput(io::stdout()), (args.lines, args.follow));
     following::tail(&session, (task, channel.into()), how, out, context.printer)?;
     Done::ok(Plain(String::new()))
 }

@@ -15,6 +15,10 @@ use super::{WAIT, local};
 use crate::error::HqError;
 use crate::jobs::SharedSession;
 use crate::render::Printer;
+use crate::signals::Signals;
+
+/// How long a task that is followed has to start before people are told that it has not.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// Prints the last lines of an output; with `follow`, goes on until the task has ended.
 ///
@@ -28,18 +32,28 @@ pub(crate) fn tail(
     printer: Printer,
 ) -> Result<(), HqError> {
     let mut asking = Asking::default();
+    // Whoever follows learns what goes on when a signal ends that.
+    let mut signals = if follow { Some(session.borrow().enter(Signals::catch)?) } else { None };
+    let mut wait = if follow { FIRST_WAIT } else { Duration::ZERO };
     let mut reader = Reader::new(task, channel, ReadFrom::Lines(lines));
     // Without following: where what was there at first ends.
     let mut end = None;
     loop {
-        let request = reader.request(if follow { WAIT } else { Duration::ZERO });
-        let ClientResponse::Output(output) = ask(session, &mut asking, request)? else {
-            return Err(ClientError::Unexpected.into());
+        let request = reader.request(wait);
+        let output = match ask(session, &mut asking, request, signals.as_mut())? {
+            NextOf::Response(_, ClientResponse::Output(output)) => output,
+            NextOf::Response(_, ClientResponse::Error(error)) => return Err(ClientError::from(error).into()),
+            NextOf::Response(..) => return Err(ClientError::Unexpected.into()),
+            NextOf::Other(signal) => return Err(interrupted(signal, task, channel)),
         };
         let (length, has_more) = (output.length, output.state == OutputState::More);
         let is_nowhere = output.state == OutputState::Nowhere;
         let read_up_to = output.offset + output.bytes.len() as u64;
-        match reader.hear(output) {
+        let heard = reader.hear(output);
+        if follow && heard != Heard::Waits {
+            wait = WAIT;
+        }
+        match heard {
             Heard::Printed { bytes, begins } => {
                 if let Some(text) = begins.map(|begins| begins_anew(task, begins)) {
                     out.flush()?;
@@ -52,12 +66,16 @@ pub(crate) fn tail(
                     return Ok(());
                 }
             }
-            Heard::Waits if !follow => {
-                if let Some(found) = local::task(session, task)?
-                    && found.info.state == TaskState::Waiting
-                {
+            Heard::Waits if wait < WAIT => {
+                let found = local::task(session, task)?;
+                let has_not_started = found.is_some_and(|found| found.info.state == TaskState::Waiting);
+                if has_not_started {
                     printer.warn(&[format!("Task {task} has not started yet: there is no output of it")]);
-                    return Ok(());
+                }
+                match (follow, has_not_started) {
+                    (true, _) => wait = WAIT,
+                    (false, true) => return Ok(()),
+                    (false, false) => {}
                 }
             }
             Heard::Waits => {}
@@ -104,18 +122,29 @@ pub(crate) fn tail(
     Ok(())
 }
 
-// Waits as long as the answer takes.
+// Waits as long as the answer takes, or until a signal comes.
 fn ask(
     session: &SharedSession,
     asking: &mut Asking,
     request: ClientRequest,
-) -> Result<ClientResponse, HqError> {
+    signals: Option<&mut Signals>,
+) -> Result<NextOf<u8>, HqError> {
     asking.ask(0, request);
-    match session.borrow_mut().next_of(asking, pin!(pending::<()>()))? {
-        NextOf::Response(_, ClientResponse::Error(error)) => Err(ClientError::from(error).into()),
-        NextOf::Response(_, response) => Ok(response),
-        NextOf::Other(()) => Err(ClientError::Unexpected.into()),
-    }
+    let signal = async {
+        match signals {
+            Some(signals) => signals.next().await,
+            None => pending().await,
+        }
+    };
+    Ok(session.borrow_mut().next_of(asking, pin!(signal))?)
+}
+
+fn interrupted(signal: u8, task: TaskRef, channel: Channel) -> HqError {
+    let job = task.job;
+    HqError::interrupted(signal, format!("Interrupted; job {job} goes on")).hint(format!(
+        "`hq task tail --follow {task} {}` shows again what the task prints, `hq job wait {job}` waits for the end of its job",
+        channel.word()
+    ))
 }
 
 /// What people are told where an output does not go on.

@@ -92,7 +92,9 @@ fn a_task_is_followed_from_before_it_starts_to_its_failure() {
     let warning = "WARN Task 1@3 has not started yet: there is no output of it\n";
     assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", warning));
     let mut tail = Watcher::new(&cluster, "task tail -f 1@3");
-    patience::until("the read", || if reads(&cluster) == 1 { Ok(()) } else { Err("none".to_owned()) });
+    let mut said = vec![0; warning.len()];
+    tail.stderr.read_exact(&mut said).expect("what is said");
+    assert_eq!(String::from_utf8_lossy(&said), warning);
     cluster.worker("--cpus 1");
     assert_eq!(tail.line(), "one");
     assert_eq!(cluster.ok("task tail 1@3"), "one\n");
@@ -161,6 +163,23 @@ fn who_is_interrupted_is_told_that_the_job_goes_on() {
     assert_eq!((out.as_slice(), code), (&b""[..], Some(130)));
     assert!(err.contains("job 1 goes on") && err.contains("hq job wait 1"), "{err}");
     patience::until("no reads", || if reads(&cluster) == 0 { Ok(()) } else { Err("some".to_owned()) });
+    cluster.write("seen-0", "");
+    cluster.ok("job wait 1");
+}
+
+#[test]
+fn whoever_ends_a_tail_learns_what_goes_on() {
+    let cluster = Cluster::new();
+    submit(&cluster, "", TASK);
+    for (channel, signal, code) in [("stdout", "-INT", 130), ("stderr", "-TERM", 143)] {
+        let tail = Watcher::new(&cluster, &format!("task tail -f 1@0 {channel}"));
+        patience::until("the read", || if reads(&cluster) == 1 { Ok(()) } else { Err("none".to_owned()) });
+        tail.signal(signal);
+        let (_, err, ended) = tail.end();
+        assert_eq!(ended, Some(code), "{err}");
+        let again = format!("`hq task tail --follow 1@0 {channel}`");
+        assert!(err.contains("job 1 goes on") && err.contains(&again), "{err}");
+    }
     cluster.write("seen-0", "");
     cluster.ok("job wait 1");
 }
@@ -261,7 +280,7 @@ fn what_cannot_be_followed_is_said() {
     let ran = cluster.hq("task tail 1@0");
     assert_eq!((ran.exit, ran.stderr.as_str()), (0, "WARN Task 1@0 writes no stdout\n"));
     for (line, text) in [
-        ("task tail 1", "say which task of job 1"),
+        ("task tail 1", "say which task of job 1: `1@TASK`"),
         ("task tail 1@0 both", "`both` is no output"),
         ("task tail 1@0-3", "one task only"),
         ("--output-mode json task tail 1@0", ""),
@@ -269,6 +288,12 @@ fn what_cannot_be_followed_is_said() {
     ] {
         assert!(cluster.fails(2, line).contains(text), "{line}: {}", cluster.fails(2, line));
     }
+    cluster.ok("submit --wait -- echo hi");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let mut tail = cluster.command(["task", "tail", "2@0"]);
+    let ran = tail.stdout(full).stderr(Stdio::piped()).output().expect("hq can be run");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("cannot write to standard output: No space left on device"), "{said}");
     assert!(cluster.fails(1, "task tail 1@7").contains("Task 7 not found"));
     assert!(cluster.fails(1, "task tail 9@0").contains("Job 9 not found"));
     std::fs::remove_file(cluster.path("job-1/0.stderr")).expect("a file");
