@@ -2,6 +2,9 @@
 
 use hq_model::similar;
 
+/// How a comment of a page begins and ends.
+const COMMENT: (&str, &str) = ("<!--", "-->");
+
 /// A page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
@@ -68,16 +71,42 @@ impl Page {
         title.unwrap_or(self.topic)
     }
 
+    /// Its text without comments, which are for those who write the pages.
+    pub(crate) fn to_read(self) -> String {
+        let mut shown = String::with_capacity(self.text.len());
+        let mut rest = self.text;
+        while let Some((before, (_, after))) = rest
+            .split_once(COMMENT.0)
+            .and_then(|(before, comment)| Some((before, comment.split_once(COMMENT.1)?)))
+        {
+            shown.push_str(before);
+            // One empty line is enough where it stood.
+            let has_gap = before.is_empty() || before.ends_with("\n\n");
+            rest = if has_gap { after.trim_start_matches('\n') } else { after };
+        }
+        shown.push_str(rest);
+        shown.truncate(shown.trim_end().len());
+        shown
+    }
+
     fn is_called(&self, name: &str) -> bool {
         self.topic == name || self.also.contains(&name)
     }
 }
 
-/// The page about something.
+// A name by which other pages link to one: without its folders and its place in the page.
+fn stem(name: &str) -> &str {
+    let name = name.split_once('#').map_or(name, |(page, _)| page);
+    let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
+    file.strip_suffix(".md").unwrap_or(file)
+}
+
+/// The page about something: by one of its names, or as other pages link to it.
 pub(crate) fn page(topic: &str) -> Result<Page, String> {
     let name = topic.to_ascii_lowercase();
-    PAGES.into_iter().find(|page| page.is_called(&name)).ok_or_else(|| {
-        let nearest = similar::nearest(&name, PAGES.iter().map(|page| page.topic));
+    let stem = stem(&name);
+    PAGES.into_iter().find(|page| page.is_called(stem)).ok_or_else(|| {
+        let nearest = similar::nearest(stem, PAGES.iter().map(|page| page.topic));
         let hint = nearest.map(|topic| format!(" (did you mean `{topic}`?)")).unwrap_or_default();
         format!("there is no page of this name{hint}: `hq doc` lists all")
     })
@@ -109,6 +138,25 @@ mod tests {
         }
         let names = || PAGES.iter().flat_map(|page| page.also.iter().chain([&page.topic]));
         assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count(), "names are unique");
+    }
+
+    #[test]
+    fn comments_are_not_printed() {
+        for page in PAGES {
+            assert!(!page.to_read().contains("<!--"), "{}", page.topic);
+        }
+        let text = "# A\n\n<!-- console\n$ x\n-->\n\nb <!-- c -->d\n\n<!-- e -->\n";
+        assert_eq!(Page { topic: "a", also: &[], text }.to_read(), "# A\n\nb d");
+        assert_eq!(Page { topic: "a", also: &[], text: "a\n<!-- open\n" }.to_read(), "a\n<!-- open");
+    }
+
+    #[test]
+    fn a_page_is_found_as_others_link_to_it() {
+        for name in ["outputs.md", "guide/outputs", "docs/guide/outputs.md", "../guide/outputs.md#streams"] {
+            assert_eq!(page(name).map(|page| page.topic), Ok("outputs"), "{name}");
+        }
+        assert_eq!(page("../reference/placeholders.md").map(|page| page.topic), Ok("placeholders"));
+        assert_eq!(page("../../CHANGELOG.md").map(|page| page.topic), Ok("changelog"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::report::Answer;
 
 pub(super) fn doc(topic: Option<Page>) -> Result<Done, HqError> {
     let text = match topic {
-        Some(page) => page.text.trim_end().to_owned(),
+        Some(page) => page.to_read(),
         None => contents(),
     };
     Done::ok(Answer { name: "page", text })
