@@ -164,9 +164,10 @@ pub struct ExecutionOptions {
 
     /// A variable of each task; may be repeated
     ///
-    /// The environment of `hq submit` is not passed on, only what is named here.
+    /// The environment of `hq submit` is not passed on, only what is named here. A KEY alone passes on the value that it has
+    /// here; one that is not set is an error.
     ///
-    /// Examples: `--env THREADS=4`, `--env PATH="$PATH"`.
+    /// Examples: `--env THREADS=4`, `--env PATH`, `--env EMPTY=`.
     #[arg(long = "env", value_name = "KEY[=VALUE]", value_parser = OsStringValueParser::new().try_map(values::env))]
     pub env: Vec<EnvArg>,
 

@@ -224,20 +224,32 @@ pub struct EnvArg {
     pub value: ByteString,
 }
 
+const NAMELESS: &str = "the name of the variable is missing; write KEY=VALUE";
+
 /// Parses [`EnvArg`].
 pub fn env(text: OsString) -> Result<EnvArg, String> {
     let bytes = text.into_vec();
     let (key, value) = match bytes.iter().position(|b| *b == b'=') {
         Some(at) => (bytes[..at].to_vec(), bytes[at + 1..].to_vec()),
         None => {
-            let present = std::env::var_os(OsStr::from_bytes(&bytes));
-            (bytes, present.map_or(Vec::new(), OsString::into_vec))
+            let name = OsStr::from_bytes(&bytes);
+            let Some(value) = std::env::var_os(name).filter(|_| !bytes.is_empty()) else {
+                return Err(unset(&name.to_string_lossy()));
+            };
+            (bytes, value.into_vec())
         }
     };
     if key.is_empty() {
-        return Err("the name of the variable is missing; write KEY=VALUE".into());
+        return Err(NAMELESS.into());
     }
     Ok(EnvArg { key, value })
+}
+
+fn unset(name: &str) -> String {
+    if name.is_empty() {
+        return NAMELESS.into();
+    }
+    format!("{name} is not set here; write {name}= for an empty value")
 }
 
 /// The value of `--stdout` and `--stderr`.
@@ -332,7 +344,10 @@ mod tests {
     fn environment_needs_a_name_only() {
         let var = |key: &str, value: &str| Ok(EnvArg { key: key.into(), value: value.into() });
         assert_eq!(env("A=b=c".into()), var("A", "b=c"));
-        assert_eq!(env("HQ_NOT_THERE".into()), var("HQ_NOT_THERE", ""));
+        assert_eq!(env("HQ_NOT_THERE=".into()), var("HQ_NOT_THERE", ""));
+        let unset = "HQ_NOT_THERE is not set here; write HQ_NOT_THERE= for an empty value";
+        assert_eq!(env("HQ_NOT_THERE".into()), Err(unset.into()));
+        assert_eq!(env("".into()), Err(NAMELESS.into()));
         let path = std::env::var("PATH").expect("a path");
         assert_eq!(env("PATH".into()), var("PATH", &path));
         assert!(env("=x".into()).is_err());
