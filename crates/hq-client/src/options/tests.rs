@@ -163,7 +163,7 @@ fn every_option_reaches_its_field() {
     let place = Place::new().file("in", "input");
     let submit = place.submit(
         "--name n --max-fails 3 --share 2..8 --share-weight 2 --array 1-10:3 --cpus '4 scatter' --resource mem=2GiB --resource gpus=0.5 \
-         --time-request 1:30:00 --weight 1.5 --priority -5 --pin omp --cwd sub --env A=1 --env B --stdin=in \
+         --time-request 1:30:00 --weight 1.5 --priority -5 --pin omp --cwd sub --env A=1 --env B= --stdin=in \
          --task-dir --stdout none --stderr e:rm-if-finished --time-limit 2m --signal USR1@30s --kill-grace 1s \
          --retry 2 --retry-delay 10s --retry-on 3,7-8,signal --crash-limit unlimited cmd",
     );

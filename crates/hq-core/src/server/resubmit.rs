@@ -82,17 +82,13 @@ impl Server {
             ));
         }
         if chosen.is_empty() {
-            let words: Vec<&str> = states.iter().map(|state| state.word()).collect();
-            let words = if words.is_empty() { "named".to_owned() } else { words.join(" or ") };
             let alive = job.alive().len();
             let open = match alive {
                 0 => String::new(),
                 1 => " One task has not ended yet.".to_owned(),
                 count => format!(" {count} tasks have not ended yet."),
             };
-            return invalid(format!(
-                "Nothing is to be submitted again: no task of job {id} is {words}.{open}"
-            ));
+            return invalid(format!("Nothing to resubmit: no task of job {id} {}.{open}", ended_as(states)));
         }
         Ok(chosen)
     }
@@ -165,4 +161,20 @@ impl Server {
 
 fn submitted(job: JobId, ids: IdSet, warnings: Vec<String>) -> ClientResponse {
     ClientResponse::Submitted { job, ids, existing: Vec::new(), warnings }
+}
+
+// What none of the tasks did, as `failed, was canceled or aborted`.
+fn ended_as(states: &[TaskState]) -> String {
+    let mut said_was = false;
+    let words = states.iter().map(|state| match state {
+        TaskState::Finished | TaskState::Failed => state.word().to_owned(),
+        _ if std::mem::replace(&mut said_was, true) => state.word().to_owned(),
+        _ => format!("was {}", state.word()),
+    });
+    let mut words: Vec<String> = words.collect();
+    match (words.pop(), words.is_empty()) {
+        (None, _) => "was named".to_owned(),
+        (Some(last), true) => last,
+        (Some(last), false) => format!("{} or {last}", words.join(", ")),
+    }
 }

@@ -142,7 +142,7 @@ pub(crate) fn note(job: &FailedJob) -> String {
     if let Some(line) = &cause.last_line {
         note.push_str(&format!("\n  The last line of its stderr: {}", text::one_line(line)));
     }
-    note.push_str(&format!("\n  `hq job failures {id}` tells the causes"));
+    note.push_str(&format!("\n  `hq job failures {id}` shows the causes"));
     note
 }
 

@@ -520,7 +520,7 @@ impl Report for Canceled {
             let canceled = text::count(ids.len(), "task");
             match self.of_tasks {
                 _ if ids.is_empty() && *ended == 0 => {
-                    writeln!(out, "Job {job} has no tasks: nothing was to be canceled")?;
+                    writeln!(out, "Job {job} has no tasks: nothing to cancel")?;
                 }
                 _ if ids.is_empty() => {
                     let ended = match *ended {
@@ -528,7 +528,7 @@ impl Report for Canceled {
                         _ if self.of_tasks => format!("these {ended} tasks had ended"),
                         _ => format!("its {ended} tasks had ended"),
                     };
-                    writeln!(out, "Job {job}: nothing was to be canceled, {ended} already")?;
+                    writeln!(out, "Job {job}: nothing to cancel, {ended} already")?;
                 }
                 true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
                 false => writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?,
@@ -536,7 +536,7 @@ impl Report for Canceled {
         }
         if are_counted {
             let which = if self.of_tasks { "these" } else { "their" };
-            writeln!(out, "{had_ended} jobs: nothing was to be canceled, {which} tasks had ended already")?;
+            writeln!(out, "{had_ended} jobs: nothing to cancel, {which} tasks had ended already")?;
         }
         let open = &self.open;
         match open.len() {

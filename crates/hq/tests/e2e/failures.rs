@@ -61,7 +61,7 @@ fn whoever_waits_is_told_of_the_first_failure() {
     let cluster = Cluster::new();
     let line = "submit --array 1-4 --wait -- sh -c 'test $HQ_TASK_ID != 3 || { echo \"no x\" >&2; exit 5; }'";
     let why = "1 of 4 tasks of job 1 failed, task 3: Program terminated with exit code 5.\n  \
-                The last line of its stderr: no x\n  `hq job failures 1` tells the causes\n";
+                The last line of its stderr: no x\n  `hq job failures 1` shows the causes\n";
     for line in [line, "job wait 1", "job wait 1 --allow-failures"] {
         let said = cluster.hq(line).stderr;
         let (end, rest) = said.split_once('\n').expect("several lines");
@@ -75,7 +75,7 @@ fn whoever_waits_is_told_of_the_first_failure() {
         }
     }
     let said = cluster.fails(1, "submit --wait --stderr none false");
-    let why = "Task 0 of job 4 failed: Program terminated with exit code 1.\n  `hq job failures 4` tells the causes\n";
+    let why = "Task 0 of job 4 failed: Program terminated with exit code 1.\n  `hq job failures 4` shows the causes\n";
     assert_eq!(said.split_once('\n').map(|said| said.1), Some(why));
     cluster.ok("submit --wait true");
     assert_eq!(cluster.hq("job wait 5").stderr.lines().count(), 1, "nothing failed");
@@ -130,7 +130,10 @@ fn what_failed_runs_again_as_it_was() {
     let array = |job: u32| cluster.json(&format!("job info {job}"))[0]["submits"][0]["array"].take();
     assert_eq!(array(3), array(1));
     let said = cluster.fails(1, "job resubmit 3");
-    assert!(said.contains("Nothing is to be submitted again"), "{said}");
+    assert!(
+        said.contains("Nothing to resubmit: no task of job 3 failed, was canceled or aborted."),
+        "{said}"
+    );
     assert_eq!(cluster.json("job resubmit 3 --tasks 1"), json!({ "id": 5, "schema_version": 1 }));
 }
 

@@ -32,7 +32,7 @@ fn a_canceled_job_of_which_too_much_failed_takes_no_more() {
     cluster.fails(1, "submit --job 1 --wait false");
     let said = cluster.says("job cancel 1");
     let over = "Job 1 is open, but too many of its tasks failed for more; `hq job close 1` closes it\n";
-    assert_eq!(said, format!("Job 1: nothing was to be canceled, its task had ended already\n{over}"));
+    assert_eq!(said, format!("Job 1: nothing to cancel, its task had ended already\n{over}"));
 }
 
 #[test]
@@ -47,10 +47,7 @@ fn a_canceled_job_that_is_open_stays_open() {
     assert!(!cluster.says("job cancel 1 --tasks 1").contains("stays open"));
     cluster.ok("job close 1");
     assert!(!cluster.says("job cancel 1").contains("stays open"));
-    assert_eq!(
-        cluster.says("job cancel 2"),
-        "Job 2: nothing was to be canceled, its task had ended already\n"
-    );
+    assert_eq!(cluster.says("job cancel 2"), "Job 2: nothing to cancel, its task had ended already\n");
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn what_cannot_be_submitted_again_is_refused_with_words() {
         &mut world,
         1,
         None,
-        "Nothing is to be submitted again: no task of job 1 is failed or canceled or aborted. 2 tasks have not ended \
+        "Nothing to resubmit: no task of job 1 failed, was canceled or aborted. 2 tasks have not ended \
          yet.",
     );
     check(
@@ -167,12 +167,7 @@ fn what_cannot_be_submitted_again_is_refused_with_words() {
     );
     check(&mut world, 1, Some("0,5"), "Task 5 not found in job 1.");
     world.finish(job, 0, 1);
-    check(
-        &mut world,
-        1,
-        None,
-        "Nothing is to be submitted again: no task of job 1 is failed or canceled or aborted.",
-    );
+    check(&mut world, 1, None, "Nothing to resubmit: no task of job 1 failed, was canceled or aborted.");
     let jobs = Selector::Ids(IdSet::single(TaskId(1)));
     world.ask(ClientRequest::ForgetJobs { jobs, states: Vec::new() });
     let said = world.resubmit(1, None, &[]).expect_err("forgotten");
