@@ -24,7 +24,7 @@ Examples:
   One for each line of a file; the line is in HQ_ENTRY:
     hq submit --each-line ligands.smi -- ./dock.sh
   The failed ones once more:
-    hq submit --array \"$(hq job task-ids last --filter failed)\" -- ./score.sh '%{TASK_ID}'
+    hq job resubmit last --failed
   With options written in the script on lines that begin with #HQ:
     hq submit job.sh";
 
