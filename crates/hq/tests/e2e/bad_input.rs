@@ -71,7 +71,7 @@ fn bad_arguments_exit_with_2_and_name_the_argument() {
         ("worker start --time-limit 0s", "a worker would end at once"),
         ("alloc add slurm --time-limit 0", "an allocation needs some time"),
         ("submit --retry=9999999999 true", "`9999999999` is too large: it may be 4294967295 at most"),
-        ("submit --nodes=-1 true", "`-1` is no count: write a whole number from 1"),
+        ("submit --nodes=-1 true", "`-1` is no count: write a whole number from 0"),
         ("alloc add slurm --time-limit 1h --backlog 0", "Backlog has to be at least 1"),
         ("submit --nodes 99999999 true", "99999999 nodes are too many: 100000 are allowed"),
         ("submit --array 1,,2 true", "there is nothing between the commas in `1,,2`"),
