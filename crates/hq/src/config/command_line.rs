@@ -111,7 +111,7 @@ fn deepest(matches: &ArgMatches) -> (String, &ArgMatches) {
 
 // True when nothing that counts more says the same or the contrary.
 fn is_free(root: &Command, setting: &Setting, given: &ArgMatches) -> Result<bool, HqError> {
-    let arg = option_of(root, setting)?;
+    let (command, arg) = option_of(root, setting)?;
     let variable =
         VARIABLES.iter().find(|(option, _)| setting.command.is_empty() && *option == setting.option);
     if variable.is_some_and(|(_, name)| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
@@ -121,10 +121,6 @@ fn is_free(root: &Command, setting: &Setting, given: &ArgMatches) -> Result<bool
         let source = given.try_contains_id(id).is_ok().then(|| given.value_source(id)).flatten();
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
     };
-    let mut command = root;
-    for word in setting.command.split(' ').filter(|word| !word.is_empty()) {
-        command = command.find_subcommand(word).unwrap_or(command);
-    }
     let contrary = command.get_arg_conflicts_with(arg);
     let excludes = |other: &&clap::Arg| {
         command.get_arg_conflicts_with(other).iter().any(|one| one.get_id() == arg.get_id())

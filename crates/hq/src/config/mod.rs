@@ -225,8 +225,8 @@ fn scalar(value: toml::Value) -> Option<String> {
     }
 }
 
-// The option that a setting is of.
-fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<&'a Arg, HqError> {
+// The command that a setting is of, and its option.
+fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<(&'a Command, &'a Arg), HqError> {
     let mut command = root;
     for word in setting.command.split(' ').filter(|word| !word.is_empty()) {
         command = command.find_subcommand(word).ok_or_else(|| {
@@ -240,7 +240,7 @@ fn option_of<'a>(root: &'a Command, setting: &Setting) -> Result<&'a Arg, HqErro
         let also = arg.get_all_aliases().unwrap_or_default();
         arg.get_long() == Some(&setting.option) || also.contains(&&setting.option[..])
     };
-    longs().find(is_named).ok_or_else(|| {
+    longs().find(is_named).map(|arg| (command, arg)).ok_or_else(|| {
         let name =
             if setting.command.is_empty() { "hq".to_owned() } else { format!("hq {}", setting.command) };
         let text = format!("{}: `{name}` has no option --{}", setting.place(), setting.option);
