@@ -144,7 +144,7 @@ impl VirtualCluster {
                 Some(Event::Ended(task, since, worker)) => {
                     self.ended += 1;
                     let usage = Usage { wall_us: self.now.0 - since.0, ..Usage::default() };
-                    let input = worker::Input::Ended { task, outcome: Outcome::Finished, usage };
+                    let input = worker::Input::ended(task, Outcome::Finished, usage);
                     self.tell_worker(worker, input);
                 }
                 Some(Event::WakeWorker(worker)) => self.tell_worker(worker, worker::Input::Tick),
@@ -195,6 +195,7 @@ impl VirtualCluster {
         self.workers[at].settle(self.now, &mut effects);
         for effect in effects {
             match effect {
+                worker::Effect::EndRunner { .. } => {}
                 worker::Effect::Start(start) => {
                     self.started[at] += 1;
                     let end = self.now.after((self.run_time)(at, &start));

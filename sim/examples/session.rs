@@ -69,6 +69,7 @@ impl Session {
                     let connection = self.connection;
                     self.server(Input::Worker { connection, message });
                 }
+                WorkerEffect::EndRunner { .. } => {}
                 // Each second instance succeeds, and so does each task but the third.
                 WorkerEffect::Start(start) => {
                     let fails = start.task.task.0 == 2 && start.instance.0 == 0;
@@ -77,7 +78,7 @@ impl Session {
                         false => Outcome::Finished,
                     };
                     let usage = Usage { wall_us: 5000, user_us: 4000, ..Usage::default() };
-                    self.worker(WorkerInput::Ended { task: start.task, outcome, usage });
+                    self.worker(WorkerInput::ended(start.task, outcome, usage));
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}

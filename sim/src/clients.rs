@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::client_messages::ClientRequest;
+use hq_model::body::Function;
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Share, Target, TaskIds};
 use hq_model::request::parse_amount;
@@ -208,6 +209,14 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     }
     if faults.has_variety {
         variety::ask(key, &mut spec);
+    }
+    // One after the other of the same kind find each other's interpreters.
+    if faults.has_functions && key % 4 != 1 && !spec.service {
+        spec.body = Body::Function(Function {
+            name: "work:run".into(),
+            interpreter: vec![b"python3".to_vec()],
+            ..Function::default()
+        });
     }
     if faults.has_multi_node && key % 4 == 1 {
         spec.requests = vec![multi_node(key / 4)];

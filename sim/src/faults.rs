@@ -47,6 +47,8 @@ pub struct Faults {
     pub has_groups: bool,
     /// Tasks and workers have more resources than CPUs and memory: in a third of the seeds.
     pub has_variety: bool,
+    /// Some tasks are functions: in one of eight seeds.
+    pub has_functions: bool,
     /// Starts that the node refuses.
     pub not_started_per_mille: u64,
 }
@@ -87,6 +89,7 @@ impl Faults {
             speculates: false,
             has_multi_node: false,
             has_variety: false,
+            has_functions: false,
             has_groups: false,
             not_started_per_mille: 0,
         }

@@ -10,6 +10,7 @@ use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, WorkerResources};
 
 use crate::campaign;
+use crate::observers::Runners;
 use crate::rng::Rng;
 use crate::variety;
 
@@ -28,6 +29,8 @@ pub struct Node {
     pub frozen_until: Timestamp,
     /// Processes of tasks, by task: a number that tells the process from an earlier one.
     pub processes: BTreeMap<TaskRef, Process>,
+    /// Interpreters that functions are called in.
+    pub runners: Runners,
     /// What its launcher starts by itself at the end of a task.
     pub armed: BTreeMap<TaskRef, Start>,
     /// What the launcher says comes in order: not before this.
@@ -84,6 +87,7 @@ impl Node {
             connection: None,
             frozen_until: Timestamp(0),
             processes: BTreeMap::new(),
+            runners: Runners::default(),
             armed: BTreeMap::new(),
             says_from: Timestamp(0),
             launcher: 0,
@@ -171,6 +175,7 @@ impl Node {
     pub fn launcher_dies(&mut self) {
         self.launcher += 1;
         self.processes.clear();
+        self.runners.clear();
         self.armed.clear();
     }
 

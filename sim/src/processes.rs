@@ -1,12 +1,12 @@
 //! Processes of tasks: they end by themselves, by signals, or could never be made.
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, Start};
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start};
 use hq_model::{Instance, TaskRef, Timestamp, Usage};
 
 use crate::canary::Canary;
 use crate::nodes::Process;
-use crate::observers::{Nodes, lives_long_enough};
+use crate::observers::{Nodes, lives_long_enough, result_of};
 use crate::world::{Event, World};
 
 impl World {
@@ -25,6 +25,7 @@ impl World {
                 self.observers.started(start.task, start.instance, epoch)?;
             }
         }
+        self.reused_runners += u64::from(self.nodes[node].runners.starts(start)?);
         self.start_process(node, start);
         Ok(())
     }
@@ -54,7 +55,7 @@ impl World {
     }
 
     // The worker hears it a little later, and in order.
-    fn launcher_says(&mut self, node: usize, inputs: Vec<WorkerInput>, begun: Option<Instance>) {
+    pub(crate) fn launcher_says(&mut self, node: usize, inputs: Vec<WorkerInput>, begun: Option<Instance>) {
         let longest = [0, 0, 5_000, 100_000][self.rng.between(0, 3) as usize];
         let after = self.rng.between(0, longest);
         let known = &mut self.nodes[node];
@@ -142,6 +143,26 @@ impl World {
         self.at(after, Event::ProcessEnds { node, life, task, number: process.number, outcome });
     }
 
+    /// A runner dies by itself, and with it the call that it has: one that it is given before its worker hears of that, too.
+    pub(crate) fn runner_dies(&mut self, node: usize, life: u64, runner: RunnerId) -> Result<(), String> {
+        let known = &self.nodes[node];
+        if known.life != life {
+            return Ok(());
+        }
+        let heard = known.frozen_until.max(known.says_from);
+        if heard > self.now {
+            self.at_time(heard, Event::RunnerDies { node, life, runner });
+            return Ok(());
+        }
+        let Some(call) = self.nodes[node].runners.dies(runner) else { return Ok(()) };
+        let mut said = vec![WorkerInput::RunnerEnded { runner }];
+        if let Some(task) = call.filter(|task| self.nodes[node].processes.remove(task).is_some()) {
+            let outcome = TaskOutcome::Failed(FailureKind::Signal(9), "signal 9".into());
+            said.insert(0, WorkerInput::ended(task, outcome, Usage::default()));
+        }
+        self.worker_steps(node, said)
+    }
+
     pub(crate) fn process_ends(
         &mut self,
         node: usize,
@@ -166,8 +187,23 @@ impl World {
             return Ok(());
         }
         let is_success = outcome == TaskOutcome::Finished;
+        let runner = self.nodes[node].runners.call_ended(task);
         let follower = self.nodes[node].armed.remove(&task);
-        let mut said = vec![WorkerInput::Ended { task, outcome, usage: Usage::default() }];
+        let mut said = vec![WorkerInput::ended(task, outcome, Usage::default())];
+        if let (Some(runner), WorkerInput::Ended { result, .. }) = (runner, &mut said[0]) {
+            if is_success {
+                *result = result_of(task);
+            }
+            // Takes nothing from the chances.
+            match number % 16 {
+                3 => {
+                    self.nodes[node].runners.dies(runner);
+                    said.push(WorkerInput::RunnerEnded { runner });
+                }
+                7 => self.at(number % 1_000_000, Event::RunnerDies { node, life, runner }),
+                _ => {}
+            }
+        }
         let Some(start) = follower else {
             // What it said in this very moment may not have been heard yet.
             if self.nodes[node].says_from < self.now {

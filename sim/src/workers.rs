@@ -109,6 +109,10 @@ impl World {
                         self.observers.order.started((node, life), start.task, start.instance)?;
                     }
                 }
+                WorkerEffect::EndRunner { runner } => {
+                    self.nodes[node].runners.ends(runner)?;
+                    self.launcher_says(node, vec![WorkerInput::RunnerEnded { runner }], None);
+                }
                 WorkerEffect::Arm { start, after } => self.arms(node, start, after),
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),

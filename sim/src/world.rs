@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_core::server::{ConnectionId, Input as ServerInput, Server, ServerOptions};
-use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome};
+use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId};
 use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::selector::Selector;
 use hq_model::{Instance, JobId, TaskRef, Timestamp};
@@ -54,6 +54,8 @@ pub struct Outcome {
     pub begun: u64,
     /// Of these, when they were being called back.
     pub begun_late: u64,
+    /// Calls of functions in interpreters that had calls before.
+    pub reused_runners: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
     pub fingerprint: u64,
 }
@@ -97,6 +99,7 @@ pub(crate) enum Event {
     WorkerTick { node: usize, life: u64, at: Timestamp },
     ServerTick { life: u64, at: Timestamp },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
+    RunnerDies { node: usize, life: u64, runner: RunnerId },
     LauncherSays { node: usize, launcher: u64, inputs: Vec<WorkerInput>, begun: Option<Instance> },
     Planned { life: u64, number: u64, plan: Box<Plan> },
     FilesFound { life: u64, paths: Vec<Vec<u8>> },
@@ -149,6 +152,8 @@ pub(crate) struct World {
     pub(crate) processes: u64,
     /// What launchers began, and how much of it was being called back.
     pub(crate) begun: (u64, u64),
+    /// Calls of functions in runners that had calls before.
+    pub(crate) reused_runners: u64,
     pub(crate) healed: bool,
     pub(crate) steps: u64,
     /// What takes long is looked at in one of so many steps.
@@ -172,6 +177,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             coupled: world.observers.policies.coupled,
             begun: world.begun.0,
             begun_late: world.begun.1,
+            reused_runners: world.reused_runners,
             fingerprint: world.fingerprint,
         }),
         Err(what) => Err(world.failure(what)),
@@ -185,6 +191,7 @@ impl World {
         faults.speculates = options.seed % 3 == 2;
         faults.has_multi_node = options.seed % 5 < 2;
         faults.has_groups = matches!(options.seed % 11, 2 | 7 | 8);
+        faults.has_functions = options.seed % 8 == 3;
         faults.has_variety = variety::has_variety(options.seed);
         // So short that launchers begin most of them.
         faults.runs_us = if options.seed % 8 == 1 { Some((100, 20_000)) } else { faults.runs_us };
@@ -261,6 +268,7 @@ impl World {
             observers: Observers::default(),
             processes: 0,
             begun: (0, 0),
+            reused_runners: 0,
             healed: false,
             steps: 0,
             checked_one_in: if options.is_hasty { HASTY_CHECKS } else { 1 },
@@ -358,6 +366,7 @@ impl World {
             Event::ProcessEnds { node, life, task, number, outcome } => {
                 self.process_ends(node, life, task, number, outcome)?;
             }
+            Event::RunnerDies { node, life, runner } => self.runner_dies(node, life, runner)?,
             Event::LauncherSays { node, launcher, inputs, begun } => {
                 self.launcher_said(node, launcher, inputs, begun)?;
             }

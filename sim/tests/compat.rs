@@ -117,11 +117,9 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
         }
         for effect in effects {
             match effect {
-                WorkerEffect::Start(start) => inputs.push(WorkerInput::Ended {
-                    task: start.task,
-                    outcome: Outcome::Finished,
-                    usage: Usage::default(),
-                }),
+                WorkerEffect::Start(start) => {
+                    inputs.push(WorkerInput::ended(start.task, Outcome::Finished, Usage::default()))
+                }
                 WorkerEffect::Send(message) => {
                     if let FromWorker::Report(report) = &message {
                         for span in &report.finished {
@@ -131,7 +129,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                     assert_eq!(decode_from_worker(&encode_from_worker(&message)), Ok(message));
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
-                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
+                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } | WorkerEffect::EndRunner { .. } => {}
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}

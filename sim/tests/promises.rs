@@ -159,6 +159,14 @@ fn groups_of_resources_are_played() {
 }
 
 #[test]
+fn functions_are_played() {
+    let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
+    let outcomes: Vec<_> = (3..163).step_by(8).filter_map(|seed| played(seed).ok()).collect();
+    assert_eq!(outcomes.len(), 20, "a seed failed");
+    assert!(outcomes.iter().map(|outcome| outcome.reused_runners).sum::<u64>() > 1_000);
+}
+
+#[test]
 fn launchers_that_start_what_follows_are_played() {
     let played = |seed| run(Options { seed, is_hasty: true, ..Options::default() });
     let outcomes: Vec<_> = (1..80).step_by(8).filter_map(|seed| played(seed).ok()).collect();

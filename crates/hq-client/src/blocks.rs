@@ -2,8 +2,8 @@
 
 use hq_core::client_messages::ClientRequest;
 use hq_core::limits::SUBMITS_MAX;
+use hq_model::Submit;
 use hq_model::job::Target;
-use hq_model::{Body, Submit};
 
 use crate::error::ClientError;
 use crate::limits::BLOCK_BYTES;
@@ -39,9 +39,8 @@ fn request(submits: Vec<Submit>) -> Result<ClientRequest, ClientError> {
 // About what it has on the wire.
 fn size_of(submit: &Submit) -> usize {
     let spec = &submit.spec;
-    let Body::Program { args } = &spec.body;
-    let args: usize = args.iter().map(|arg| arg.len() + 3).sum();
+    let body = spec.body.bytes();
     let env: usize = spec.env.iter().map(|(name, value)| name.len() + value.len() + 6).sum();
     let texts = submit.entries.bytes_len() + submit.keys.bytes_len();
-    128 + args + env + spec.stdin.len() + texts + submit.dependencies.edges.len() * 4
+    128 + body + env + spec.stdin.len() + texts + submit.dependencies.edges.len() * 4
 }

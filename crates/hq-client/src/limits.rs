@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Bytes of the arguments of a function that all tasks of a submit share.
+pub const FUNCTION_ARGUMENTS_MAX: usize = 1 << 20;
 /// Where in a script `#HQ` lines must have ended; one that reaches beyond it is refused.
 pub const DIRECTIVES_BYTES_MAX: usize = 32 * 1024;
 /// Longest single argument or variable that Linux passes to a program, with its end mark

@@ -6,8 +6,8 @@ use hq_model::dependency::After;
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
-    TaskState, Timestamp, Usage, WorkerId,
+    ByteString, Entries, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef,
+    TaskSpec, TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
@@ -156,6 +156,15 @@ pub enum ClientRequest {
         /// Begin with this one: the `next` of the answer before.
         from: Option<JobId>,
     },
+    /// Say what finished tasks left behind. Answered by `Results`.
+    Results {
+        /// The jobs.
+        jobs: Selector,
+        /// Only these tasks.
+        tasks: Option<IdSet>,
+        /// Begin with this task: the `next` of the answer before.
+        from: Option<TaskRef>,
+    },
     /// Say what a task waits for. Answered by `Explained`.
     ExplainTask {
         /// One job.
@@ -272,6 +281,13 @@ pub enum ClientResponse {
         /// The first of those for which there was no room.
         next: Option<JobId>,
     },
+    /// Answer to `Results`.
+    Results {
+        /// The jobs that have some of these tasks, ascending.
+        jobs: Vec<JobResults>,
+        /// The first task of which there was no room to tell.
+        next: Option<TaskRef>,
+    },
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.
@@ -320,6 +336,19 @@ impl ClientResponse {
             _ => false,
         }
     }
+}
+
+/// What finished tasks of a job left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobResults {
+    /// The job.
+    pub job: JobId,
+    /// How many tasks were asked about, from the one with which the answer begins.
+    pub asked: u64,
+    /// Those that left something.
+    pub ids: IdSet,
+    /// What, in order of ids.
+    pub results: Entries,
 }
 
 /// Why a request was refused.

@@ -206,6 +206,18 @@ pub const WORKERS_KEPT: usize = 10_000;
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(20);
 /// Ended tasks in one report of a worker; over it, the report does not wait any longer. Keeps a report below a megabyte.
 pub const REPORT_TASKS_MAX: usize = 32_768;
+/// Bytes of results in one report of a worker; over it, those that ended later go into the next one.
+pub const REPORT_RESULTS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the result of one task.
+pub const RESULT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the results of all jobs that the server keeps; over it, the oldest are dropped.
+pub const RESULTS_KEPT_BYTES_MAX: usize = 256 << 20;
+/// Bytes of results in one answer to a client.
+pub const RESULTS_PAGE_BYTES: usize = 1 << 20;
+/// A worker keeps an interpreter for the next call of a function for so long.
+pub const RUNNER_IDLE_TIME: Duration = Duration::from_secs(60);
+/// So many idle interpreters are kept where a worker has fewer CPUs.
+pub const RUNNERS_IDLE_MIN: usize = 4;
 /// Queued batches that a worker tries in vain before it stops looking for one that fits.
 pub const SCAN_BLOCKED_MAX: usize = 64;
 /// Queued batches that a worker, or the server for it, looks at in search of what fits.

@@ -237,6 +237,15 @@ pub enum Record {
         /// Of those of them that were on several nodes, the workers; the first one led.
         nodes: Vec<(TaskId, Vec<WorkerId>)>,
     },
+    /// In a compacted journal: what finished tasks left behind.
+    ResultsKept {
+        /// The job.
+        job: JobId,
+        /// The tasks.
+        ids: IdSet,
+        /// Their results, in order of ids.
+        results: Entries,
+    },
     /// In a compacted journal: a failure that its job counts already, at the time of its end.
     FailureKept {
         /// The job.
@@ -299,6 +308,7 @@ impl Record {
             | Record::Aborted { job, .. }
             | Record::EndedEarly { job, .. }
             | Record::JobKept { job, .. }
+            | Record::ResultsKept { job, .. }
             | Record::FailureKept { job, .. } => Some(*job),
             Record::Finished { span, .. } | Record::DetailKept { span, .. } => Some(span.job),
             // The submits of one request go to one job.
@@ -396,6 +406,8 @@ pub struct FinishedSpan {
     pub ids: IdSet,
     /// Times and use, in order of ids.
     pub measures: Measures,
+    /// What they leave behind, in order of ids, or empty when none of them leaves anything.
+    pub results: Entries,
 }
 
 /// An attempt that ended its task without success.

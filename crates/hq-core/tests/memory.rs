@@ -15,8 +15,8 @@ use hq_core::worker_messages::{FromWorker, Report, ToWorker, WorkerHello};
 use hq_model::job::{Target, TaskIds};
 use hq_model::worker::WorkerConfig;
 use hq_model::{
-    Amount, AmountRequest, Body, JobSpec, Policy, Request, ResourceRequest, Submit, TaskSpec, Timestamp,
-    Usage, WorkerResources,
+    Amount, AmountRequest, Body, Entries, JobSpec, Policy, Request, ResourceRequest, Submit, TaskSpec,
+    Timestamp, Usage, WorkerResources,
 };
 
 struct Counting;
@@ -68,7 +68,13 @@ impl World {
                     let usage = Usage { wall_us: 1000, ..Usage::default() };
                     batch.ids.iter().for_each(|_| measures.push(self.now, &usage));
                     let (job, instance, ids) = (batch.template.job, batch.instance, batch.ids);
-                    report.finished.push(FinishedSpan { job, instance, ids, measures: measures.finish() });
+                    report.finished.push(FinishedSpan {
+                        job,
+                        instance,
+                        ids,
+                        measures: measures.finish(),
+                        results: Entries::default(),
+                    });
                 }
                 inputs.push(Input::Worker { connection: WORKER, message: FromWorker::Report(report) });
             }

@@ -148,7 +148,7 @@ impl Cluster {
         }
         for task in parts {
             let (outcome, usage) = (Outcome::Finished, Usage::default());
-            self.worker_hears(at, Input::Ended { task, outcome, usage });
+            self.worker_hears(at, Input::ended(task, outcome, usage));
         }
     }
 
@@ -181,7 +181,7 @@ impl Cluster {
                 self.ended.insert(task.job.0, self.now);
                 let wall_us = self.takes[&task.job.0].as_micros() as u64;
                 let (outcome, usage) = (Outcome::Finished, Usage { wall_us, ..Usage::default() });
-                self.worker_hears(at, Input::Ended { task, outcome, usage });
+                self.worker_hears(at, Input::ended(task, outcome, usage));
             }
             for at in 0..self.workers.len() {
                 if self.workers[at].next_wakeup().is_some_and(|wakeup| wakeup <= self.now) {

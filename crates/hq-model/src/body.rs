@@ -13,6 +13,54 @@ pub enum Body {
         /// The program and its arguments; never empty.
         args: Vec<ByteString>,
     },
+    /// A function, called in an interpreter that stays for the next call.
+    Function(Function),
+}
+
+/// A function of a module, and what it is called with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// `MODULE:NAME`. The module is looked for in the working directory, too, and the name may have dots.
+    pub name: String,
+    /// The program of the interpreter and arguments for it, which come before ours; never empty.
+    pub interpreter: Vec<ByteString>,
+    /// JSON: an array of positional arguments, an object of named ones, or nothing.
+    pub arguments: ByteString,
+    /// What the entry of a task is, which comes before the other arguments.
+    pub entry: EntryKind,
+}
+
+/// What the entry of a task is to its function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// A text.
+    #[default]
+    Text,
+    /// A value in JSON.
+    Json,
+}
+
+impl Function {
+    /// Checks what a function has to keep to.
+    ///
+    /// # Errors
+    /// Which rule is broken, to come after the name of the option.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_identifier = |part: &str| {
+            let mut letters = part.chars();
+            letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+                && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+        };
+        let is_dotted = |name: &str| name.split('.').all(is_identifier);
+        match self.name.split_once(':') {
+            Some((module, function)) if is_dotted(module) && is_dotted(function) => {}
+            _ => return Err("must be a module and a function of it, for example `score:main`"),
+        }
+        if self.interpreter.is_empty() {
+            return Err("must have an interpreter");
+        }
+        Ok(())
+    }
 }
 
 /// Nothing yet: no submit of it is taken.
@@ -32,6 +80,7 @@ impl Body {
     pub fn is_empty(&self) -> bool {
         match self {
             Body::Program { args } => args.is_empty(),
+            Body::Function(function) => function.name.is_empty(),
         }
     }
 
@@ -39,6 +88,7 @@ impl Body {
     pub fn name(&self) -> &[u8] {
         match self {
             Body::Program { args } => args.first().map_or(&[], Vec::as_slice),
+            Body::Function(function) => function.name.as_bytes(),
         }
     }
 
@@ -46,6 +96,7 @@ impl Body {
     pub fn texts(&self) -> &[ByteString] {
         match self {
             Body::Program { args } => args,
+            Body::Function(function) => &function.interpreter,
         }
     }
 
@@ -56,6 +107,41 @@ impl Body {
 
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        self.texts().iter().map(|text| 24 + text.len()).sum()
+        let texts: usize = self.texts().iter().map(|text| 24 + text.len()).sum();
+        let more = match self {
+            Body::Program { .. } => 0,
+            Body::Function(function) => function.name.len() + function.arguments.len(),
+        };
+        texts + more
+    }
+
+    /// The function, if it is one.
+    pub fn function(&self) -> Option<&Function> {
+        match self {
+            Body::Program { .. } => None,
+            Body::Function(function) => Some(function),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_has_a_module_and_a_name() {
+        let check = |name: &str| {
+            let interpreter = vec![b"python3".to_vec()];
+            Function { name: name.to_owned(), interpreter, ..Function::default() }.check().is_ok()
+        };
+        for good in ["score:main", "lab.score:main", "score:Model.fit", "_a1:b", "größe:maß"] {
+            assert!(check(good), "{good}");
+        }
+        for bad in
+            ["", "score", "score:", ":main", "score.py:main", "a b:c", "a:b:c", "a..b:c", "1a:b", "a:b()"]
+        {
+            // A file is no module, but it reads like one with a dot in its name.
+            assert_eq!(check(bad), bad == "score.py:main", "{bad}");
+        }
     }
 }

@@ -115,6 +115,11 @@ fn to_wire(body: &ClientRequest) -> Body {
             tasks: tasks.as_ref().map(Wire::to_wire),
             states: list_to_wire(states),
         }),
+        ClientRequest::Results { jobs, tasks, from } => Body::Results(form::ListResults {
+            jobs: Some(jobs.to_wire()),
+            tasks: tasks.as_ref().map(Wire::to_wire),
+            from: from.map(|task| task.to_wire()),
+        }),
         ClientRequest::JobFailures { jobs, from } => {
             Body::JobFailures(form::ListFailures { jobs: Some(jobs.to_wire()), from: from.map(|job| job.0) })
         }
@@ -189,6 +194,11 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             jobs: required("job whose tasks are submitted again", again.jobs)?,
             tasks: again.tasks.map(IdSet::from_wire).transpose()?,
             states: list_from_wire(again.states)?,
+        },
+        Body::Results(list) => ClientRequest::Results {
+            jobs: required("jobs whose results are listed", list.jobs)?,
+            tasks: list.tasks.map(IdSet::from_wire).transpose()?,
+            from: list.from.map(TaskRef::from_wire).transpose()?,
         },
         Body::JobFailures(list) => ClientRequest::JobFailures {
             jobs: required("jobs whose failures are listed", list.jobs)?,

@@ -103,6 +103,9 @@ fn to_wire(body: &ClientResponse) -> Body {
             })
         }
         ClientResponse::Explained(explained) => Body::Explained(explained.to_wire()),
+        ClientResponse::Results { jobs, next } => {
+            Body::Results(form::Results { jobs: list_to_wire(jobs), next: next.map(|task| task.to_wire()) })
+        }
         ClientResponse::Failures { jobs, next } => {
             Body::Failures(form::Failures { jobs: list_to_wire(jobs), next: next.map(|job| job.0) })
         }
@@ -158,6 +161,10 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
             ClientResponse::TaskIds(jobs.collect::<Result<_, ProtoError>>()?)
         }
         Body::Explained(explained) => ClientResponse::Explained(Box::new(Wire::from_wire(explained)?)),
+        Body::Results(list) => ClientResponse::Results {
+            jobs: list_from_wire(list.jobs)?,
+            next: list.next.map(TaskRef::from_wire).transpose()?,
+        },
         Body::Failures(list) => {
             ClientResponse::Failures { jobs: list_from_wire(list.jobs)?, next: list.next.map(JobId) }
         }

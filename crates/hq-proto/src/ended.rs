@@ -1,15 +1,18 @@
 //! Ended tasks on the wire and in the journal: spans of finished ones with their measures, failures.
 
 use hq_core::cause::{FailureCause, JobFailures};
+use hq_core::client_messages::JobResults;
+use hq_core::limits::RESULT_BYTES_MAX;
 use hq_core::measures::Measures;
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{Instance, JobId, TaskId, Timestamp, Usage, WorkerId};
 
 use crate::ProtoError;
-use crate::error::{byte, count, present};
+use crate::error::{byte, count, present, rule};
 use crate::generated::{self as form, failure_kind::Kind};
 use crate::idset;
+use crate::task::{entries_from_wire, entries_to_wire};
 use crate::wire::{Wire, list_from_wire, required, wire_enum};
 
 wire_enum!(
@@ -36,6 +39,7 @@ pub(crate) fn span_to_wire(span: &FinishedSpan, base: Timestamp) -> form::Finish
         measures: span.measures.bytes().to_vec(),
         has_usage: span.measures.has_usage(),
         start_us: relative(span.measures.base(), base),
+        results: entries_to_wire(&span.results),
     }
 }
 
@@ -54,7 +58,13 @@ pub(crate) fn span_from_wire(
         Some(total) => Measures::kept(count, span.has_usage, start, span.measures, total),
         None => Measures::parse(count, span.has_usage, start, span.measures).map_err(|_| damaged)?,
     };
-    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures })
+    let results = entries_from_wire(span.results, ids.len())?;
+    rule(
+        "results",
+        results.iter().all(|result| result.len() <= RESULT_BYTES_MAX),
+        "must be at most 16 KiB each",
+    )?;
+    Ok(FinishedSpan { job: JobId(span.job), instance: Instance(span.instance), ids, measures, results })
 }
 
 impl Wire for Failure {
@@ -138,6 +148,26 @@ impl Wire for JobFailures {
             failed: failures.failed,
             causes: causes.into_iter().zip(instances).collect(),
         })
+    }
+}
+
+impl Wire for JobResults {
+    type Form = form::JobResults;
+
+    fn to_wire(&self) -> form::JobResults {
+        form::JobResults {
+            job: self.job.0,
+            asked: self.asked,
+            ids: idset::to_wire(&self.ids),
+            results: entries_to_wire(&self.results),
+        }
+    }
+
+    fn from_wire(results: form::JobResults) -> Result<JobResults, ProtoError> {
+        let ids = idset::from_wire("ids of tasks with results", &results.ids)?;
+        let entries = entries_from_wire(results.results, ids.len())?;
+        count("results", ids.len(), entries.len() as u64)?;
+        Ok(JobResults { job: JobId(results.job), asked: results.asked, ids, results: entries })
     }
 }
 

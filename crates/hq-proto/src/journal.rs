@@ -144,6 +144,11 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::FailureKept { job, failure } => {
             Kind::FailureKept(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
+        Record::ResultsKept { job, ids, results } => Kind::ResultsKept(form::ResultsKept {
+            job: job.0,
+            ids: idset::to_wire(ids),
+            results: entries_to_wire(results),
+        }),
         Record::Alloc(record) => Kind::Alloc(record.to_wire()),
         Record::Together { records } => {
             let records = records.iter();
@@ -258,6 +263,11 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
         }
         Kind::FailureKept(failed) => {
             Record::FailureKept { job: JobId(failed.job), failure: required("failure", failed.failure)? }
+        }
+        Kind::ResultsKept(kept) => {
+            let ids = idset::from_wire("ids of tasks with results", &kept.ids)?;
+            let results = entries_from_wire(kept.results, ids.len())?;
+            Record::ResultsKept { job: JobId(kept.job), ids, results }
         }
         Kind::Alloc(record) => Record::Alloc(Box::new(Wire::from_wire(record)?)),
         Kind::Together(together) => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hq_model::body::{EntryKind, Function};
 use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{Body, ByteString, Entries, OnClose, OutputSink, Request, Stream, TaskSpec};
@@ -14,6 +15,8 @@ use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, required, wir
 /// Where workers write that know nothing of streams.
 const UNSTREAMED: [&[u8]; 2] =
     [b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout", b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"];
+/// What workers start that know nothing of functions: they say that there is no such program.
+const UNCALLED: &[u8] = b"hq-functions-need-a-newer-worker";
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
 
@@ -23,14 +26,18 @@ impl Wire for TaskSpec {
     type Form = form::TaskSpec;
 
     fn to_wire(&self) -> form::TaskSpec {
-        let Body::Program { args } = &self.body;
+        let (args, function) = match &self.body {
+            Body::Program { args } => (args.clone(), None),
+            Body::Function(function) => (vec![UNCALLED.to_vec()], Some(function.to_wire())),
+        };
         let (directory, log) = match &self.stream {
             Some(Stream::Directory(path)) => (Some(path), None),
             Some(Stream::Log(path)) => (None, Some(path)),
             None => (None, None),
         };
         form::TaskSpec {
-            args: args.clone(),
+            args,
+            function,
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
@@ -64,7 +71,10 @@ impl Wire for TaskSpec {
         let requests: Vec<Request> = list_from_wire(spec.requests)?;
         model("variants of a request", check_variants(&requests))?;
         let spec = TaskSpec {
-            body: Body::Program { args: spec.args },
+            body: match spec.function {
+                Some(function) => Body::Function(Function::from_wire(function)?),
+                None => Body::Program { args: spec.args },
+            },
             env: spec.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
             stdin: spec.stdin,
             cwd: spec.cwd,
@@ -94,6 +104,32 @@ impl Wire for TaskSpec {
             "must be there where a channel goes to it",
         )?;
         Ok(spec)
+    }
+}
+
+wire_enum!(EntryKind = EntryKind, "kind of an entry": Text, Json);
+
+impl Wire for Function {
+    type Form = form::Function;
+
+    fn to_wire(&self) -> form::Function {
+        form::Function {
+            name: self.name.clone(),
+            interpreter: self.interpreter.clone(),
+            arguments: self.arguments.clone(),
+            entry: self.entry.to_wire(),
+        }
+    }
+
+    fn from_wire(function: form::Function) -> Result<Function, ProtoError> {
+        let function = Function {
+            name: name("name of a function", function.name)?,
+            interpreter: function.interpreter,
+            arguments: function.arguments,
+            entry: EntryKind::from_wire(function.entry)?,
+        };
+        function.check().map_err(|rule| ProtoError::Rule { field: "function", rule })?;
+        Ok(function)
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hq_core::measures::{Measures, MeasuresWriter};
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
 use hq_core::worker_messages::WorkerEnd;
+use hq_model::body::{EntryKind, Function};
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
@@ -190,7 +191,15 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let kind = if task_dir { Stream::Log } else { Stream::Directory };
         let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
         TaskSpec {
-            body: Body::Program { args },
+            body: match &launcher {
+                name if name.len() % 3 == 1 => Body::Function(Function {
+                    name: "lab.score:Model.fit".into(),
+                    interpreter: args,
+                    arguments: cwd.clone(),
+                    entry: if task_dir { EntryKind::Json } else { EntryKind::Text },
+                }),
+                _ => Body::Program { args },
+            },
             env,
             stdin,
             cwd,
@@ -213,6 +222,18 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             launcher,
             stream,
         }
+    })
+}
+
+/// Ids with a result each.
+pub fn ids_with_results() -> impl Strategy<Value = (IdSet, Entries)> {
+    few_ids().prop_flat_map(|ids| {
+        let count = ids.len() as usize;
+        let results = vec(byte_string(), count..=count);
+        (
+            Just(ids),
+            results.prop_map(|list| Entries::new(list.iter().map(Vec::as_slice)).expect("a few bytes")),
+        )
     })
 }
 
@@ -345,14 +366,15 @@ pub fn measures(tasks: u64) -> impl Strategy<Value = Measures> {
 /// Any span of finished tasks.
 pub fn finished_span() -> impl Strategy<Value = FinishedSpan> {
     let ids = few_ids().prop_flat_map(|ids| {
-        let measures = measures(ids.len());
-        (Just(ids), measures)
+        let (measures, results) = (measures(ids.len()), entries(ids.len()));
+        (Just(ids), measures, results)
     });
-    (job(), instance(), ids).prop_map(|(job, instance, (ids, measures))| FinishedSpan {
+    (job(), instance(), ids).prop_map(|(job, instance, (ids, measures, results))| FinishedSpan {
         job,
         instance,
         ids,
         measures,
+        results,
     })
 }
 

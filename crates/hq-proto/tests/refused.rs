@@ -236,7 +236,13 @@ fn impossible_reports() {
         for at in 0..count {
             writer.push(Timestamp(at), &Usage::default());
         }
-        let span = FinishedSpan { job: JobId(1), instance: Instance(0), ids, measures: writer.finish() };
+        let span = FinishedSpan {
+            job: JobId(1),
+            instance: Instance(0),
+            ids,
+            measures: writer.finish(),
+            results: Entries::default(),
+        };
         FromWorker::Report(Report { number: 1, finished: vec![span], ..Report::default() })
     };
     let cases = [

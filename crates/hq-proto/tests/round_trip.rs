@@ -2,7 +2,7 @@
 
 use hq_core::measures::MeasuresWriter;
 use hq_core::record::{FinishedSpan, Record};
-use hq_model::{IdSet, Instance, JobId, Timestamp, Usage, WorkerId};
+use hq_model::{Entries, IdSet, Instance, JobId, Timestamp, Usage, WorkerId};
 use hq_proto::testing as any_valid;
 use hq_proto::{
     ProtoError, decode_client_request, decode_client_response, decode_from_worker, decode_hello,
@@ -96,13 +96,19 @@ fn records_of_neighbouring_tasks_are_short() {
     for i in 0..64 {
         writer.push(Timestamp(at.0 - 900 + 5 * i), &Usage { wall_us: 5, ..Usage::default() });
     }
-    let span = FinishedSpan { job: JobId(300), instance: Instance(0), ids, measures: writer.finish() };
+    let span = FinishedSpan {
+        job: JobId(300),
+        instance: Instance(0),
+        ids,
+        measures: writer.finish(),
+        results: Entries::default(),
+    };
     assert_eq!(encode_record(at, &Record::Finished { worker: WorkerId(17), span }).len(), 32 + 2 * 64);
 }
 
 #[test]
 fn a_record_of_a_later_release_says_whether_it_may_be_skipped() {
-    for (number, critical) in [(24, true), (999, true), (1001, false), (70_000, false)] {
+    for (number, critical) in [(24, true), (999, true), (1002, false), (70_000, false)] {
         let mut bytes = Vec::new();
         prost::encoding::fixed64::encode(1, &5, &mut bytes);
         prost::encoding::bytes::encode(number, &b"something new".to_vec(), &mut bytes);
@@ -139,7 +145,8 @@ fn a_record_of_many_tasks_keeps_what_they_used_together() {
         writer.push(Timestamp(7_000 + at * 3), &Usage { wall_us: at, user_us: 2 * at, ..Usage::default() });
     }
     let (ids, measures) = (IdSet::range(0, 999), writer.finish());
-    let span = FinishedSpan { job: JobId(1), instance: Instance(0), ids, measures };
+    let span =
+        FinishedSpan { job: JobId(1), instance: Instance(0), ids, measures, results: Entries::default() };
     let record = Record::Finished { worker: WorkerId(1), span };
     let at = Timestamp(9_000);
     let bytes = encode_record(at, &record);

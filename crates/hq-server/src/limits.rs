@@ -161,6 +161,8 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
         ("submits of all jobs", bytes(core::SUBMITS_BYTES_MAX)),
         ("ended workers kept", LimitValue::count(core::WORKERS_KEPT)),
         ("details of ended tasks", bytes(core::DETAIL_BYTES_MAX)),
+        ("results of functions", bytes(core::RESULTS_KEPT_BYTES_MAX)),
+        ("result of a function", bytes(core::RESULT_BYTES_MAX)),
         ("details of failures", bytes(core::FAILURE_DETAILS_BYTES_MAX)),
         ("causes of failures of a job", LimitValue::count(core::CAUSES_MAX)),
         ("error text", bytes(core::ERROR_TEXT_MAX)),

@@ -12,7 +12,8 @@ use hq_core::alloc::messages::{
 };
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientResponse, JobDetail, JobSummary, ServerInfo, SubmitInfo, TaskInfo, WorkerInfo,
+    AlikeTasks, ClientResponse, JobDetail, JobResults, JobSummary, ServerInfo, SubmitInfo, TaskInfo,
+    WorkerInfo,
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_core::limit_value::LimitValue;
@@ -51,6 +52,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Explained(explanation) => explanation.heap(),
         Is::ExplainedJobs(jobs) => jobs.heap(),
         Is::Failures { jobs, .. } => jobs.heap(),
+        Is::Results { jobs, .. } => jobs.heap(),
         Is::Output(output) => output.bytes.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
@@ -106,6 +108,7 @@ pub(crate) fn of_record(record: &Record) -> usize {
         | Is::IdsGiven { .. } => 0,
         Is::Together { records } => records.iter().map(of_record).sum(),
         Is::TimeSkipped { gaps } => gaps.heap(),
+        Is::ResultsKept { ids, results, .. } => ids.heap() + results.heap(),
         Is::ServerStarted { uid, release, .. } => uid.heap() + release.heap(),
         Is::JobOpened { spec, .. } => spec.heap(),
         Is::Submitted { spec, ids, entries, keys, dependencies, task, submit_dir, .. } => {
@@ -231,12 +234,13 @@ sum_of! {
     TaskNode: hostname address;
     JobSpec: name;
     After: tasks key;
-    FinishedSpan: ids measures;
+    FinishedSpan: ids measures results;
     Failure: error nodes;
     JobProgress: cancel_reason leased finished failed canceled abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes;
     FailureCause: text workers first_error;
     JobFailures: causes;
+    JobResults: ids results;
     Request: resources;
     ResourceRequest: name;
 }
@@ -283,6 +287,9 @@ impl Heap for Body {
     fn heap(&self) -> usize {
         match self {
             Body::Program { args } => args.heap(),
+            Body::Function(function) => {
+                function.name.heap() + function.interpreter.heap() + function.arguments.heap()
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use hq_core::worker::Start;
 use hq_model::amount::UNITS;
 use hq_model::task::WordError;
-use hq_model::{Amount, TaskRef, memory};
+use hq_model::{Amount, Instance, TaskRef, memory};
 use tracing::{info, warn};
 
 use groups::Groups;
@@ -81,7 +81,8 @@ pub(crate) struct Limits {
 pub(crate) struct Enforcer {
     enforce: Enforce,
     groups: Groups,
-    running: HashMap<TaskRef, Enforced>,
+    // An interpreter is held to what its first task asked for, beside what may begin of that task meanwhile.
+    running: HashMap<(TaskRef, Instance), Enforced>,
 }
 
 #[derive(Debug)]
@@ -142,14 +143,14 @@ impl Enforcer {
             limits.groups.extend_from_slice(directory.join("cgroup.procs").as_os_str().as_encoded_bytes());
             limits.groups.push(0);
         }
-        self.running.insert(start.task, Enforced { memory, directories: made });
+        self.running.insert((start.task, start.instance), Enforced { memory, directories: made });
         Ok(limits)
     }
 
     /// A task has ended. Says so when it was for its memory; `watched_kib` is what it used when the launcher ended it for
     /// that.
-    pub(crate) fn end(&mut self, task: TaskRef, watched_kib: Option<u64>) -> Option<String> {
-        let held = self.running.remove(&task)?;
+    pub(crate) fn end(&mut self, attempt: (TaskRef, Instance), watched_kib: Option<u64>) -> Option<String> {
+        let held = self.running.remove(&attempt)?;
         let used = held.directories.iter().find_map(|directory| groups::killed_for_memory(directory));
         self.groups.remove_task(held.directories);
         let asked = memory::format(held.memory?);

@@ -524,6 +524,7 @@ mod tests {
             },
             ranks: Vec::new(),
             nodes: Vec::new(),
+            runs_in: None,
             is_part: false,
         };
         let variant = VariantEnvironment::new(&template.spec, &template, 0, &node);

@@ -20,6 +20,7 @@ mod prepare;
 pub mod ranks;
 mod reader;
 mod run;
+mod runners;
 mod sinks;
 mod socket;
 mod streams;

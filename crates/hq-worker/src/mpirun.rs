@@ -1,7 +1,7 @@
 //! What `%{MPIRUN}` stands for: a command of ours that finds a launcher on the spot, and becomes it.
 
 use hq_model::body::MPIRUN;
-use hq_model::{Body, ByteString, TaskSpec};
+use hq_model::{ByteString, TaskSpec};
 
 /// The launcher that is used when a command with ranks names none.
 const DIRECT: &str = "direct";
@@ -10,12 +10,11 @@ const NONE: &str = "none";
 
 /// The arguments of a task with `%{MPIRUN}` replaced. Where a task has ranks and its command leaves their start to us,
 /// it is put before the command.
-pub(crate) fn expand(spec: &TaskSpec, hq: &[u8]) -> Vec<ByteString> {
+pub(crate) fn expand(spec: &TaskSpec, given: &[ByteString], hq: &[u8]) -> Vec<ByteString> {
     let has_ranks = spec.requests.iter().any(|request| request.ranks > 0);
-    let Body::Program { args: given } = &spec.body;
     if !spec.body.names_launcher() {
         if !has_ranks || spec.launcher == NONE {
-            return given.clone();
+            return given.to_vec();
         }
         let launcher = if spec.launcher.is_empty() { DIRECT } else { &spec.launcher };
         return words(hq, launcher).into_iter().chain(given.iter().cloned()).collect();
@@ -81,7 +80,7 @@ fn replace(text: &[u8], with: &[u8]) -> ByteString {
 
 #[cfg(test)]
 mod tests {
-    use hq_model::Request;
+    use hq_model::{Body, Request};
 
     use super::*;
 
@@ -92,7 +91,7 @@ mod tests {
             launcher: launcher.into(),
             ..TaskSpec::default()
         };
-        let args = expand(&spec, b"/bin/hq");
+        let args = expand(&spec, spec.body.texts(), b"/bin/hq");
         let args: Vec<String> = args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
         assert_eq!(args.join("|"), expected, "{launcher}");
     }

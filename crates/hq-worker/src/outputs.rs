@@ -208,7 +208,7 @@ mod tests {
             let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs, is_streamed: [false; 2] };
             let task_ref = TaskRef::new(JobId(1), TaskId(task));
             cleanup.clean(Aftermath {
-                input: Input::Ended { task: task_ref, outcome, usage: Usage::default() },
+                input: Input::ended(task_ref, outcome, Usage::default()),
                 task_dir: bytes("dir", task),
                 nodes_dir: Vec::new(),
                 sinks: sinks::of_task(&spec, paths),

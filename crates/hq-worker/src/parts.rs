@@ -212,7 +212,7 @@ impl Supervisor {
         } else if let Some(signal) = part.ending.filter(|_| part.start.is_part) {
             self.parts.remove(&task);
             let outcome = Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal));
-            self.ended.push(Input::Ended { task, outcome, usage: Usage::default() });
+            self.ended.push(Input::ended(task, outcome, Usage::default()));
         }
     }
 }

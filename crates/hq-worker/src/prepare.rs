@@ -22,6 +22,7 @@ use crate::launcher::text::Subject;
 use crate::launcher::{Order, Slot, memory_file};
 use crate::mpirun;
 use crate::ranks::AskStart;
+use crate::runners;
 use crate::sinks::{self, Sink};
 
 /// What the tasks of one template share.
@@ -43,12 +44,12 @@ pub(crate) struct Prepared {
 pub(crate) struct Buffers {
     programs: ByteString,
     args: ByteString,
-    env: ByteString,
+    pub(crate) env: ByteString,
     cpus: Vec<u32>,
-    cwd: ByteString,
-    task_dir: ByteString,
-    stdout: ByteString,
-    stderr: ByteString,
+    pub(crate) cwd: ByteString,
+    pub(crate) task_dir: ByteString,
+    pub(crate) stdout: ByteString,
+    pub(crate) stderr: ByteString,
     /// Of the next task only: what it opens for channels that go to a stream; else empty.
     pub(crate) streams: [ByteString; 2],
 }
@@ -140,7 +141,13 @@ impl Prepared {
             let file = memory_file(&spec.stdin);
             Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
         };
-        let args = mpirun::expand(spec, &node.hq);
+        let args = match &spec.body {
+            Body::Program { args } => mpirun::expand(spec, args, &node.hq),
+            Body::Function(function) => {
+                let words = [&b"-c"[..], runners::BOOTSTRAP].map(<[u8]>::to_vec);
+                function.interpreter.iter().cloned().chain(words).collect()
+            }
+        };
         let args: Vec<Text> = args.iter().map(|arg| Text::new(arg)).collect();
         let variants =
             (0..spec.requests.len().max(1)).map(|v| VariantEnvironment::new(spec, template, v, node));
@@ -215,6 +222,7 @@ impl Prepared {
             groups: &limits.groups,
             memory_bytes: limits.memory_bytes,
             has_stdin: self.stdin.is_some(),
+            is_stdin_socket: false,
         };
         Ok((order, self.stdin.as_ref()))
     }
@@ -285,6 +293,7 @@ impl Prepared {
             groups: &[],
             memory_bytes: 0,
             has_stdin: stdin.is_some(),
+            is_stdin_socket: false,
         };
         Ok((order, stdin))
     }
@@ -349,7 +358,11 @@ impl Prepared {
         &self.variants[(start.variant as usize).min(self.variants.len() - 1)]
     }
 
-    fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
+    /// Works out what is of one task.
+    ///
+    /// # Errors
+    /// The text for people when it cannot be started.
+    pub(crate) fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
         let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
         buffers.cwd = paths.cwd;
         let [stdout, stderr] = std::mem::take(&mut buffers.streams);
@@ -388,9 +401,11 @@ impl Prepared {
     }
 }
 
-// A task's entry is any bytes. A program finds it in a variable.
+// A task's entry is any bytes. A program finds it in a variable, and a function is called with it.
 fn append_entry(body: &Body, entry: &[u8], env: &mut ByteString) -> Result<(), String> {
-    let Body::Program { .. } = body;
+    if body.function().is_some() {
+        return Ok(());
+    }
     if entry.contains(&0) {
         return Err("the task's entry holds a NUL byte, which no environment variable can".to_owned());
     }
@@ -453,10 +468,9 @@ fn against(cwd: &[u8], path: &[u8]) -> ByteString {
 fn check_strings(spec: &TaskSpec, submit_dir: &[u8]) -> Result<(), String> {
     let has_nul = |text: &[u8]| text.contains(&0);
     let sink = |sink: &OutputSink| sink.path().is_some_and(|path| has_nul(path));
-    let Body::Program { args } = &spec.body;
-    let bad = if args.is_empty() {
+    let bad = if spec.body.is_empty() {
         return Err("the task has no program".to_owned());
-    } else if args.iter().any(|arg| has_nul(arg)) {
+    } else if spec.body.texts().iter().any(|arg| has_nul(arg)) {
         "an argument"
     } else if spec.env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
         "an environment variable"

@@ -31,6 +31,7 @@ use crate::notify::{self, AccessKeys, Words};
 use crate::options::{Interrupts, ServerSource, WorkerError, WorkerOptions};
 use crate::ranks::{self, Ask, Shared};
 use crate::reader::{self, Answered};
+use crate::runners::Heard;
 use crate::socket::register;
 use crate::supervise::Supervisor;
 use crate::workdir::WorkDir;
@@ -81,6 +82,8 @@ struct Turns {
     // What tasks print into logs, for the server.
     logs: mpsc::UnboundedReceiver<Vec<u8>>,
     answers: mpsc::UnboundedReceiver<Answered>,
+    // What interpreters say.
+    heard: mpsc::UnboundedReceiver<Heard>,
     // Counts connections, so that no answer goes to a server that has not asked.
     life: u64,
     orders: AsyncFd<OwnedFd>,
@@ -115,6 +118,7 @@ enum Event {
     Cleaned(Input),
     Log(Vec<u8>),
     Read(Answered),
+    Runner(Heard),
     Interrupt { by: Interrupter },
     Wakeup,
 }
@@ -159,9 +163,10 @@ impl Turns {
         let (logs_sender, logs) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
         let (answers_sender, answers) = mpsc::unbounded_channel();
-        let supervisor =
-            Supervisor::new(launcher, node, enforcer, cleaned_sender, (logs_sender, answers_sender))
-                .map_err(system("no thread"))?;
+        let (heard_sender, heard) = mpsc::unbounded_channel();
+        let said = (logs_sender, answers_sender);
+        let supervisor = Supervisor::new(launcher, node, enforcer, cleaned_sender, said, heard_sender)
+            .map_err(system("no thread"))?;
         let (orders, control) = supervisor.sockets().map_err(system("no descriptors"))?;
         let both = Interest::READABLE | Interest::WRITABLE;
         let clock = Clock::start();
@@ -180,6 +185,7 @@ impl Turns {
             cleaned,
             logs,
             answers,
+            heard,
             life: 0,
             orders: register(orders, both).map_err(system("no event loop"))?,
             control: register(control, Interest::WRITABLE).map_err(system("no event loop"))?,
@@ -262,6 +268,7 @@ impl Turns {
             cleaned,
             logs,
             answers,
+            heard,
             interrupts,
             children,
             machine,
@@ -279,6 +286,7 @@ impl Turns {
             Some(input) = cleaned.recv() => Event::Cleaned(input),
             Some(frame) = logs.recv() => Event::Log(frame),
             Some(answer) = answers.recv() => Event::Read(answer),
+            Some(said) = heard.recv() => Event::Runner(said),
             by = interrupts.next() => Event::Interrupt { by },
             Some(()) = children.recv() => Event::Child,
             () = sleep_until(wakeup) => Event::Wakeup,
@@ -302,6 +310,7 @@ impl Turns {
             // A server that was lost meanwhile does not know what it was asked for.
             Event::Read((life, _)) if life != self.life => {}
             Event::Read((_, answer)) => self.send(encode_from_worker(&FromWorker::Output(answer))),
+            Event::Runner(said) => self.supervisor.runner_says(said),
             Event::Interrupt { .. } => self.inputs.push(Input::Interrupt),
             Event::Wakeup => self.inputs.push(Input::Tick),
             Event::Child => self.look_at_launcher(),
@@ -330,6 +339,13 @@ impl Turns {
             && let Ok(words) = self.words.try_recv()
         {
             self.speak(words);
+        }
+        let mut heard_left = limits::INPUTS_PER_TURN;
+        while heard_left > 0
+            && let Ok(said) = self.heard.try_recv()
+        {
+            heard_left -= 1;
+            self.supervisor.runner_says(said);
         }
         while let Ok(frame) = self.logs.try_recv() {
             self.send(frame);
@@ -420,6 +436,7 @@ impl Turns {
             match effect {
                 Effect::Start(start) => self.supervisor.start(start),
                 Effect::Arm { start, after } => self.supervisor.arm(start, after),
+                Effect::EndRunner { runner } => self.supervisor.end_runner(runner),
                 Effect::Recall { task } => self.supervisor.recall(task),
                 Effect::Signal { task, signal, ends } => self.supervisor.signal(task, signal, ends),
                 Effect::KillLauncher => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hq_core::log::Written;
 use hq_core::output_messages::{ReadAnswer, ReadOrder};
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, Start};
+use hq_core::worker::{Input, Outcome, RunsIn, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, Stream, TaskRef, Usage, WorkerId, paths};
@@ -28,20 +28,24 @@ use crate::parts::{Part, Process};
 use crate::prepare::{Buffers, Prepared};
 use crate::ranks::AskStart;
 use crate::reader::{self, Answered, Reader};
+use crate::runners::{self, Heard, Runners};
 use crate::streams::{Done, LogLink, NoStream, Place, Streams, WriteEnds};
+
+const SIGKILL: u8 = libc::SIGKILL as u8;
 
 /// The tasks that have been started, and the launcher that executes them.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) launcher: Launcher,
     // After the launcher: its groups are empty when no task is left.
-    enforcer: Enforcer,
+    pub(crate) enforcer: Enforcer,
     pub(crate) node: Node,
     /// By address of the template, which each entry keeps alive.
     prepared: HashMap<usize, Arc<Prepared>>,
     pub(crate) slots: Vec<SlotState>,
     pub(crate) free: Vec<u32>,
-    running: HashMap<TaskRef, u32>,
+    pub(crate) running: HashMap<TaskRef, u32>,
+    pub(crate) runners: Runners,
     /// Of tasks that are to leave something behind.
     declared: HashMap<TaskRef, Vec<Declared>>,
     /// Of tasks on several nodes.
@@ -52,9 +56,9 @@ pub(crate) struct Supervisor {
     reports: Vec<Ended>,
     pub(crate) ended: Vec<Input>,
     /// Of tasks that print into streams.
-    streaming: HashMap<TaskRef, WriteEnds>,
+    pub(crate) streaming: HashMap<TaskRef, WriteEnds>,
     // From the first task of such a kind on. Before the cleanup, to which it hands ends.
-    streams: Option<Streams>,
+    pub(crate) streams: Option<Streams>,
     log_link: Arc<LogLink>,
     /// Started when something is read for the first time.
     reader: Option<Reader>,
@@ -75,6 +79,8 @@ pub(crate) struct SlotState {
 pub(crate) enum Active {
     /// The program of a task.
     Task { start: Box<Start>, prepared: Arc<Prepared> },
+    /// An interpreter, in which functions are called one after the other.
+    Runner(runners::Process),
     /// A process of a task on several nodes.
     Process(Process),
 }
@@ -83,6 +89,7 @@ impl Active {
     fn attempt(&self) -> (TaskRef, Instance) {
         match self {
             Active::Task { start, .. } => (start.task, start.instance),
+            Active::Runner(runner) => runner.attempt(),
             Active::Process(process) => (process.task, process.instance),
         }
     }
@@ -90,13 +97,14 @@ impl Active {
 
 impl Supervisor {
     /// `told` gets the ends of tasks that something had to be written, removed or read for, `logs` what is to be said to the
-    /// server of what tasks print, and what was read of outputs.
+    /// server of what tasks print, and what was read of outputs, `heard` what interpreters say.
     pub(crate) fn new(
         launcher: Launcher,
         node: Node,
         enforcer: Enforcer,
         told: mpsc::UnboundedSender<Input>,
         (logs, answers): (mpsc::UnboundedSender<Vec<u8>>, mpsc::UnboundedSender<Answered>),
+        heard: mpsc::UnboundedSender<Heard>,
     ) -> io::Result<Supervisor> {
         Ok(Supervisor {
             launcher,
@@ -106,6 +114,7 @@ impl Supervisor {
             slots: Vec::new(),
             free: Vec::new(),
             running: HashMap::new(),
+            runners: Runners::new(heard),
             declared: HashMap::new(),
             parts: HashMap::new(),
             asked: Vec::new(),
@@ -183,14 +192,20 @@ impl Supervisor {
                 return self.put_off(start.task, error);
             }
         }
+        if let Some(RunsIn { runner, is_new }) = start.runs_in {
+            if !outputs.is_empty() {
+                self.declared.insert(start.task, outputs);
+            }
+            return self.call(start, prepared, runner, is_new);
+        }
         let (memory, cpus) = (self.node.amount_of(&start, MEM), self.node.amount_of(&start, CPUS));
         let limits = match self.enforcer.begin(&start, memory, cpus) {
             Ok(limits) => limits,
             Err(error) => return self.put_off(start.task, error),
         };
         if let Err(outcome) = self.open_stream(&start, &prepared) {
-            self.enforcer.end(start.task, None);
-            self.ended.push(Input::Ended { task: start.task, outcome, usage: Usage::default() });
+            self.enforcer.end((start.task, start.instance), None);
+            self.ended.push(Input::ended(start.task, outcome, Usage::default()));
             return;
         }
         let slot = self.take_slot();
@@ -217,14 +232,14 @@ impl Supervisor {
                     streams.forget(ends);
                 }
                 self.free.push(slot.index);
-                self.enforcer.end(start.task, None);
-                self.ended.push(Input::Ended { task: start.task, outcome, usage: Usage::default() });
+                self.enforcer.end((start.task, start.instance), None);
+                self.ended.push(Input::ended(start.task, outcome, Usage::default()));
             }
         }
     }
 
     // Has pipes made for what it prints into a stream.
-    fn open_stream(&mut self, start: &Start, prepared: &Prepared) -> Result<(), Outcome> {
+    pub(crate) fn open_stream(&mut self, start: &Start, prepared: &Prepared) -> Result<(), Outcome> {
         let Some((stream, channels)) = prepared.stream(start) else { return Ok(()) };
         let no_thread = || Outcome::NotStarted("no thread could be started for output streams".to_owned());
         if self.streams.is_none() {
@@ -307,7 +322,7 @@ impl Supervisor {
         let order = prepared.order((slot, Some(after)), &start, &self.node, &limits, &mut self.buffers).ok();
         if order.and_then(|(order, stdin)| self.launcher.start(&order, stdin).ok()).is_none() {
             self.free.push(slot.index);
-            self.enforcer.end(start.task, None);
+            self.enforcer.end((start.task, start.instance), None);
             return None;
         }
         self.running.insert(start.task, slot.index);
@@ -343,6 +358,11 @@ impl Supervisor {
             let state = &self.slots[*index as usize];
             let slot = Slot { index: *index, generation: state.generation };
             match &state.active {
+                // A call is interrupted first; its runner goes only when that does not help.
+                Some(Active::Runner(_)) if ends && signal != SIGKILL => {
+                    self.launcher.signal(slot, signal);
+                    self.call_is_ended(*index);
+                }
                 Some(active) if ends => {
                     let (task, instance) = active.attempt();
                     let mut mark = MARK.to_vec();
@@ -363,7 +383,11 @@ impl Supervisor {
     pub(crate) fn is_running(&self, task: TaskRef, instance: Instance) -> bool {
         self.running.get(&task).is_some_and(|index| {
             let active = self.slots[*index as usize].active.as_ref();
-            matches!(active, Some(Active::Task { start, .. }) if start.instance == instance)
+            match active {
+                Some(Active::Task { start, .. }) => start.instance == instance,
+                Some(Active::Runner(runner)) => runner.runs(instance),
+                Some(Active::Process(_)) | None => false,
+            }
         })
     }
 
@@ -423,10 +447,11 @@ impl Supervisor {
         self.free.push(report.slot.index);
         match active {
             Active::Process(process) => self.process_ended(process, report.end),
+            Active::Runner(runner) => self.runner_ended(runner, report),
             Active::Task { start, prepared } => {
                 self.running.remove(&start.task);
                 if report.end == End::Recalled {
-                    self.enforcer.end(start.task, None);
+                    self.enforcer.end((start.task, start.instance), None);
                     self.ended.push(Input::Recalled { task: start.task });
                     return;
                 }
@@ -448,11 +473,24 @@ impl Supervisor {
             End::OverMemory(kib) => Some(u64::from(kib)),
             _ => None,
         };
-        let for_memory = self.enforcer.end(start.task, over_kib);
-        let killed = FailureKind::Signal(libc::SIGKILL as u8);
-        let outcome = match (report.end, for_memory) {
+        let for_memory = self.enforcer.end((start.task, start.instance), over_kib);
+        if let Some(outcome) = self.outcome_of(report.end, for_memory, &start, &prepared) {
+            self.finish(start, prepared, outcome, report.usage, Vec::new());
+        }
+    }
+
+    /// What the end of a process means for its task; `for_memory` says that it used too much.
+    pub(crate) fn outcome_of(
+        &self,
+        end: End,
+        for_memory: Option<String>,
+        start: &Start,
+        prepared: &Prepared,
+    ) -> Option<Outcome> {
+        let killed = FailureKind::Signal(SIGKILL);
+        Some(match (end, for_memory) {
             (End::NotStarted(stage, errno), _) => {
-                let subject = prepared.subject(&start, &self.node);
+                let subject = prepared.subject(start, &self.node);
                 let text = text::not_started(stage, errno, &subject);
                 if stage.is_of_node(errno) {
                     warn!(task = %start.task, "{text}; it goes elsewhere");
@@ -462,16 +500,27 @@ impl Supervisor {
                 }
             }
             (_, Some(text)) => Outcome::Failed(killed, text),
-            (End::OverMemory(_), None) => Outcome::Failed(killed, text::signaled(libc::SIGKILL as u8)),
+            (End::OverMemory(_), None) => Outcome::Failed(killed, text::signaled(SIGKILL)),
             // What is armed is told apart before.
-            (End::Recalled | End::Begun, _) => return,
+            (End::Recalled | End::Begun, _) => return None,
             (End::Exited(0), None) => Outcome::Finished,
             (End::Exited(code), None) => Outcome::Failed(FailureKind::Exit(code), text::exited(code)),
             (End::Signaled(signal), None) => {
                 Outcome::Failed(FailureKind::Signal(signal), text::signaled(signal))
             }
-        };
-        let input = Input::Ended { task: start.task, outcome, usage: report.usage };
+        })
+    }
+
+    /// Does what is to be done after a task, and tells its end.
+    pub(crate) fn finish(
+        &mut self,
+        start: Start,
+        prepared: Arc<Prepared>,
+        outcome: Outcome,
+        usage: Usage,
+        result: Vec<u8>,
+    ) {
+        let input = Input::Ended { task: start.task, outcome, usage, result };
         let Input::Ended { outcome, .. } = &input else { return };
         if !prepared.has_aftermath(*outcome == Outcome::Finished) && start.nodes.is_empty() {
             self.ended.push(input);
@@ -501,12 +550,12 @@ impl Supervisor {
     fn put_off(&mut self, task: TaskRef, reason: String) {
         warn!(%task, "{reason}; it goes elsewhere");
         let outcome = Outcome::NotStarted(reason);
-        self.ended.push(Input::Ended { task, outcome, usage: Usage::default() });
+        self.ended.push(Input::ended(task, outcome, Usage::default()));
     }
 
     fn refuse(&mut self, task: TaskRef, error: String) {
         let outcome = Outcome::Failed(FailureKind::Start, error);
-        self.ended.push(Input::Ended { task, outcome, usage: Usage::default() });
+        self.ended.push(Input::ended(task, outcome, Usage::default()));
     }
 
     /// True when ends are there that did not come from the launcher.

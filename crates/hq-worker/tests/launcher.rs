@@ -133,6 +133,7 @@ impl Lab {
             groups: b"",
             memory_bytes: task.memory_bytes,
             has_stdin: task.stdin.is_some(),
+            is_stdin_socket: false,
         };
         self.launcher.start(&order, task.stdin.as_ref()).expect("an order");
         assert!(self.launcher.flush().expect("a living launcher"));

@@ -17,6 +17,7 @@ mod ranks;
 mod reference;
 mod render;
 mod report;
+mod results;
 mod signals;
 mod streams;
 mod tasks;

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 38] = [
+pub(crate) const PAGES: [Page; 40] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -35,6 +35,7 @@ pub(crate) const PAGES: [Page; 38] = [
     page!("failed", "docs/guide/failed.md", "faq", "failures"),
     page!("retries", "docs/guide/retries.md"),
     page!("watching", "docs/guide/watching.md", "progress"),
+    page!("functions", "docs/guide/functions.md", "python", "results"),
     page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
@@ -55,6 +56,7 @@ pub(crate) const PAGES: [Page; 38] = [
     page!("error-codes", "docs/reference/error-codes.md"),
     page!("json", "docs/reference/json.md"),
     page!("stream-format", "docs/reference/stream-format.md"),
+    page!("runner-protocol", "docs/reference/runner-protocol.md"),
     page!("limits", "docs/reference/limits.md"),
     page!("performance", "docs/performance.md"),
     page!("reliability", "docs/reliability.md"),

@@ -14,6 +14,7 @@ use crate::config::Setting;
 use crate::error::HqError;
 use crate::failures::FailedJob;
 use crate::jobs::JobStream;
+use crate::results::ResultStream;
 use crate::tasks::TaskStream;
 
 /// Nothing to show.
@@ -235,6 +236,18 @@ pub(crate) struct Failures {
     pub jobs: Box<dyn Iterator<Item = Result<FailedJob, HqError>>>,
     /// More than one job was asked for.
     pub are_several: bool,
+}
+
+/// What finished tasks left behind.
+pub(crate) struct Results {
+    /// Read while they are printed.
+    pub results: ResultStream,
+    /// More than one job was asked for.
+    pub are_several: bool,
+    /// One task was asked for: its result is all that is printed.
+    pub is_single: bool,
+    /// The tasks were asked for by their ids.
+    pub is_named: bool,
 }
 
 /// A queue was made.

@@ -13,6 +13,7 @@ mod nodes;
 mod once;
 mod order;
 mod policies;
+mod runners;
 pub mod work;
 
 pub use acknowledged::Acknowledged;
@@ -27,6 +28,7 @@ pub use nodes::Nodes;
 pub use once::Once;
 pub use order::Order;
 pub use policies::Policies;
+pub use runners::{Runners, check_results, result_of};
 
 use hq_core::server::Effect;
 use hq_model::{Epoch, Instance, TaskRef};
@@ -68,6 +70,7 @@ impl Observers {
         self.order.persisted(effects);
         self.at_most_once.persisted(effects);
         self.nodes.persisted(effects)?;
+        check_results(effects)?;
         self.once.check(effects)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Body, Entries, Stream, TaskSpec, pattern};
+use hq_model::{Entries, Stream, TaskSpec, pattern};
 
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -135,7 +135,7 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     let check = |what: &dyn Fn() -> String, bytes: usize| {
         if bytes > max { Err(OptionsError::ArgumentTooLong { what: what(), bytes, max }) } else { Ok(()) }
     };
-    let Body::Program { args } = &spec.body;
+    let args = spec.body.texts();
     if spec.body.name().is_empty() {
         return Err(OptionsError::EmptyCommand);
     }

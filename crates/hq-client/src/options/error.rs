@@ -11,6 +11,11 @@ pub enum OptionsError {
     /// Nothing to run.
     #[error("no command was given; write it after the options, for example: -- ./score.sh '%{{TASK_ID}}'")]
     NoCommand,
+    /// A function and a command.
+    #[error(
+        "--function calls a function, and `{0}` would be a command: arguments of the function go into --args-json"
+    )]
+    FunctionAndCommand(String),
     /// A command without a name.
     #[error("the command is an empty text; is a variable of the shell empty?")]
     EmptyCommand,

@@ -13,13 +13,14 @@ use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
 use hq_model::{
-    Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream, Submit, TaskSpec,
+    Body, Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream, Submit, TaskSpec,
 };
 use serde::Deserialize;
 
 use super::checks::{check_lengths, check_locality};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
+use super::function;
 use super::graph::Dep;
 use super::job_tables::Tables;
 use super::placeholders::of_text;
@@ -72,7 +73,14 @@ pub(super) struct Task {
     pub(super) id: Option<u32>,
     pub(super) ids: Option<String>,
     pub(super) entries: Option<Vec<String>>,
+    /// The program and its arguments, unless there is a function.
+    #[serde(default)]
     pub(super) command: Vec<String>,
+    /// The function that is called instead.
+    pub(super) function: Option<String>,
+    /// Its arguments.
+    args: Option<toml::Value>,
+    python: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     stdout: Option<Output>,
@@ -184,10 +192,10 @@ pub fn prepare_file(
         let what = "name, max_fails, share and share_weight belong to a new job";
         return Err(in_file(format!("{what}; leave them out with --job")));
     }
-    let Some(first) = file.array.as_ref().map(|array| &array.command[..]).or(tables.first_command()) else {
+    let first = file.array.as_ref().map(Task::job_name).or_else(|| tables.first_name().map(str::to_owned));
+    let Some(name) = first else {
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
-    let name = job_name(&first.iter().map(OsString::from).collect::<Vec<_>>());
     let stream = file.place();
     let given = option("name", file.name, values::name).map_err(in_file)?;
     let name = given.unwrap_or(name);
@@ -305,11 +313,38 @@ impl Task {
         options.dependencies(dir).map_err(|_| "each and window need after or after_any".into())
     }
 
-    /// `stream` is what the file says of that.
-    pub(super) fn spec(self, stream: Option<Stream>) -> Result<TaskSpec, String> {
-        if self.command.is_empty() {
-            return Err("command: the list is empty".into());
+    /// What its job is called when nothing is said.
+    pub(super) fn job_name(&self) -> String {
+        let words = || self.command.iter().map(OsString::from).collect::<Vec<_>>();
+        self.function.clone().unwrap_or_else(|| job_name(&words()))
+    }
+
+    // What it executes.
+    fn body(&mut self) -> Result<Body, String> {
+        let command = std::mem::take(&mut self.command);
+        let Some(name) = self.function.take() else {
+            if self.args.is_some() || self.python.is_some() {
+                return Err("args and python belong to a function".into());
+            }
+            if command.is_empty() {
+                return Err("command: the list is empty".into());
+            }
+            return Ok(Body::program(command));
+        };
+        if !command.is_empty() {
+            return Err("command and function cannot be used together".into());
         }
+        let name = named("function", function::name(&name))?;
+        let python = self.python.take().map(|words| named("python", function::python(&words))).transpose()?;
+        let args =
+            self.args.take().map(|args| serde_json::to_string(&args).map_err(|error| error.to_string()));
+        let args = args.transpose()?.map(|args| named("args", function::arguments(&args))).transpose()?;
+        Ok(function::body(name, args, python, false))
+    }
+
+    /// `stream` is what the file says of that.
+    pub(super) fn spec(mut self, stream: Option<Stream>) -> Result<TaskSpec, String> {
+        let body = self.body()?;
         let (stream, log) = match stream {
             Some(Stream::Directory(path)) => (Some(OsString::from_vec(path)), None),
             Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),
@@ -342,6 +377,7 @@ impl Task {
                 task_dir: self.task_dir,
                 service: self.service,
                 launcher: option("launcher", self.launcher, values::launcher)?,
+                python: None,
             },
             outputs: OutputOptions {
                 stdout: output("stdout", self.stdout)?,
@@ -367,9 +403,14 @@ impl Task {
         if self.retry.is_none() && (task.failures.retry_delay.is_some() || task.failures.retry_on.is_some()) {
             return Err("retry_delay and retry_on need retry: without it nothing is retried".into());
         }
-        let args = self.command.into_iter().map(String::into_bytes).collect();
+        if body.function().is_some() {
+            function::check(&task).map_err(|error| error.to_string())?;
+        }
         let stdin = self.stdin.unwrap_or_default().into_bytes();
-        spec(args, stdin, task, requests).map_err(|error| error.to_string())
+        if body.function().is_some() && !stdin.is_empty() {
+            return Err("stdin: a function has no standard input".into());
+        }
+        spec(body, stdin, task, requests).map_err(|error| error.to_string())
     }
 }
 

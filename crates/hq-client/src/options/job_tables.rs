@@ -19,7 +19,7 @@ use crate::limits;
 #[derive(Default)]
 pub(super) struct Tables {
     tables: Vec<Table>,
-    first_command: Vec<String>,
+    first_name: String,
     // What the file says of it.
     stream: Option<Stream>,
     warnings: Vec<String>,
@@ -100,7 +100,7 @@ impl Tables {
                 return Err(wrong("ids and entries belong to [array]; a task has one id".into()));
             }
             if place == 1 {
-                self.first_command.clone_from(&task.command);
+                self.first_name = task.job_name();
             }
             let dependencies = task.dependencies(submit_dir).map_err(wrong)?;
             let (name, key, deps) = (task.name.take(), task.key.take(), std::mem::take(&mut task.deps));
@@ -144,9 +144,9 @@ impl Tables {
         self.tables.is_empty()
     }
 
-    /// The command of the first one.
-    pub(super) fn first_command(&self) -> Option<&[String]> {
-        (!self.is_empty()).then_some(&self.first_command)
+    /// What the first one is called.
+    pub(super) fn first_name(&self) -> Option<&str> {
+        (!self.is_empty()).then_some(self.first_name.as_str())
     }
 
     /// Their submits, in the order of the file or, where some wait for others, in one in which they can be submitted;

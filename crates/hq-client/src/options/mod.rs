@@ -6,6 +6,7 @@ mod dependencies;
 mod directives;
 mod entries;
 mod error;
+mod function;
 mod graph;
 mod job;
 mod job_file;

@@ -21,6 +21,7 @@ use super::checks::{check, check_lengths, check_locality, check_stdin, check_str
 use super::directives::{self, Defaults, Directives};
 use super::entries;
 use super::error::OptionsError;
+use super::function;
 use super::job::WaitOptions;
 use super::placeholders::of_text;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
@@ -65,6 +66,7 @@ pub struct Prepared {
 pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prepared, OptionsError> {
     let mode = options.command.directives.unwrap_or_default();
     check_stdin(&options, mode)?;
+    let function = function::of_options(&options)?;
     let script = Script::read(&options.command.command, mode, around)?;
     let defaults = std::mem::take(&mut around.defaults);
     let common = options.common.over(script.directives.common.clone());
@@ -72,6 +74,8 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let named: Vec<ByteString> = common.task.execution.env.iter().map(|own| own.key.clone()).collect();
     let mut beside = defaults.common;
     beside.task.execution.env.retain(|other| !named.contains(&other.key));
+    // That of a configuration file is for those submits that have use for it.
+    let is_default_python = common.task.execution.python.is_none();
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
@@ -83,9 +87,24 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
     let hints = hints(&options.command.command, script.directives.foreign);
-    let words = Some(&options.command.command).filter(|words| !words.is_empty());
-    let name = job_name(words.unwrap_or(&script.directives.interpreter));
-    let args = command(options.command.command, &script, &task.execution, around)?;
+    let (name, body) = match function {
+        Some((name, arguments)) => {
+            function::check(&task)?;
+            let python = task.execution.python.as_ref().map(|python| python.0.clone());
+            (name.clone(), function::body(name, arguments, python, array.from_json.is_some()))
+        }
+        None if task.execution.python.is_some() && !is_default_python => {
+            return Err(OptionsError::Needs("--python", "--function"));
+        }
+        None => {
+            let words = Some(&options.command.command).filter(|words| !words.is_empty());
+            let name = job_name(words.unwrap_or(&script.directives.interpreter));
+            (
+                name,
+                Body::Program { args: command(options.command.command, &script, &task.execution, around)? },
+            )
+        }
+    };
     let stdin = match (&task.execution.stdin, script.stdin) {
         (_, Some(content)) => content,
         (Some(stdin), None) => read_stdin(stdin, around)?,
@@ -93,7 +112,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     };
     let requests = vec![request(&task.resources)?];
     let stream = task.outputs.place();
-    let spec = spec(args, stdin, task, requests)?;
+    let spec = spec(body, stdin, task, requests)?;
     check_lengths(&spec, &entries)?;
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
@@ -273,7 +292,7 @@ fn read(
 }
 
 pub(super) fn spec(
-    args: Vec<ByteString>,
+    body: Body,
     stdin: ByteString,
     task: TaskOptions,
     requests: Vec<Request>,
@@ -299,7 +318,7 @@ pub(super) fn spec(
         speculate,
     } = failures;
     Ok(TaskSpec {
-        body: Body::Program { args },
+        body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,
         cwd,

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use hq_model::JobId;
 
 use super::dependencies::DependencyOptions;
+use super::function;
 use super::job::{ArrayOptions, JobOptions, WaitOptions};
 use super::task::TaskOptions;
 
@@ -49,6 +50,22 @@ pub struct CommandOptions {
     /// need not be executable.
     #[arg(long, value_name = "WHERE", help_heading = "Execution")]
     pub directives: Option<DirectivesArg>,
+
+    /// Call this Python function instead of running a program
+    ///
+    /// In an interpreter that stays for the next call, so a call costs no start of Python. The module is looked for where
+    /// `python3 -m` would, in the directory of the submit, too. With --each-line or --from-json the entry of the task is the
+    /// first argument. What the function returns is kept, as JSON: `hq job result` prints it.
+    ///
+    /// Example: `hq submit --function score:main --each-line inputs.txt --python venv/bin/python`.
+    #[arg(long, value_name = "MODULE:NAME", value_parser = function::name, help_heading = "Execution")]
+    pub function: Option<String>,
+
+    /// Arguments of the function: a JSON list, or an object of named ones
+    ///
+    /// Examples: `--args-json '[1, "a"]'`, `--args-json '{"cutoff": 0.5}'`.
+    #[arg(long, value_name = "JSON", value_parser = function::arguments, help_heading = "Execution")]
+    pub args_json: Option<String>,
 
     /// Program to run and its arguments
     ///

@@ -207,6 +207,13 @@ pub struct ExecutionOptions {
     /// first node.
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,
+    /// The interpreter for --function [default: python3]
+    ///
+    /// A program and arguments for it, split as a shell does. Python 3.8 or later; nothing of ours has to be installed there.
+    ///
+    /// Examples: `--python venv/bin/python`, `--python 'apptainer exec lab.sif python3'`.
+    #[arg(long, value_name = "COMMAND", value_parser = values::Python::parse)]
+    pub python: Option<values::Python>,
 }
 
 /// Where outputs go.
@@ -393,6 +400,7 @@ impl ExecutionOptions {
             task_dir: self.task_dir || script.task_dir,
             service: self.service || script.service,
             launcher: self.launcher.or(script.launcher),
+            python: self.python.or(script.python),
         }
     }
 }

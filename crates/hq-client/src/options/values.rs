@@ -299,6 +299,16 @@ pub fn stdin(text: OsString) -> Result<StdinArg, String> {
     Ok(if text == OsStr::new("-") { StdinArg::Inherited } else { StdinArg::File(text.into()) })
 }
 
+/// The words of an interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Python(pub(super) Vec<String>);
+
+impl Python {
+    pub(super) fn parse(text: &str) -> Result<Python, String> {
+        super::function::python(text).map(Python)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,7 +77,9 @@ impl Server {
             ClientRequest::ForgetJobs { jobs, .. } => self.keep_jobs(jobs, &mut refused, |id| {
                 (!self.state.jobs[&id].has_ended()).then_some(RequestError::JobAlive(id))
             }),
-            ClientRequest::Cancel { jobs, tasks, .. } | ClientRequest::ListTasks { jobs, tasks, .. } => {
+            ClientRequest::Cancel { jobs, tasks, .. }
+            | ClientRequest::Results { jobs, tasks, .. }
+            | ClientRequest::ListTasks { jobs, tasks, .. } => {
                 self.keep_jobs(jobs, &mut refused, |_| None);
                 if let (Some(tasks), false) = (tasks, refused.is_nothing_left) {
                     self.keep_tasks(jobs, tasks, &mut refused);

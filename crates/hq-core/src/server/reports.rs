@@ -4,7 +4,7 @@
 //! state, a reported task takes nothing of the worker any more.
 
 use hq_model::task::{Retry, RetryOn};
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId};
 
 use super::machine::Server;
 use super::workers::Ran;
@@ -293,7 +293,7 @@ fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
     }
 }
 
-// The measures of some tasks of a span.
+// Some tasks of a span.
 fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
     let mut measures = MeasuresWriter::new(span.measures.has_usage());
     for (task, (start, usage)) in span.ids.iter().zip(span.measures.iter()) {
@@ -301,7 +301,9 @@ fn part_of(span: &FinishedSpan, ids: IdSet) -> FinishedSpan {
             measures.push(start, &usage);
         }
     }
-    FinishedSpan { job: span.job, instance: span.instance, ids, measures: measures.finish() }
+    let results = span.ids.iter().zip(span.results.iter()).filter(|(task, _)| ids.contains(*task));
+    let results = Entries::new(results.map(|(_, result)| result)).unwrap_or_default();
+    FinishedSpan { job: span.job, instance: span.instance, ids, measures: measures.finish(), results }
 }
 
 // The wait before the next retry; `None` when there is none.

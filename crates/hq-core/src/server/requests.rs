@@ -637,6 +637,15 @@ fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     if spec.body.is_empty() {
         return invalid("A task needs a program.");
     }
+    if let Some(function) = spec.body.function() {
+        function.check().map_err(|rule| RequestError::Invalid(format!("The function of a task {rule}.")))?;
+        if spec.requests.iter().any(|request| request.nodes > 0 || request.ranks > 0) {
+            return invalid("A function runs on one node, in one process: it cannot ask for nodes or ranks.");
+        }
+        if spec.service || !spec.stdin.is_empty() {
+            return invalid("A function has no standard input, and is no service.");
+        }
+    }
     if spec.requests.is_empty() {
         return invalid("A task needs a resource request.");
     }

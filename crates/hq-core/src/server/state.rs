@@ -8,25 +8,27 @@ mod durable;
 pub mod job;
 mod keys;
 mod progress;
+pub mod results;
 mod snapshot;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{Entries, Epoch, IdSet, JobId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use crate::alloc::AllocState;
 use crate::cause;
 use crate::limits::{
     FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
 };
-use crate::record::{Failure, FailureKind, Record, RequestKey, RestartCause, SecondAttempt};
+use crate::record::{Failure, FailureKind, FinishedSpan, Record, RequestKey, RestartCause, SecondAttempt};
 use crate::worker_messages::WorkerEnd;
 use details::Details;
 pub(super) use durable::Durable;
 use job::{Job, SubmitState};
 pub(super) use keys::hash_of;
+use results::Results;
 
 /// All that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,6 +51,8 @@ pub struct State {
     pub latest: Timestamp,
     /// Times and use of finished tasks.
     pub details: Details,
+    /// What finished tasks left behind.
+    pub results: Results,
     /// Queues and allocations.
     pub alloc: AllocState,
     /// Answers to recent requests by their keys.
@@ -121,6 +125,7 @@ impl State {
             Record::JobForgotten { job } => {
                 let forgotten = self.jobs.remove(job);
                 self.details.forget(*job);
+                self.results.forget(*job);
                 if let Some(forgotten) = forgotten {
                     self.submits_bytes -= forgotten.submits_bytes();
                     self.failures_bytes -=
@@ -187,9 +192,13 @@ impl State {
                     job.progress.usage.add(span.measures.total());
                     job.note_workers([worker].into_iter().chain(nodes.iter().flat_map(|(_, nodes)| nodes)));
                     job.progress.last_end = at;
-                    self.details.add(*worker, span.clone(), nodes);
+                    self.results.add(span.job, &span.ids, &span.results);
+                    // Those are dropped apart.
+                    let span = FinishedSpan { results: Entries::default(), ..span.clone() };
+                    self.details.add(*worker, span, nodes);
                 }
             }
+            Record::ResultsKept { job, ids, results } => self.results.add(*job, ids, results),
             Record::Failed { job: id, failure } => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.take_alive(&IdSet::single(failure.task));

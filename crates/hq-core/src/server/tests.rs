@@ -315,7 +315,13 @@ fn finished_within(wall_us: u64, job: JobId, first: u32, last: u32, instance: u3
     for _ in ids.iter() {
         measures.push(Timestamp(5), &Usage { wall_us, ..Usage::default() });
     }
-    FinishedSpan { job, instance: Instance(instance), ids, measures: measures.finish() }
+    FinishedSpan {
+        job,
+        instance: Instance(instance),
+        ids,
+        measures: measures.finish(),
+        results: Entries::default(),
+    }
 }
 
 fn failed(task: u32, instance: u32, code: u8) -> Failure {

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobState, TaskState, Timestamp, WorkerId};
+use hq_model::{Entries, IdSet, JobId, JobState, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::job::Job;
 use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
 use crate::cause::JobFailures;
 use crate::client_messages::{
-    ClientRequest, ClientResponse, JobSummary, RequestError, ServerInfo, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobResults, JobSummary, RequestError, ServerInfo, WorkerFilter, WorkerInfo,
 };
-use crate::limits::{FAILURES_PAGE_BYTES, JOB_PAGE_BYTES};
+use crate::limits::{FAILURES_PAGE_BYTES, JOB_PAGE_BYTES, RESULTS_PAGE_BYTES};
 
 /// What a job costs of an answer beside its causes.
 const JOB_BYTES: usize = 64;
@@ -43,6 +43,9 @@ impl Server {
                 self.list_tasks(jobs, &query)
             }
             ClientRequest::JobFailures { jobs, from } => self.failures(jobs, *from, FAILURES_PAGE_BYTES),
+            ClientRequest::Results { jobs, tasks, from } => {
+                self.results(jobs, tasks.as_ref(), *from, RESULTS_PAGE_BYTES)
+            }
             ClientRequest::ExplainTask { jobs, task } => self.explain(now, jobs, *task),
             ClientRequest::ExplainJobs { jobs } => self.explain_jobs(now, jobs),
             ClientRequest::TaskIds { jobs, states } => {
@@ -90,6 +93,43 @@ impl Server {
             told.push(JobFailures { job: id, tasks: job.ids.len(), failed: job.failed.len(), causes });
         }
         Ok(ClientResponse::Failures { jobs: told, next: None })
+    }
+
+    /// What finished tasks left behind: as many as fit into so many bytes.
+    pub(super) fn results(
+        &self,
+        jobs: &Selector,
+        tasks: Option<&IdSet>,
+        from: Option<TaskRef>,
+        page_bytes: usize,
+    ) -> Answer {
+        let (mut told, mut room) = (Vec::new(), page_bytes);
+        let from = from.unwrap_or(TaskRef::new(JobId(0), TaskId(0)));
+        for id in self.select_jobs(jobs)?.into_iter().filter(|id| *id >= from.job) {
+            let mut ids = self.state.jobs[&id].ids.clone();
+            if let Some(tasks) = tasks {
+                ids = ids.intersection(tasks);
+            }
+            if id == from.job && from.task.0 > 0 {
+                ids.subtract(&IdSet::range(0, from.task.0 - 1));
+            }
+            let Some(left) = room.checked_sub(JOB_BYTES) else {
+                return Ok(ClientResponse::Results {
+                    jobs: told,
+                    next: ids.first().map(|first| TaskRef::new(id, first)),
+                });
+            };
+            room = left;
+            let (found, results, next) = self.state.results.page(id, &ids, &mut room);
+            let results = Entries::new(results).unwrap_or_default();
+            if !ids.is_empty() {
+                told.push(JobResults { job: id, asked: ids.len(), ids: found, results });
+            }
+            if let Some(next) = next {
+                return Ok(ClientResponse::Results { jobs: told, next: Some(TaskRef::new(id, next)) });
+            }
+        }
+        Ok(ClientResponse::Results { jobs: told, next: None })
     }
 
     fn list_jobs(&self, now: Timestamp, states: &[JobState]) -> Vec<JobSummary> {

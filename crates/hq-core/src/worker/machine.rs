@@ -1,5 +1,6 @@
 //! The worker machine: takes what it is handed, starts what fits, ends what must end, reports.
 
+mod checking;
 mod followers;
 mod greeting;
 mod leaving;
@@ -21,7 +22,8 @@ use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
 use super::reading::Reading;
 use super::reporting::Reporting;
-use super::{Effect, Grant, Input, Outcome};
+use super::runners::Runners;
+use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
@@ -61,6 +63,7 @@ pub struct Worker {
     pub(super) running: FxHashMap<TaskRef, Running>,
     pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     pub(super) reporting: Reporting,
+    pub(super) runners: Runners,
     // Whose output is read, and could be.
     pub(super) reading: Reading,
     // Failures that the end of the worker may explain.
@@ -153,6 +156,8 @@ pub(super) struct Running {
     // What is or was armed after it.
     pub(super) follower: Option<TaskRef>,
     pub(super) since: Timestamp,
+    // Where it is called, if it is a function.
+    pub(super) runner: Option<RunnerId>,
     // It asked for so much of the worker's time.
     pub(super) promised_until: Timestamp,
     pub(super) ending: Option<Ending>,
@@ -183,6 +188,7 @@ impl Worker {
     pub fn new(config: WorkerConfig, started: Timestamp) -> Self {
         Worker {
             pools: Pools::new(&config.resources),
+            runners: Runners::new(&config.resources),
             config,
             started,
             id: None,
@@ -265,7 +271,10 @@ impl Worker {
             Input::Server(message) => self.server_says(now, message, effects),
             Input::ServerLost => self.server_lost(now, effects),
             Input::ServerFound => self.greet(now, effects),
-            Input::Ended { task, outcome, usage } => self.task_ended(now, task, outcome, usage, effects),
+            Input::Ended { task, outcome, usage, result } => {
+                self.task_ended(now, task, outcome, (usage, result), effects);
+            }
+            Input::RunnerEnded { runner } => self.runners.ended(runner),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),
             Input::Notify { task, text } => {
@@ -288,6 +297,7 @@ impl Worker {
         self.outside.release(Some(now), &mut self.reporting);
         self.check_life(now, effects);
         self.node_fault.pass(now);
+        self.runners.expire(now, effects);
         if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
         }
@@ -324,10 +334,24 @@ impl Worker {
         let told = if self.is_done() { self.tells_until() } else { None };
         let again = self.node_fault.next().filter(|_| self.leaving.is_none());
         let recall = self.next_call_back();
-        [deadline, report, heartbeat, idle, life, lost, more, told, again, recall, self.outside.next()]
-            .into_iter()
-            .flatten()
-            .min()
+        let runner = self.runners.next();
+        [
+            deadline,
+            report,
+            heartbeat,
+            idle,
+            life,
+            lost,
+            more,
+            told,
+            again,
+            recall,
+            runner,
+            self.outside.next(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// When its time is over. It leaves some of its limit, but for tasks that asked for that.
@@ -548,7 +572,7 @@ impl Worker {
         now: Timestamp,
         task: TaskRef,
         outcome: Outcome,
-        usage: Usage,
+        (usage, result): (Usage, ByteString),
         effects: &mut Vec<Effect>,
     ) {
         let Some(mut run) = self.running.remove(&task) else { return };
@@ -567,6 +591,9 @@ impl Worker {
             if spec.time_limit.is_some() || run.ending.is_some() {
                 self.deadlines.retain(|deadline| deadline.1 != task);
             }
+        }
+        if let Some(runner) = run.runner {
+            self.runners.release(now, runner, run.ending.is_some());
         }
         self.leader_ended(task, is_success);
         let single = IdSet::single(task.task);
@@ -587,7 +614,7 @@ impl Worker {
             }
             (Some(Ending::Timeout), _) => (FailureKind::Timeout, "Time limit reached".to_owned()),
             (None | Some(Ending::Stopped), Outcome::Finished) => {
-                return self.reporting.finished(task, run.instance, run.since, usage);
+                return self.reporting.finished(task, run.instance, run.since, usage, result);
             }
             (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
             (None, Outcome::Failed(kind, error)) => (kind, error),
@@ -655,41 +682,5 @@ impl Worker {
                 }
             }
         }
-    }
-
-    /// Checks the machine's own bookkeeping, recounted from scratch: for the simulator and tests.
-    ///
-    /// # Errors
-    /// Says which rule is broken.
-    pub fn check(&self) -> Result<(), String> {
-        let mut indices = BTreeMap::new();
-        for (task, run) in &self.running {
-            for given in run.ranks.iter().chain([&run.grant]).flat_map(|given| &given.resources) {
-                for (index, units) in &given.indices {
-                    let taken = indices.entry((given.pool, *index)).or_insert(0u64);
-                    *taken += u64::from(*units);
-                    if *taken > hq_model::amount::UNITS {
-                        return Err(format!(
-                            "task {task}: index {index} of pool {} is taken twice",
-                            given.pool
-                        ));
-                    }
-                }
-            }
-            if !self.templates.contains_key(&run.template) {
-                return Err(format!("task {task} runs without a template"));
-            }
-        }
-        let is_kept = self.armed.values().any(|armed| armed.after.is_some());
-        if self.running.is_empty() && !is_kept && !self.pools.is_free() {
-            return Err("nothing runs and something is taken".into());
-        }
-        if self.queue.values().chain(self.followers.values()).any(|batch| batch.left.is_empty()) {
-            return Err("an empty batch is queued".into());
-        }
-        if let Some(leader) = self.followers.keys().find(|leader| self.instance_here(**leader).is_none()) {
-            return Err(format!("a task waits for {leader}, which is not here"));
-        }
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod outside;
 pub mod pools;
 mod reading;
 mod reporting;
+mod runners;
 mod starting;
 mod watched;
 
@@ -40,6 +41,14 @@ pub enum Input {
         outcome: Outcome,
         /// What it used.
         usage: Usage,
+        /// What it leaves behind, of a function that ended well; else nothing. At most
+        /// [`RESULT_BYTES_MAX`](crate::limits::RESULT_BYTES_MAX).
+        result: ByteString,
+    },
+    /// A runner is gone, by itself or after [`Effect::EndRunner`]. The end of a call that it had is told by itself.
+    RunnerEnded {
+        /// The runner.
+        runner: RunnerId,
     },
     /// An armed task has begun. It comes after the end of the one for which it waited, and its own end comes later.
     Begun {
@@ -67,6 +76,13 @@ pub enum Input {
     LauncherLost,
 }
 
+impl Input {
+    /// The end of a task that leaves nothing behind.
+    pub fn ended(task: TaskRef, outcome: Outcome, usage: Usage) -> Input {
+        Input::Ended { task, outcome, usage, result: ByteString::new() }
+    }
+}
+
 /// How a task's process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -83,6 +99,11 @@ pub enum Outcome {
 pub enum Effect {
     /// Start a task. Answered by exactly one [`Input::Ended`].
     Start(Start),
+    /// End a runner that has no call. Answered by exactly one [`Input::RunnerEnded`].
+    EndRunner {
+        /// The runner.
+        runner: RunnerId,
+    },
     /// Start a task at the end of another one, with what that has, if it ends with success. Answered by exactly one
     /// [`Input::Begun`], and then an end; or [`Input::Recalled`], and then it was never there.
     Arm {
@@ -157,6 +178,21 @@ pub struct Start {
     /// Nothing is started: it is a part of a task whose program runs on another worker, which may start processes here
     /// until the part is ended by a signal.
     pub is_part: bool,
+    /// Of a function: where it is called.
+    pub runs_in: Option<RunsIn>,
+}
+
+/// Names an interpreter that a worker keeps for functions; given once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunnerId(pub u32);
+
+/// Where a function is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunsIn {
+    /// The runner.
+    pub runner: RunnerId,
+    /// It is to be started for this call. Else it is there, and has no other call.
+    pub is_new: bool,
 }
 
 /// The resources given to a task.

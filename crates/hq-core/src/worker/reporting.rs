@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage};
+use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage};
 
-use crate::limits::{REPORT_TASKS_MAX, UNSAVED_REPORTS_MAX};
+use crate::limits::{REPORT_RESULTS_BYTES_MAX, REPORT_TASKS_MAX, UNSAVED_REPORTS_MAX};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FinishedSpan};
 use crate::worker_messages::{Report, Started};
@@ -14,6 +14,8 @@ use crate::worker_messages::{Report, Started};
 pub(super) struct Reporting {
     finished: BTreeMap<(JobId, Instance), Vec<Finished>>,
     finished_count: usize,
+    // What the results of these take.
+    results_bytes: usize,
     failed: Vec<(JobId, Failure)>,
     canceled: BTreeMap<JobId, IdSet>,
     returned: BTreeMap<JobId, IdSet>,
@@ -23,16 +25,25 @@ pub(super) struct Reporting {
     last_number: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Finished {
     task: TaskId,
     start: Timestamp,
     usage: Usage,
+    result: ByteString,
 }
 
 impl Reporting {
-    pub(super) fn finished(&mut self, task: TaskRef, instance: Instance, start: Timestamp, usage: Usage) {
-        let finished = Finished { task: task.task, start, usage };
+    pub(super) fn finished(
+        &mut self,
+        task: TaskRef,
+        instance: Instance,
+        start: Timestamp,
+        usage: Usage,
+        result: ByteString,
+    ) {
+        self.results_bytes += result.len();
+        let finished = Finished { task: task.task, start, usage, result };
         self.finished.entry((task.job, instance)).or_default().push(finished);
         self.finished_count += 1;
     }
@@ -107,7 +118,9 @@ impl Reporting {
 
     /// True when so much has ended that a report should not wait any longer.
     pub(super) fn is_full(&self) -> bool {
-        self.finished_count >= REPORT_TASKS_MAX || self.failed.len() >= REPORT_TASKS_MAX / 64
+        self.finished_count >= REPORT_TASKS_MAX
+            || self.results_bytes >= REPORT_RESULTS_BYTES_MAX
+            || self.failed.len() >= REPORT_TASKS_MAX / 64
     }
 
     /// True when no more may be started until the server has saved some.
@@ -145,7 +158,8 @@ impl Reporting {
         }
     }
 
-    /// Makes a report of what happened, keeps it, and returns it. `is_leaving` says that nothing new is taken, `trouble`
+    /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
+    /// next one. `is_leaving` says that nothing new is taken, `trouble`
     /// why nothing can be started now, `runs` since when and as what a task runs, if it still does.
     pub(super) fn make(
         &mut self,
@@ -161,16 +175,32 @@ impl Reporting {
                 report.started.push(Started { job: task.job, task: task.task, instance, at, variant });
             }
         }
-        for ((job, instance), mut tasks) in std::mem::take(&mut self.finished) {
+        let mut room = REPORT_RESULTS_BYTES_MAX;
+        while room > 0
+            && let Some(((job, instance), mut tasks)) = self.finished.pop_first()
+        {
             tasks.sort_unstable_by_key(|finished| finished.task);
+            let fit = tasks.iter().take_while(|finished| {
+                let has_room = room > 0;
+                room = room.saturating_sub(finished.result.len());
+                has_room
+            });
+            let rest = tasks.split_off(fit.count());
+            if !rest.is_empty() {
+                self.finished.insert((job, instance), rest);
+            }
+            self.finished_count -= tasks.len();
+            self.results_bytes -= tasks.iter().map(|finished| finished.result.len()).sum::<usize>();
             let mut measures = MeasuresWriter::new(has_usage);
             for finished in &tasks {
                 measures.push(finished.start, &finished.usage);
             }
             let ids = ids_of(&tasks);
-            report.finished.push(FinishedSpan { job, instance, ids, measures: measures.finish() });
+            let has_results = tasks.iter().any(|finished| !finished.result.is_empty());
+            let results = tasks.iter().filter(|_| has_results).map(|finished| finished.result.as_slice());
+            let results = Entries::new(results).unwrap_or_default();
+            report.finished.push(FinishedSpan { job, instance, ids, measures: measures.finish(), results });
         }
-        self.finished_count = 0;
         report.failed = std::mem::take(&mut self.failed);
         report.canceled = std::mem::take(&mut self.canceled).into_iter().collect();
         report.returned = std::mem::take(&mut self.returned).into_iter().collect();

@@ -7,7 +7,7 @@ use hq_model::{Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
 use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
-use super::{Effect, Grant, Start};
+use super::{Effect, Grant, RunnerId, Start};
 use crate::keeping::keeps_room;
 use crate::limits::{NULL_TASKS_AT_ONCE, SCAN_BLOCKED_MAX, SCAN_QUEUED_MAX, STARTS_INTERVAL};
 use crate::worker_messages::TemplateId;
@@ -123,7 +123,7 @@ impl Worker {
                 assert!(fits, "a task that ended at once left room for the next one");
                 self.pools.free(&self.scratch);
                 let task = TaskRef::new(batch.template.job, task);
-                self.reporting.finished(task, batch.instance, now, Usage::default());
+                self.reporting.finished(task, batch.instance, now, Usage::default(), Vec::new());
             }
             *null_left -= count as u32;
             if !self.followers.is_empty() {
@@ -162,8 +162,13 @@ impl Worker {
                 let Some((way, _)) = chosen else { break };
                 let variant = way.variant;
                 batch.left.remove(id);
-                effects.push(Effect::Start(start_of(known, batch, id, variant, &grant, &ranks)));
-                let entered = Entered::of(batch, variant, grant, ranks);
+                let mut start = start_of(known, batch, id, variant, &grant, &ranks);
+                if known.template.spec.body.function().is_some() {
+                    start.runs_in = Some(self.runners.take(&known.template, variant, &grant, effects));
+                }
+                let runner = start.runs_in.map(|runs_in| runs_in.runner);
+                effects.push(Effect::Start(start));
+                let entered = Entered { runner, ..Entered::of(batch, variant, grant, ranks) };
                 self.enter(now, ends_at, task, entered);
             }
         }
@@ -178,7 +183,7 @@ impl Worker {
         task: TaskRef,
         entered: Entered,
     ) {
-        let Entered { template, instance, is_part, variant, grant, ranks } = entered;
+        let Entered { template, instance, is_part, variant, grant, ranks, runner } = entered;
         let spec = &self.templates[&template].template.spec;
         let request = &spec.requests[variant as usize];
         // The one that runs the program has an eye on the time.
@@ -202,6 +207,7 @@ impl Worker {
             has_node: request.takes_whole_nodes(),
             follower: None,
             since: now,
+            runner,
             promised_until: now.after(request.time_request),
             ending: None,
         };
@@ -229,13 +235,14 @@ pub(super) struct Entered {
     variant: u32,
     grant: Grant,
     ranks: Vec<Grant>,
+    runner: Option<RunnerId>,
 }
 
 impl Entered {
     /// One of a batch.
     pub(super) fn of(batch: &Batch, variant: u32, grant: Grant, ranks: Vec<Grant>) -> Entered {
         let Batch { template, instance, is_part, .. } = *batch;
-        Entered { template, instance, is_part, variant, grant, ranks }
+        Entered { template, instance, is_part, variant, grant, ranks, runner: None }
     }
 }
 
@@ -260,6 +267,7 @@ pub(super) fn start_of(
         ranks: ranks.to_vec(),
         nodes: batch.nodes.clone(),
         is_part: batch.is_part,
+        runs_in: None,
     }
 }
 

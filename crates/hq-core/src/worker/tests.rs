@@ -4,6 +4,7 @@ mod arming;
 mod followers;
 mod leaving;
 mod reading;
+mod runners;
 mod time;
 
 use std::collections::BTreeMap;
@@ -77,11 +78,15 @@ impl World {
                 Effect::Start(start) => {
                     let has_several = start.template.spec.requests.len() > 1;
                     let variant = if has_several { format!(" as {}", start.variant) } else { String::new() };
-                    self.done.push(format!("start {}/{}{variant}", start.task, start.instance));
+                    let runs_in = start.runs_in.map_or(String::new(), |runs_in| {
+                        format!(" in {}{}", if runs_in.is_new { "new " } else { "" }, runs_in.runner.0)
+                    });
+                    self.done.push(format!("start {}/{}{variant}{runs_in}", start.task, start.instance));
                 }
                 Effect::Arm { start, after } => {
                     self.done.push(format!("arm {}/{} after {after}", start.task, start.instance));
                 }
+                Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
                 Effect::Recall { task } => self.done.push(format!("recall {task}")),
                 Effect::Signal { task, signal, .. } => self.done.push(format!("signal {task} {signal}")),
                 Effect::KillLauncher => self.done.push("kill launcher".to_owned()),
@@ -203,7 +208,7 @@ impl World {
 
     fn end(&mut self, job: u32, task: u32, outcome: Outcome) {
         let task = TaskRef::new(JobId(job), TaskId(task));
-        self.step(Input::Ended { task, outcome, usage: Usage::default() });
+        self.step(Input::ended(task, outcome, Usage::default()));
         self.wait(Duration::from_millis(10));
     }
 

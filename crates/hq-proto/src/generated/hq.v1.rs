@@ -208,6 +208,7 @@ pub struct After {
 /// What the tasks of a submit share.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskSpec {
+    /// With `function` for workers of an earlier release, which know only programs.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub args: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
     #[prost(message, repeated, tag = "2")]
@@ -260,6 +261,21 @@ pub struct TaskSpec {
     /// Instead of it: the one file of the stream, which the server writes; likewise.
     #[prost(bytes = "vec", optional, tag = "111")]
     pub log: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// Instead of a program.
+    #[prost(message, optional, tag = "140")]
+    pub function: ::core::option::Option<Function>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Function {
+    /// MODULE:NAME
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub interpreter: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub arguments: ::prost::alloc::vec::Vec<u8>,
+    #[prost(enumeration = "EntryKind", tag = "4")]
+    pub entry: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -483,6 +499,9 @@ pub struct FinishedSpan {
     /// Start of the first task, relative to the time of the message around it.
     #[prost(sint64, tag = "6")]
     pub start_us: i64,
+    /// What each task leaves behind, in order of ids; absent when none leaves anything.
+    #[prost(message, optional, tag = "140")]
+    pub results: ::core::option::Option<Entries>,
 }
 /// A task that ended without success.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -635,6 +654,35 @@ impl JobState {
             "JOB_STATE_FAILED" => Some(Self::Failed),
             "JOB_STATE_ABORTED" => Some(Self::Aborted),
             "JOB_STATE_CANCELED" => Some(Self::Canceled),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EntryKind {
+    Unspecified = 0,
+    Text = 1,
+    Json = 2,
+}
+impl EntryKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ENTRY_KIND_UNSPECIFIED",
+            Self::Text => "ENTRY_KIND_TEXT",
+            Self::Json => "ENTRY_KIND_JSON",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ENTRY_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "ENTRY_KIND_TEXT" => Some(Self::Text),
+            "ENTRY_KIND_JSON" => Some(Self::Json),
             _ => None,
         }
     }
@@ -1537,7 +1585,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1601,6 +1649,8 @@ pub mod client_request {
         Resubmit(super::Resubmit),
         #[prost(message, tag = "122")]
         ReadOutput(super::OutputRead),
+        #[prost(message, tag = "140")]
+        Results(super::ListResults),
     }
 }
 /// A page of what is known of jobs.
@@ -1756,7 +1806,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1808,6 +1858,8 @@ pub mod client_response {
         Failures(super::Failures),
         #[prost(message, tag = "122")]
         Output(super::OutputAnswer),
+        #[prost(message, tag = "140")]
+        Results(super::Results),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1902,6 +1954,36 @@ pub struct Resubmit {
     pub tasks: ::core::option::Option<IdSet>,
     #[prost(enumeration = "TaskState", repeated, tag = "4")]
     pub states: ::prost::alloc::vec::Vec<i32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListResults {
+    #[prost(message, optional, tag = "1")]
+    pub jobs: ::core::option::Option<Selector>,
+    #[prost(message, optional, tag = "2")]
+    pub tasks: ::core::option::Option<IdSet>,
+    /// Begin with this task.
+    #[prost(message, optional, tag = "3")]
+    pub from: ::core::option::Option<TaskRef>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Results {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<JobResults>,
+    /// The first task for which there was no room.
+    #[prost(message, optional, tag = "2")]
+    pub next: ::core::option::Option<TaskRef>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobResults {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint64, tag = "2")]
+    pub asked: u64,
+    #[prost(uint32, repeated, tag = "3")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    /// In order of ids.
+    #[prost(message, optional, tag = "4")]
+    pub results: ::core::option::Option<Entries>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFailures {
@@ -2874,7 +2956,7 @@ pub struct Record {
     pub at_us: u64,
     #[prost(
         oneof = "record::Kind",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 1000"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 60, 70, 71, 90, 91, 92, 80, 1000, 1001"
     )]
     pub kind: ::core::option::Option<record::Kind>,
 }
@@ -2943,6 +3025,8 @@ pub mod record {
         /// From 1000 on: a release that does not know them may skip them.
         #[prost(message, tag = "1000")]
         EndedEarly(super::EndedEarly),
+        #[prost(message, tag = "1001")]
+        ResultsKept(super::ResultsKept),
     }
 }
 /// Changes that count all together or not at all. Their own times are not looked at.
@@ -2950,6 +3034,15 @@ pub mod record {
 pub struct Together {
     #[prost(message, repeated, tag = "1")]
     pub records: ::prost::alloc::vec::Vec<Record>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResultsKept {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, optional, tag = "3")]
+    pub results: ::core::option::Option<Entries>,
 }
 /// Of the times when servers started: how much of the time before does not count for how long ended jobs are kept.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

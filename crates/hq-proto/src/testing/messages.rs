@@ -2,8 +2,8 @@
 
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, PageStart, RequestError,
-    ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
+    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobPage, JobResults, JobSummary, PageStart,
+    RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -68,6 +68,11 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         allocation::alloc_request().prop_map(Alloc),
         selector().prop_map(|jobs| ExplainJobs { jobs }),
         (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
+        (selector(), of(id_set()), of(task_ref())).prop_map(|(jobs, tasks, from)| Results {
+            jobs,
+            tasks,
+            from
+        }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
 }
@@ -101,6 +106,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
         (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
+        (vec(job_results(), 0..3), of(task_ref())).prop_map(|(jobs, next)| Results { jobs, next }),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
@@ -229,6 +235,15 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 fn job_failures() -> impl Strategy<Value = JobFailures> {
     (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3))
         .prop_map(|(job, (tasks, failed), causes)| JobFailures { job, tasks, failed, causes })
+}
+
+fn job_results() -> impl Strategy<Value = JobResults> {
+    (job(), any::<u64>(), ids_with_results()).prop_map(|(job, asked, (ids, results))| JobResults {
+        job,
+        asked,
+        ids,
+        results,
+    })
 }
 
 fn cause() -> impl Strategy<Value = FailureCause> {
@@ -638,6 +653,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (worker(), finished_span(), vec((edgy_id().prop_map(TaskId), vec(worker(), 1..3)), 0..3))
             .prop_map(|(worker, span, nodes)| DetailKept { worker, span, nodes }),
         (job(), failure()).prop_map(|(job, failure)| FailureKept { job, failure }),
+        (job(), ids_with_results()).prop_map(|(job, (ids, results))| ResultsKept { job, ids, results }),
         (job(), vec(failure(), 0..3)).prop_map(|(job, attempts)| EndedEarly { job, attempts }),
         (any::<u128>(), job(), id_set()).prop_map(|(key, job, ids)| Answered { key, job, ids }),
         vec((timestamp(), any::<u64>()), 0..3).prop_map(|gaps| TimeSkipped { gaps }),

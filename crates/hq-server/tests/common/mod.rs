@@ -216,6 +216,7 @@ pub(crate) fn finished(batch: &RunBatch) -> FinishedSpan {
         instance: batch.instance,
         ids: batch.ids.clone(),
         measures: measures.finish(),
+        results: Entries::default(),
     }
 }
 

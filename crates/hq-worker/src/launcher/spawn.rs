@@ -173,6 +173,7 @@ impl Spawner {
             groups: self.received.groups.as_ptr(),
             cwd: pointer(cwd),
             stdin: if stdin.is_some() { stdin_path.as_ptr().cast() } else { ptr::null() },
+            stdin_socket: stdin.filter(|_| self.received.is_stdin_socket).map_or(-1, AsRawFd::as_raw_fd),
             stdout: pointer(stdout),
             stderr: pointer(stderr),
             is_one_output: !stdout.is_empty() && stdout == stderr,
@@ -253,6 +254,8 @@ struct Plan {
     groups: *const *const c_char,
     cwd: *const c_char,
     stdin: *const c_char,
+    // Instead of it; -1 without.
+    stdin_socket: c_int,
     stdout: *const c_char,
     stderr: *const c_char,
     is_one_output: bool,
@@ -306,7 +309,11 @@ fn become_task(plan: &Plan) -> Result<(), Stage> {
         if !plan.cwd.is_null() && libc::chdir(plan.cwd) != 0 {
             return Err(Stage::EnterCwd);
         }
-        if !plan.stdin.is_null() && !replace(0, plan.stdin, libc::O_RDONLY) {
+        if plan.stdin_socket >= 0 {
+            if libc::dup2(plan.stdin_socket, 0) != 0 {
+                return Err(Stage::Stdin);
+            }
+        } else if !plan.stdin.is_null() && !replace(0, plan.stdin, libc::O_RDONLY) {
             return Err(Stage::Stdin);
         }
         let create = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_NOCTTY;

@@ -25,7 +25,7 @@ fn place(dir: &Path) -> Place {
 
 fn aftermath(key: Key) -> Aftermath {
     Aftermath {
-        input: Input::Ended { task: key.0, outcome: Outcome::Finished, usage: Usage::default() },
+        input: Input::ended(key.0, Outcome::Finished, Usage::default()),
         task_dir: Vec::new(),
         nodes_dir: Vec::new(),
         sinks: Vec::new(),

@@ -23,6 +23,7 @@ pub(crate) enum JobCommand {
     Info(InfoArgs),
     Explain(ExplainArgs),
     Failures(FailuresArgs),
+    Result(ResultArgs),
     Resubmit(ResubmitArgs),
     Cancel(CancelArgs),
     Forget(ForgetArgs),
@@ -110,6 +111,22 @@ pub(crate) struct FailuresArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
     pub jobs: Selector,
+}
+
+/// Print what functions returned
+///
+/// One line for each task that has a result, in order of ids: the id, and the result as JSON. With `--output-mode quiet` the
+/// results alone, and with `json` a list with job and task. Results are kept as long as their job; of all jobs together at
+/// most 256 MiB, and the oldest go first.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job result last\n  hq job result 3 --tasks 1-10 --output-mode json")]
+pub(crate) struct ResultArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+    /// Only these tasks, such as `1-10,17`; one without a result is an error
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    pub tasks: Option<IdSet>,
 }
 
 /// Submit tasks of a job again, as a new job

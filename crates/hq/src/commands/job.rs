@@ -13,15 +13,16 @@ use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
     CancelArgs, CloseArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs,
-    TaskIdsArgs, WaitArgs,
+    ResultArgs, TaskIdsArgs, WaitArgs,
 };
 use crate::error::HqError;
 use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
 use crate::report::{
-    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, Submitted, TaskIds,
+    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, Results, Submitted, TaskIds,
 };
+use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
 use crate::waiting::{Follow, follow};
 
@@ -74,6 +75,19 @@ pub(super) fn failures(context: &Context, args: FailuresArgs) -> Result<Done, Hq
     let session = Rc::new(RefCell::new(context.connect()?));
     let stream = FailureStream::begin(session, args.jobs, Look::Many)?;
     Done::ok(Failures { jobs: Box::new(stream), are_several })
+}
+
+pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqError> {
+    let are_several = match &args.jobs {
+        Selector::All => true,
+        Selector::Last => false,
+        Selector::Ids(ids) => ids.len() > 1,
+    };
+    let is_named = args.tasks.is_some();
+    let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let results = ResultStream::begin(session, args.jobs, args.tasks)?;
+    Done::ok(Results { results, are_several, is_single, is_named })
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {

@@ -130,6 +130,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Job(Lazy(JobCommand::Info(args))) => job::info(context, args),
         Command::Job(Lazy(JobCommand::Explain(args))) => job::explain(context, args),
         Command::Job(Lazy(JobCommand::Failures(args))) => job::failures(context, args),
+        Command::Job(Lazy(JobCommand::Result(args))) => job::result(context, args),
         Command::Job(Lazy(JobCommand::Resubmit(args))) => submit::resubmit(context, args),
         Command::Job(Lazy(JobCommand::Cancel(args))) => job::cancel(context, args),
         Command::Job(Lazy(JobCommand::Forget(args))) => job::forget(context, args),

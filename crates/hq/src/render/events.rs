@@ -4,8 +4,7 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 
-use hq_core::measures::Measures;
-use hq_core::record::{Failure, JobProgress, Record, RestartCause};
+use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{IdSet, JobId, JobSpec, Timestamp, WorkerId};
@@ -161,7 +160,7 @@ impl<W: Write> Events<W> {
                 self.line(at, "attempt-dropped", event)
             }
             Record::Finished { worker, span } | Record::DetailKept { worker, span, .. } => {
-                self.finished(*worker, span.job, span.instance.0, &span.ids, &span.measures)
+                self.finished(*worker, span)
             }
             Record::Failed { job, failure } | Record::FailureKept { job, failure } => {
                 self.failed(at, *job, failure)
@@ -185,23 +184,26 @@ impl<W: Write> Events<W> {
                 None => Ok(()),
             },
             Record::Together { records } => records.iter().try_for_each(|record| self.events(at, record)),
-            Record::IdsGiven { .. } | Record::TimeSkipped { .. } | Record::Answered { .. } => Ok(()),
+            Record::IdsGiven { .. }
+            | Record::TimeSkipped { .. }
+            | Record::ResultsKept { .. }
+            | Record::Answered { .. } => Ok(()),
         }
     }
 
-    fn finished(
-        &mut self,
-        worker: WorkerId,
-        job: JobId,
-        instance: u32,
-        ids: &IdSet,
-        measures: &Measures,
-    ) -> Result<(), HqError> {
-        for (task, (started, usage)) in ids.iter().zip(measures.iter()) {
+    fn finished(&mut self, worker: WorkerId, span: &FinishedSpan) -> Result<(), HqError> {
+        let (job, instance) = (span.job, span.instance.0);
+        for (place, (task, (started, usage))) in span.ids.iter().zip(span.measures.iter()).enumerate() {
             let event = json!({ "job": job.0, "task": task.0, "instance": instance, "worker": worker.0 });
             self.line(started, "task-started", event)?;
             let ended = Timestamp(started.0.saturating_add(usage.wall_us));
-            self.line(ended, "task-finished", json!({ "job": job.0, "task": task.0 }))?;
+            let mut event = json!({ "job": job.0, "task": task.0 });
+            // What a function returned; Python says NaN where JSON has no word for it.
+            if let Some(result) = span.results.get(place).filter(|result| !result.is_empty()) {
+                let said = serde_json::from_slice(result);
+                event["result"] = said.unwrap_or_else(|_| String::from_utf8_lossy(result).into());
+            }
+            self.line(ended, "task-finished", event)?;
         }
         Ok(())
     }
@@ -295,6 +297,7 @@ mod tests {
                     instance: Instance(0),
                     ids: IdSet::range(1, 2),
                     measures: measures.finish(),
+                    results: Entries::new([&b"[1.5]"[..], b""]).expect("little"),
                 },
             },
             Record::WorkerEnded { worker: WorkerId(3), end: WorkerEnd::Stopped, is_away: false },

@@ -84,7 +84,17 @@ const PIPE: &str = "<pipe>";
 pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     let env: serde_json::Map<String, Value> =
         spec.env.iter().map(|(key, value)| (text::bytes(key), bytes(value))).collect();
-    let Body::Program { args } = &spec.body;
+    let function = spec.body.function().map(|function| {
+        json!({
+            "name": function.name,
+            "interpreter": function.interpreter.iter().map(|word| bytes(word)).collect::<Vec<_>>(),
+            "arguments": serde_json::from_slice::<Value>(&function.arguments).ok(),
+        })
+    });
+    let args = match &spec.body {
+        Body::Program { args } => &args[..],
+        Body::Function(_) => &[],
+    };
     let (stream, log) = match &spec.stream {
         None => (Value::Null, Value::Null),
         Some(Stream::Directory(path)) => (bytes(path), Value::Null),
@@ -100,6 +110,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             "stdout_on_close": spec.stdout.on_close().word(),
             "stderr_on_close": spec.stderr.on_close().word(),
         },
+        "function": function,
         "resources": spec.requests.iter().map(request).collect::<Vec<_>>(),
         "pin_mode": match spec.pin {
             Pin::None => Value::Null,

@@ -17,6 +17,7 @@ mod journal;
 pub(crate) mod json;
 mod misc;
 mod output_log;
+mod results;
 mod server;
 pub(crate) mod style;
 pub(crate) mod submit;

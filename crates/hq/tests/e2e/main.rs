@@ -8,6 +8,7 @@ mod enforce;
 mod explain;
 mod failures;
 mod follow;
+mod functions;
 mod graphs;
 mod jobs;
 mod journal;

@@ -40,6 +40,10 @@ impl State {
             let record = Record::DetailKept { worker, span: span.clone(), nodes };
             take(span.measures.base().min(self.latest), record)?;
         }
+        for (job, ids, results) in self.results.blocks() {
+            let (ids, results) = (ids.clone(), results.clone());
+            take(self.latest, Record::ResultsKept { job, ids, results })?;
+        }
         for (id, task) in &self.failures_order {
             if let Some((at, failure)) = self.jobs.get(id).and_then(|job| job.failures.get(task)) {
                 let (job, failure) = (*id, failure.clone());

@@ -15,7 +15,13 @@ fn done(job: JobId, task: u32, wall_ms: u64) -> impl FnOnce(&mut Report) {
         let mut measures = MeasuresWriter::new(true);
         measures.push(Timestamp(0), &Usage { wall_us: wall_ms * 1000, ..Usage::default() });
         let ids = IdSet::single(TaskId(task));
-        report.finished.push(FinishedSpan { job, instance: Instance(0), ids, measures: measures.finish() });
+        report.finished.push(FinishedSpan {
+            job,
+            instance: Instance(0),
+            ids,
+            measures: measures.finish(),
+            results: Entries::default(),
+        });
     }
 }
 

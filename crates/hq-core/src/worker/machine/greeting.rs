@@ -15,7 +15,7 @@ impl Worker {
         self.reporting.starts_are_known();
         // A server that was started again does not know.
         self.node_fault.is_news |= self.node_fault.reason().is_some();
-        if self.has_news() {
+        while self.has_news() {
             self.make_report();
         }
         self.link = Link::Greeting;

@@ -1,6 +1,6 @@
 //! How a worker leaves: for want of time, of tasks or of its server, because it was told to, or without its launcher.
 
-use hq_model::{TaskRef, Timestamp, Usage};
+use hq_model::{ByteString, TaskRef, Timestamp, Usage};
 
 use super::{Ending, Link, SIGKILL, Worker};
 use crate::record::FailureKind;
@@ -90,8 +90,9 @@ impl Worker {
         ending.sort_unstable();
         for task in ending {
             let killed = Outcome::Failed(FailureKind::Signal(SIGKILL), String::new());
-            self.task_ended(now, task, killed, Usage::default(), effects);
+            self.task_ended(now, task, killed, (Usage::default(), ByteString::new()), effects);
         }
+        self.runners.all_ended();
         self.lose_armed();
     }
 }

@@ -68,7 +68,8 @@ impl Worker {
         let is_done = self.is_done();
         if self.link == Link::Up {
             let is_due = now >= self.report_due() || is_done || self.reporting.is_full();
-            if self.has_news() && is_due {
+            // Results may need several.
+            while self.has_news() && is_due {
                 effects.push(Effect::Send(self.make_report()));
                 self.next_report = now.after(REPORT_INTERVAL);
                 self.next_heartbeat = now.after(self.config.heartbeat);
@@ -84,7 +85,7 @@ impl Worker {
         if let (true, Some(end)) = (is_done, self.leaving) {
             if self.link == Link::Greeting {
                 // The server knows it from the hello on: it need not wait for the answer to leave in order.
-                if self.has_news() {
+                while self.has_news() {
                     self.make_report();
                 }
                 for report in self.reporting.unsaved() {

@@ -30,7 +30,7 @@ impl World {
     }
 
     fn ended(&mut self, leader: u32, outcome: Outcome, follower: Input) {
-        let ended = Input::Ended { task: task(leader), outcome, usage: Usage::default() };
+        let ended = Input::ended(task(leader), outcome, Usage::default());
         self.steps(vec![ended, follower]);
         self.wait(Duration::from_millis(10));
     }
@@ -88,7 +88,7 @@ fn what_was_kept_for_it_is_free_once_it_is_armed() {
     world.run(2, "0", 0, takes(1, -1));
     world.did();
     let task = TaskRef::new(JobId(4), TaskId(0));
-    world.step(Input::Ended { task, outcome: Outcome::Finished, usage: Usage::default() });
+    world.step(Input::ended(task, Outcome::Finished, Usage::default()));
     assert_eq!(world.did(), "start 5@2/0, arm 5@3/0 after 5@2, start 2@0/0", "in this very moment");
 }
 

@@ -51,7 +51,7 @@ fn what_ran_long_ago_is_forgotten() {
     for task in (0..2 * RAN_RANGES_MAX as u32).step_by(2) {
         world.run(1, &task.to_string(), 0, |_| {});
         let task = TaskRef::new(JobId(1), TaskId(task));
-        world.step(Input::Ended { task, outcome: Outcome::Finished, usage: Usage::default() });
+        world.step(Input::ended(task, Outcome::Finished, Usage::default()));
         world.saves();
     }
     world.run(2, "0", 0, |_| {});

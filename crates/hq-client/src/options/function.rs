@@ -1,0 +1,127 @@
+//! Functions as tasks: their name, arguments and interpreter, from options and job files.
+
+use hq_model::Body;
+use hq_model::body::{EntryKind, Function};
+
+use super::error::OptionsError;
+use super::submit::SubmitOptions;
+use crate::limits;
+
+/// The interpreter of those who name none.
+const PYTHON: &str = "python3";
+
+/// Checks the name of a function.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let function = Function { name: text.into(), interpreter: vec![PYTHON.into()], ..Function::default() };
+    match text.split_once(':') {
+        Some((module, _)) if module.ends_with(".py") => {
+            return Err(format!("name the module and not its file: {}", text.replacen(".py:", ":", 1)));
+        }
+        None if text.ends_with(".py") => {
+            return Err(format!("name a function of the module: {}:NAME", text.trim_end_matches(".py")));
+        }
+        _ => {}
+    }
+    function.check().map(|()| text.to_owned()).map_err(|rule| format!("it {rule}"))
+}
+
+/// Checks the arguments of a function.
+///
+/// # Errors
+/// What is wrong with them.
+pub(super) fn arguments(text: &str) -> Result<String, String> {
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))?;
+    if text.len() > limits::FUNCTION_ARGUMENTS_MAX {
+        return Err(format!("{} bytes are too many: at most {}", text.len(), limits::FUNCTION_ARGUMENTS_MAX));
+    }
+    match value.is_array() || value.is_object() {
+        true => Ok(text.to_owned()),
+        false => Err(format!("write a list of arguments, [{text}], or an object of named ones")),
+    }
+}
+
+/// Splits the program of an interpreter from arguments for it, as a shell does.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn python(text: &str) -> Result<Vec<String>, String> {
+    let words = shlex::split(text).ok_or("a quote is never closed")?;
+    match words.first() {
+        Some(program) if !program.is_empty() => Ok(words),
+        _ => Err("name a program, for example venv/bin/python".to_owned()),
+    }
+}
+
+/// The function that tasks call.
+pub(super) fn body(
+    name: String,
+    arguments: Option<String>,
+    python: Option<Vec<String>>,
+    is_json: bool,
+) -> Body {
+    let interpreter = python.unwrap_or_else(|| vec![PYTHON.to_owned()]);
+    Body::Function(Function {
+        name,
+        interpreter: interpreter.into_iter().map(String::into_bytes).collect(),
+        arguments: arguments.unwrap_or_default().into_bytes(),
+        entry: if is_json { EntryKind::Json } else { EntryKind::Text },
+    })
+}
+
+/// The function that options name, if they name one; the rest of them must go with it.
+///
+/// # Errors
+/// Which option does not.
+pub(super) fn of_options(options: &SubmitOptions) -> Result<Option<(String, Option<String>)>, OptionsError> {
+    let command = &options.command;
+    let Some(name) = &command.function else {
+        return match &command.args_json {
+            Some(_) => Err(OptionsError::Needs("--args-json", "--function")),
+            None => Ok(None),
+        };
+    };
+    if let Some(word) = command.command.first() {
+        return Err(OptionsError::FunctionAndCommand(word.to_string_lossy().into_owned()));
+    }
+    if command.directives.is_some() {
+        return Err(OptionsError::Conflict("--function", "--directives"));
+    }
+    Ok(Some((name.clone(), command.args_json.clone())))
+}
+
+/// What of tasks a function cannot have.
+pub(super) fn check(task: &super::task::TaskOptions) -> Result<(), OptionsError> {
+    let excluded = [
+        (task.resources.nodes.is_some(), "--nodes"),
+        (task.execution.stdin.is_some(), "--stdin"),
+        (task.execution.service, "--service"),
+        (task.execution.launcher.is_some(), "--launcher"),
+    ];
+    match excluded.iter().find(|excluded| excluded.0) {
+        Some((_, option)) => Err(OptionsError::Conflict("--function", option)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_where_they_are_given() {
+        assert_eq!(name("lab.score:main").as_deref(), Ok("lab.score:main"));
+        assert_eq!(name("score.py:main").unwrap_err(), "name the module and not its file: score:main");
+        assert_eq!(name("score.py").unwrap_err(), "name a function of the module: score:NAME");
+        assert!(name("score").unwrap_err().starts_with("it must be a module and a function"));
+        assert_eq!(arguments("[1, 2]").as_deref(), Ok("[1, 2]"));
+        assert!(arguments("{\"k\": 1}").is_ok());
+        assert_eq!(arguments("5").unwrap_err(), "write a list of arguments, [5], or an object of named ones");
+        assert!(arguments("[1").unwrap_err().starts_with("this is no JSON: "));
+        assert_eq!(python("apptainer exec 'my image' python3").map(|words| words.len()), Ok(4));
+        assert!(python("").is_err() && python("'x").is_err());
+    }
+}

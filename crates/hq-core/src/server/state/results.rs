@@ -1,0 +1,184 @@
+//! What finished tasks left behind, bounded: blocks as workers sent them, the oldest dropped first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hq_model::{Entries, IdSet, JobId, TaskId};
+
+use crate::limits::RESULTS_KEPT_BYTES_MAX;
+use crate::never;
+
+/// The results of all jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    blocks: BTreeMap<u64, Block>,
+    // Of each job, by the first id of each interval of a block: the last one, and the block.
+    by_job: BTreeMap<JobId, BTreeMap<u32, (u32, u64)>>,
+    // In order of time.
+    order: VecDeque<u64>,
+    next: u64,
+    bytes: usize,
+}
+
+/// Results of some tasks of a job.
+#[derive(Clone, Debug, PartialEq)]
+struct Block {
+    job: JobId,
+    ids: IdSet,
+    results: Entries,
+}
+
+// The numbers of blocks say their order and nothing else.
+impl PartialEq for Results {
+    fn eq(&self, other: &Results) -> bool {
+        self.bytes == other.bytes && self.blocks.values().eq(other.blocks.values())
+    }
+}
+
+impl Results {
+    /// Adds the results of tasks that had none, and drops the oldest ones over the bound.
+    pub fn add(&mut self, job: JobId, ids: &IdSet, results: &Entries) {
+        if results.is_empty() {
+            return;
+        }
+        let block = Block { job, ids: ids.clone(), results: results.clone() };
+        self.bytes += block.bytes();
+        let of_job = self.by_job.entry(job).or_default();
+        of_job.extend(ids.ranges().map(|range| (*range.start(), (*range.end(), self.next))));
+        self.blocks.insert(self.next, block);
+        self.order.push_back(self.next);
+        self.next += 1;
+        while self.bytes > RESULTS_KEPT_BYTES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            // Those of forgotten jobs are gone already.
+            if let Some(block) = self.blocks.remove(&oldest) {
+                self.bytes -= block.bytes();
+                self.unlist(&block);
+            }
+        }
+    }
+
+    /// Drops all of a job.
+    pub fn forget(&mut self, job: JobId) {
+        let Some(listed) = self.by_job.remove(&job) else { return };
+        for (_, number) in listed.into_values() {
+            // One that is of several intervals is listed several times.
+            self.bytes -= self.blocks.remove(&number).map_or(0, |block| block.bytes());
+        }
+        self.order.retain(|number| self.blocks.contains_key(number));
+    }
+
+    /// The results of those of `ids` that have some, as far as so many bytes of room hold them, and the first task for which
+    /// there was none.
+    pub fn page(&self, job: JobId, ids: &IdSet, room: &mut usize) -> (IdSet, Vec<&[u8]>, Option<TaskId>) {
+        let (mut found, mut results) = (IdSet::new(), Vec::new());
+        let Some(listed) = self.by_job.get(&job) else { return (found, results, None) };
+        for range in ids.ranges() {
+            let before = listed.range(..*range.start()).next_back();
+            let within = listed.range(range.clone());
+            for (first, (last, number)) in before.into_iter().chain(within) {
+                let Some(block) = self.blocks.get(number) else {
+                    never!("block {number} of results of job {job} is listed and is not there");
+                    continue;
+                };
+                let (first, last) = ((*first).max(*range.start()), (*last).min(*range.end()));
+                for id in first..=last {
+                    let result = block.ids.rank(TaskId(id)).and_then(|rank| block.results.get(rank as usize));
+                    let Some(result) = result.filter(|result| !result.is_empty()) else { continue };
+                    let Some(left) = room.checked_sub(result.len() + 8) else {
+                        return (found, results, Some(TaskId(id)));
+                    };
+                    *room = left;
+                    found.insert(TaskId(id));
+                    results.push(result);
+                }
+            }
+        }
+        (found, results, None)
+    }
+
+    /// All blocks, oldest first.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (JobId, &IdSet, &Entries)> {
+        self.blocks.values().map(|block| (block.job, &block.ids, &block.results))
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn unlist(&mut self, block: &Block) {
+        let Some(listed) = self.by_job.get_mut(&block.job) else { return };
+        for range in block.ids.ranges() {
+            listed.remove(range.start());
+        }
+        if listed.is_empty() {
+            self.by_job.remove(&block.job);
+        }
+    }
+}
+
+impl Block {
+    // The map entries around the packed bytes count, too.
+    fn bytes(&self) -> usize {
+        160 + self.ids.range_count() * 56 + self.results.bytes_len() + self.results.len() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(results: &mut Results, job: u32, first: u32, texts: &[&str]) {
+        let entries = Entries::new(texts.iter().map(|text| text.as_bytes())).expect("little");
+        let ids = IdSet::range(first, first + texts.len() as u32 - 1);
+        results.add(JobId(job), &ids, &entries);
+    }
+
+    fn page(results: &Results, job: u32, ids: &str) -> String {
+        let (found, results, next) = results.page(JobId(job), &ids.parse().expect("ids"), &mut 100_000);
+        let texts: Vec<_> = results.into_iter().map(String::from_utf8_lossy).collect();
+        format!("{found}: {}{}", texts.join(","), next.map_or(String::new(), |next| format!(" then {next}")))
+    }
+
+    #[test]
+    fn results_are_found_by_task() {
+        let mut results = Results::default();
+        add(&mut results, 1, 10, &["a", "", "c"]);
+        add(&mut results, 1, 0, &["x"]);
+        add(&mut results, 2, 11, &["other"]);
+        assert_eq!(page(&results, 1, "0-100"), "0,10,12: x,a,c");
+        assert_eq!(page(&results, 1, "11-12"), "12: c");
+        assert_eq!(page(&results, 1, "5,13-20"), ": ");
+        assert_eq!(page(&results, 3, "0-100"), ": ");
+        results.forget(JobId(1));
+        assert_eq!(page(&results, 1, "0-100"), ": ");
+        assert_eq!(page(&results, 2, "0-100"), "11: other");
+        results.forget(JobId(2));
+        assert_eq!((results.bytes(), results.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn an_answer_ends_where_its_room_does() {
+        let mut results = Results::default();
+        add(&mut results, 1, 0, &["12345678", "12345678", "last"]);
+        let mut room = 32;
+        let (found, _, next) = results.page(JobId(1), &IdSet::range(0, 9), &mut room);
+        assert_eq!((found, next, room), (IdSet::range(0, 1), Some(TaskId(2)), 0));
+        assert_eq!(page(&results, 1, "2-9"), "2: last");
+    }
+
+    #[test]
+    fn the_oldest_are_dropped_over_the_bound() {
+        let mut results = Results::default();
+        let large = "r".repeat(1 << 20);
+        for task in 0..300 {
+            add(&mut results, 1, task, &[&large]);
+            assert!(results.bytes() <= RESULTS_KEPT_BYTES_MAX);
+        }
+        assert_eq!(page(&results, 1, "0-10"), ": ");
+        let (found, ..) = results.page(JobId(1), &IdSet::single(TaskId(299)), &mut (2 << 20));
+        assert_eq!(found, IdSet::single(TaskId(299)));
+        assert_eq!(results.order.len(), results.blocks.len());
+    }
+}

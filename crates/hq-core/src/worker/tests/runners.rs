@@ -1,0 +1,145 @@
+//! Interpreters that stay from one call of a function to the next.
+
+use hq_model::body::Function;
+use hq_model::task::Pin;
+
+use super::*;
+use crate::limits::{REPORT_RESULTS_BYTES_MAX, RESULT_BYTES_MAX, RUNNER_IDLE_TIME};
+use crate::worker::RunnerId;
+
+fn function(spec: &mut TaskSpec) {
+    spec.body = Body::Function(Function {
+        name: "score:main".into(),
+        interpreter: vec![b"python3".to_vec()],
+        ..Function::default()
+    });
+}
+
+fn returned(job: u32, task: u32, result: &[u8]) -> Input {
+    let (task, usage) = (TaskRef::new(JobId(job), TaskId(task)), Usage::default());
+    Input::Ended { task, outcome: Outcome::Finished, usage, result: result.to_vec() }
+}
+
+#[test]
+fn a_runner_has_the_next_call_of_its_job() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, function);
+    assert_eq!(world.did(), "start 1@0/0 in new 1, start 1@1/0 in new 2");
+    world.step(returned(1, 1, b"5"));
+    world.step(returned(1, 0, b"5"));
+    assert!(world.did().starts_with("start 1@2/0 in 2, "));
+    world.step(returned(1, 2, b"5"));
+    world.step(returned(1, 3, b"5"));
+    world.did();
+    // Another job may mean another module of the same name.
+    world.run(2, "0", 0, function);
+    assert!(world.did().contains("start 2@0/0 in new 3"));
+}
+
+#[test]
+fn what_an_interpreter_starts_with_is_never_changed_below_it() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 4), ("gpus", 2)]));
+    let with_gpu = |spec: &mut TaskSpec| {
+        function(spec);
+        spec.requests = vec![request(&[("cpus", 1), ("gpus", 1)])];
+    };
+    world.run(1, "0-1", 0, with_gpu);
+    assert_eq!(world.did(), "start 1@0/0 in new 1, start 1@1/0 in new 2");
+    world.step(returned(1, 1, b"5"));
+    world.did();
+    // The GPU that is free is the second one, and so is the runner.
+    world.run(1, "2", 0, with_gpu);
+    assert_eq!(world.did(), "start 1@2/0 in 2");
+    world.step(returned(1, 0, b"5"));
+    world.did();
+    world.run(1, "3", 0, |spec| {
+        with_gpu(spec);
+        spec.env.push((b"CUTOFF".to_vec(), b"2".to_vec()));
+    });
+    assert_eq!(world.did(), "start 1@3/0 in new 3");
+    world.run(1, "4", 0, |spec| {
+        function(spec);
+        spec.requests = vec![request(&[("cpus", 2)])];
+        spec.pin = Pin::Taskset;
+    });
+    assert_eq!(world.did(), "start 1@4/0 in new 4");
+}
+
+#[test]
+fn a_runner_is_not_used_after_a_call_that_was_ended() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |spec| {
+        function(spec);
+        spec.time_limit = Some(Duration::from_secs(1));
+    });
+    world.did();
+    world.wait(Duration::from_secs(1));
+    assert_eq!(world.did(), "signal 1@0 15");
+    world.end(1, 0, failed());
+    assert_eq!(world.did(), "end runner 1, timeout 1:0");
+    world.run(1, "1", 0, function);
+    assert_eq!(world.did(), "start 1@1/0 in new 2");
+    world.step(Input::RunnerEnded { runner: RunnerId(1) });
+}
+
+#[test]
+fn a_runner_that_dies_is_replaced() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-1", 0, function);
+    world.did();
+    let task = TaskRef::new(JobId(1), TaskId(0));
+    // The end of its call may need time until it is told.
+    world.step(Input::RunnerEnded { runner: RunnerId(1) });
+    world.steps(vec![Input::ended(task, failed(), Usage::default()), returned(1, 1, b"5")]);
+    world.step(Input::RunnerEnded { runner: RunnerId(2) });
+    world.did();
+    world.run(1, "2-3", 0, function);
+    assert_eq!(world.did(), "start 1@2/0 in new 3, start 1@3/0 in new 4");
+}
+
+#[test]
+fn idle_runners_end_after_a_time_and_when_there_are_many() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, function);
+    world.step(returned(1, 0, b"5"));
+    world.did();
+    assert_eq!(world.worker.next_wakeup().map(|at| at <= world.now.after(RUNNER_IDLE_TIME)), Some(true));
+    world.wait(RUNNER_IDLE_TIME);
+    assert_eq!(world.did(), "end runner 1");
+    world.step(Input::RunnerEnded { runner: RunnerId(1) });
+    for job in 2..7 {
+        world.run(job, "0", 0, function);
+        world.step(returned(job, 0, b"5"));
+        world.wait(Duration::from_millis(10));
+    }
+    // Four are kept.
+    assert_eq!(world.did().matches("end runner 2").count(), 1);
+}
+
+#[test]
+fn results_are_reported_with_their_tasks_and_no_report_is_too_large() {
+    let mut world = World::new(|_| {});
+    let count = 2 * REPORT_RESULTS_BYTES_MAX / RESULT_BYTES_MAX;
+    let results: Vec<u8> = vec![b'1'; RESULT_BYTES_MAX];
+    world.run(1, &format!("0-{count}"), 0, function);
+    let mut effects = Vec::new();
+    for task in 0..=count as u32 {
+        world.worker.handle(world.now, returned(1, task, &results), &mut effects);
+        // The next one starts, and nothing is said yet.
+        world.worker.start_what_fits(world.now, &mut effects);
+    }
+    world.worker.settle(world.now.after(Duration::from_secs(1)), &mut effects);
+    let reports = effects.iter().filter_map(|effect| match effect {
+        Effect::Send(FromWorker::Report(report)) => Some(report),
+        _ => None,
+    });
+    let spans = reports.flat_map(|report| &report.finished);
+    let sizes: Vec<usize> = spans.clone().map(|span| span.results.bytes_len()).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), (count + 1) * RESULT_BYTES_MAX);
+    assert!(
+        sizes.len() >= 3 && sizes.iter().all(|size| *size <= REPORT_RESULTS_BYTES_MAX + RESULT_BYTES_MAX)
+    );
+    for span in spans {
+        assert_eq!(span.ids.len(), span.results.len() as u64);
+    }
+}

@@ -1,0 +1,241 @@
+//! What worker and runner say to each other: frames of a length, a kind and a body, little endian.
+
+use crate::limits::RUNNER_FRAME_MAX;
+use hq_core::limits::RESULT_BYTES_MAX;
+
+const CALL: u8 = 1;
+const END: u8 = 2;
+const READY: u8 = 1;
+const DONE: u8 = 2;
+
+const IS_PREPARED: u8 = 1;
+const HAS_ENTRY: u8 = 2;
+const ENTRY_IS_JSON: u8 = 4;
+
+/// Bytes before each body.
+pub(crate) const HEADER: usize = 5;
+
+/// A call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Call<'a> {
+    /// Tells it from the calls before.
+    pub(crate) number: u64,
+    /// Outputs are open and directories made: the runner was started for it.
+    pub(crate) is_prepared: bool,
+    /// `MODULE:NAME`.
+    pub(crate) name: &'a [u8],
+    /// JSON; none when empty.
+    pub(crate) arguments: &'a [u8],
+    pub(crate) entry: Option<&'a [u8]>,
+    pub(crate) entry_is_json: bool,
+    pub(crate) cwd: &'a [u8],
+    /// Nowhere when empty.
+    pub(crate) stdout: &'a [u8],
+    pub(crate) stderr: &'a [u8],
+    pub(crate) submit_dir: &'a [u8],
+    /// None when empty.
+    pub(crate) task_dir: &'a [u8],
+    /// `KEY=VALUE`, NUL-terminated.
+    pub(crate) environment: &'a [u8],
+}
+
+impl Call<'_> {
+    /// The frame.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let flags = [
+            (self.is_prepared, IS_PREPARED),
+            (self.entry.is_some(), HAS_ENTRY),
+            (self.entry_is_json, ENTRY_IS_JSON),
+        ];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
+        let parts = [
+            self.name,
+            self.arguments,
+            self.entry.unwrap_or_default(),
+            self.cwd,
+            self.stdout,
+            self.stderr,
+            self.submit_dir,
+            self.task_dir,
+            self.environment,
+        ];
+        let mut body = Vec::with_capacity(64 + parts.iter().map(|part| 4 + part.len()).sum::<usize>());
+        body.extend_from_slice(&self.number.to_le_bytes());
+        body.extend_from_slice(&[flags, parts.len() as u8]);
+        for part in parts {
+            put(&mut body, part);
+        }
+        frame(CALL, &body)
+    }
+}
+
+/// The frame that ends a runner.
+pub(crate) fn end() -> Vec<u8> {
+    frame(END, &[])
+}
+
+/// What comes before all frames: the runner's program, and the names of the variables that are of a task.
+pub(crate) fn preface(program: &[u8], own_variables: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(program.len() + own_variables.len() + 8);
+    put(&mut out, program);
+    put(&mut out, own_variables);
+    out
+}
+
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER + body.len());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.push(kind);
+    out.extend_from_slice(body);
+    out
+}
+
+fn put(out: &mut Vec<u8>, part: &[u8]) {
+    out.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    out.extend_from_slice(part);
+}
+
+/// What a runner says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It waits for calls.
+    Ready { version: String },
+    /// A call has ended.
+    Done(Done),
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) number: u64,
+    pub(crate) status: Status,
+    pub(crate) wall_us: u64,
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+    pub(crate) rss_max_kib: u64,
+    pub(crate) result: Vec<u8>,
+    /// For people.
+    pub(crate) text: String,
+}
+
+/// What became of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It returned what can be said.
+    Value,
+    /// It raised an exception, with this exit code.
+    Raised(u8),
+    /// There is no such module or function.
+    NotLoaded,
+    /// What it returned is nothing that JSON knows.
+    NotJson,
+    /// Its outputs or directories could not be made.
+    NotStarted,
+    /// What it returned takes too much room; the text is how much.
+    TooLarge,
+}
+
+/// The kind of a frame and how many bytes of body follow, from its first bytes.
+///
+/// # Errors
+/// When no runner says so much.
+pub(crate) fn header(bytes: [u8; HEADER]) -> Result<(u8, usize), String> {
+    let [a, b, c, d, kind] = bytes;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    match length <= RUNNER_FRAME_MAX {
+        true => Ok((kind, length)),
+        false => Err(format!("it says {length} bytes at once, and at most {RUNNER_FRAME_MAX} are taken")),
+    }
+}
+
+/// What is said in the body of a frame.
+///
+/// # Errors
+/// When it makes no sense.
+pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
+    let said = match kind {
+        READY => ready(body),
+        DONE => done(body),
+        _ => return Err(format!("frames of kind {kind} are not known")),
+    };
+    said.ok_or_else(|| format!("a frame of kind {kind} with {} bytes is damaged", body.len()))
+}
+
+fn ready(body: &[u8]) -> Option<Said> {
+    let (_, rest) = body.split_at_checked(8)?;
+    Some(Said::Ready { version: text(rest) })
+}
+
+fn done(body: &[u8]) -> Option<Said> {
+    let (head, rest) = body.split_at_checked(50)?;
+    let word = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+    let half = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?) as usize);
+    let status = match head[8] {
+        0 => Status::Value,
+        1 => Status::Raised(head[9].max(1)),
+        2 => Status::NotLoaded,
+        3 => Status::NotJson,
+        4 => Status::NotStarted,
+        5 => Status::TooLarge,
+        _ => return None,
+    };
+    let (result, words) = rest.split_at_checked(half(42)?)?;
+    let is_whole = words.len() == half(46)? && result.len() <= RESULT_BYTES_MAX;
+    is_whole.then_some(())?;
+    Some(Said::Done(Done {
+        number: word(0)?,
+        status,
+        wall_us: word(10)?,
+        user_us: word(18)?,
+        system_us: word(26)?,
+        rss_max_kib: word(34)?,
+        result: result.to_vec(),
+        text: text(words),
+    }))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // As the runner's program does it.
+    fn done_body(number: u64, status: u8, code: u8, result: &[u8], words: &str) -> Vec<u8> {
+        let mut body = number.to_le_bytes().to_vec();
+        body.extend([status, code]);
+        [5_u64, 6, 7, 8].iter().for_each(|measure| body.extend(measure.to_le_bytes()));
+        body.extend((result.len() as u32).to_le_bytes());
+        body.extend((words.len() as u32).to_le_bytes());
+        body.extend(result);
+        body.extend(words.as_bytes());
+        body
+    }
+
+    #[test]
+    fn ends_of_calls_are_understood_whole_or_not_at_all() {
+        let body = done_body(9, 1, 0, b"[1]", "ValueError: no");
+        let Ok(Said::Done(done)) = decode(DONE, &body) else { panic!("an end") };
+        assert_eq!((done.number, done.status, done.result.as_slice()), (9, Status::Raised(1), &b"[1]"[..]));
+        assert_eq!((done.wall_us, done.rss_max_kib, done.text.as_str()), (5, 8, "ValueError: no"));
+        for cut in 0..body.len() {
+            assert!(decode(DONE, &body[..cut]).is_err(), "cut at {cut}");
+        }
+        assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
+        assert!(decode(DONE, &done_body(1, 6, 0, b"", "")).is_err());
+        assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
+        assert!(decode(3, &body).is_err());
+        assert!(header([255; HEADER]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused_or_understood(kind in 0_u8..4, body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(kind, &body);
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Interpreters in which functions are called: processes of the launcher that stay, each with a socket to the worker.
+//!
+//! The machine decides which runner has which call, and when one is started or ended. A runner gets its program over the
+//! socket, so that nothing has to be installed where it runs. It begins as the process of its first task, with the outputs
+//! of that: what goes wrong before it can speak is said like that of any program.
+
+pub(crate) mod frames;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::Arc;
+
+use hq_core::record::FailureKind;
+use hq_core::worker::{Input, Outcome, RunnerId, Start};
+use hq_model::body::EntryKind;
+use hq_model::request::{CPUS, MEM};
+use hq_model::{Instance, TaskRef, Usage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use crate::launcher::{End, Ended, MARK, Slot, text};
+use crate::prepare::{Prepared, strings};
+use crate::supervise::{Active, Supervisor};
+use frames::{Call, Done, Said, Status};
+
+/// What is read into an interpreter once it runs.
+const PROGRAM: &[u8] = include_bytes!("runner.py");
+/// What an interpreter is started with: it reads the program from its standard input, which is a socket.
+pub(crate) const BOOTSTRAP: &[u8] = include_bytes!("bootstrap.py");
+
+const SIGKILL: u8 = 9;
+
+/// Of a runner: what it says, or why nothing more is heard of it.
+pub(crate) type Heard = (RunnerId, Result<Said, Lost>);
+
+/// Why nothing more is heard of a runner.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// Its end of the socket is closed: mostly it has ended, and how is told by the launcher.
+    Closed,
+    /// It said what makes no sense.
+    Fault(String),
+}
+
+/// The runners of a worker.
+#[derive(Debug)]
+pub(crate) struct Runners {
+    all: HashMap<RunnerId, Runner>,
+    calls: u64,
+    heard: mpsc::UnboundedSender<Heard>,
+}
+
+/// A runner, as far as it is no process.
+#[derive(Debug)]
+struct Runner {
+    slot: Slot,
+    // What waits to be written there is written by a task of its own: this loop waits for no interpreter.
+    to: mpsc::UnboundedSender<Vec<u8>>,
+    /// Its last call is or was ended by force.
+    is_spent: bool,
+    /// It was told to end.
+    is_ending: bool,
+    /// Why it is being killed.
+    fault: Option<String>,
+}
+
+/// The process of a runner.
+#[derive(Debug)]
+pub(crate) struct Process {
+    id: RunnerId,
+    /// The task for which it was started.
+    first: Box<Start>,
+    call: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    number: u64,
+    start: Box<Start>,
+    prepared: Arc<Prepared>,
+}
+
+impl Process {
+    /// The attempt that runs there, or that for which it was started.
+    pub(crate) fn attempt(&self) -> (TaskRef, Instance) {
+        let start = self.call.as_ref().map_or(&self.first, |call| &call.start);
+        (start.task, start.instance)
+    }
+
+    /// True when this is what runs there.
+    pub(crate) fn runs(&self, instance: Instance) -> bool {
+        self.call.as_ref().is_some_and(|call| call.start.instance == instance)
+    }
+}
+
+impl Runners {
+    pub(crate) fn new(heard: mpsc::UnboundedSender<Heard>) -> Runners {
+        Runners { all: HashMap::new(), calls: 0, heard }
+    }
+
+    // Carries frames between a runner and the loop, from now on.
+    fn connect(&mut self, id: RunnerId, slot: Slot, socket: UnixStream) {
+        let (reader, writer) = socket.into_split();
+        let (to, frames) = mpsc::unbounded_channel();
+        tokio::spawn(write_all(writer, frames));
+        let heard = self.heard.clone();
+        tokio::spawn(async move {
+            let why = read_all(reader, id, &heard).await;
+            // The loop may have ended.
+            let _ = heard.send((id, Err(why)));
+        });
+        self.all.insert(id, Runner { slot, to, is_spent: false, is_ending: false, fault: None });
+    }
+
+    fn say(&self, id: RunnerId, frame: Vec<u8>) {
+        // What is not taken any more has ended, which is heard another way.
+        let _ = self.all.get(&id).map(|runner| runner.to.send(frame));
+    }
+}
+
+async fn write_all(mut writer: OwnedWriteHalf, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(frame) = frames.recv().await {
+        // The reader hears of the end.
+        if writer.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+// Says why there is nothing more.
+async fn read_all(mut reader: OwnedReadHalf, id: RunnerId, heard: &mpsc::UnboundedSender<Heard>) -> Lost {
+    loop {
+        let mut header = [0; frames::HEADER];
+        if reader.read_exact(&mut header).await.is_err() {
+            return Lost::Closed;
+        }
+        let said = match frames::header(header) {
+            Ok((kind, length)) => {
+                let mut body = vec![0; length];
+                if reader.read_exact(&mut body).await.is_err() {
+                    return Lost::Closed;
+                }
+                frames::decode(kind, &body)
+            }
+            Err(fault) => Err(fault),
+        };
+        match said {
+            Ok(said) => drop(heard.send((id, Ok(said)))),
+            Err(fault) => return Lost::Fault(fault),
+        }
+    }
+}
+
+// Our end, and that of the runner.
+fn sockets() -> io::Result<(UnixStream, Arc<OwnedFd>)> {
+    let (ours, theirs) = StdStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((UnixStream::from_std(ours)?, Arc::new(theirs.into())))
+}
+
+impl Supervisor {
+    /// Calls a function, in a runner that is there or in a new one.
+    pub(crate) fn call(&mut self, start: Start, prepared: Arc<Prepared>, id: RunnerId, is_new: bool) {
+        let task = start.task;
+        if let Err(outcome) = self.open_stream(&start, &prepared) {
+            self.ended.push(Input::ended(task, outcome, Usage::default()));
+            self.ended.extend(is_new.then_some(Input::RunnerEnded { runner: id }));
+            return;
+        }
+        self.runners.calls += 1;
+        let number = self.runners.calls;
+        let said = match is_new {
+            true => self.start_runner(&start, &prepared, id, number),
+            false => self.call_again(&start, &prepared, id, number),
+        };
+        match said {
+            Ok(slot) => {
+                self.running.insert(task, slot.index);
+                let call = Some(Current { number, start: Box::new(start.clone()), prepared });
+                match &mut self.slots[slot.index as usize].active {
+                    Some(Active::Runner(process)) => process.call = call,
+                    free => *free = Some(Active::Runner(Process { id, first: Box::new(start), call })),
+                }
+            }
+            Err(outcome) => {
+                if let (Some(ends), Some(streams)) = (self.streaming.remove(&task), &mut self.streams) {
+                    streams.forget(ends);
+                }
+                self.ended.push(Input::ended(task, outcome, Usage::default()));
+                self.ended.extend(is_new.then_some(Input::RunnerEnded { runner: id }));
+            }
+        }
+    }
+
+    // Has a process started whose first call this is.
+    fn start_runner(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        id: RunnerId,
+        number: u64,
+    ) -> Result<Slot, Outcome> {
+        let (ours, theirs) = sockets().map_err(|error| {
+            Outcome::NotStarted(format!("no socket could be made for an interpreter: {error}"))
+        })?;
+        let (memory, cpus) = (self.node.amount_of(start, MEM), self.node.amount_of(start, CPUS));
+        let limits = self.enforcer.begin(start, memory, cpus).map_err(Outcome::NotStarted)?;
+        let slot = self.take_slot();
+        let order = prepared.order((slot, None), start, &self.node, &limits, &mut self.buffers);
+        let ordered =
+            order.map_err(|error| Outcome::Failed(FailureKind::Start, error)).and_then(|(mut order, _)| {
+                (order.has_stdin, order.is_stdin_socket) = (true, true);
+                let sent = self.launcher.start(&order, Some(&theirs));
+                sent.map_err(|error| {
+                    Outcome::NotStarted(format!("cannot hand a task to the launcher: {error}"))
+                })
+            });
+        if let Err(outcome) = ordered {
+            self.free.push(slot.index);
+            self.enforcer.end((start.task, start.instance), None);
+            return Err(outcome);
+        }
+        self.runners.connect(id, slot, ours);
+        let names =
+            strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
+        let names: Vec<&[u8]> = names.collect();
+        self.runners.say(id, frames::preface(PROGRAM, &names.join(&0)));
+        self.runners.say(id, self.frame(start, prepared, number, true));
+        Ok(slot)
+    }
+
+    fn call_again(
+        &mut self,
+        start: &Start,
+        prepared: &Prepared,
+        id: RunnerId,
+        number: u64,
+    ) -> Result<Slot, Outcome> {
+        let gone = || Outcome::NotStarted("the interpreter for a function is gone".to_owned());
+        let slot = self.runners.all.get(&id).ok_or_else(gone)?.slot;
+        prepared
+            .fill(start, &self.node, &mut self.buffers)
+            .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
+        self.runners.say(id, self.frame(start, prepared, number, false));
+        Ok(slot)
+    }
+
+    // The buffers are those of this task.
+    fn frame(&self, start: &Start, prepared: &Prepared, number: u64, is_prepared: bool) -> Vec<u8> {
+        let Some(function) = prepared.template.spec.body.function() else { return Vec::new() };
+        let buffers = &self.buffers;
+        let call = Call {
+            number,
+            is_prepared,
+            name: function.name.as_bytes(),
+            arguments: &function.arguments,
+            entry: start.entry.as_deref(),
+            entry_is_json: function.entry == EntryKind::Json,
+            cwd: &buffers.cwd,
+            stdout: &buffers.stdout,
+            stderr: &buffers.stderr,
+            submit_dir: &prepared.template.submit_dir,
+            task_dir: &buffers.task_dir,
+            environment: &buffers.env,
+        };
+        call.encode()
+    }
+
+    /// The machine has no further use for a runner.
+    pub(crate) fn end_runner(&mut self, id: RunnerId) {
+        let Some(runner) = self.runners.all.get_mut(&id) else { return };
+        if runner.is_spent {
+            return self.kill_runner(id);
+        }
+        // Its process ends by itself when it hears that.
+        runner.is_ending = true;
+        self.runners.say(id, frames::end());
+    }
+
+    /// A runner says something.
+    pub(crate) fn runner_says(&mut self, (id, said): Heard) {
+        match said {
+            Ok(Said::Ready { version }) => debug!(runner = id.0, version, "an interpreter is ready"),
+            Ok(Said::Done(done)) => {
+                if let Err(fault) = self.call_done(id, done) {
+                    self.blame_runner(id, fault);
+                }
+            }
+            Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
+            // One that lives is of no use.
+            Err(Lost::Closed) => self.kill_runner(id),
+        }
+    }
+
+    fn call_done(&mut self, id: RunnerId, done: Done) -> Result<(), String> {
+        let Some(runner) = self.runners.all.get(&id) else { return Ok(()) };
+        let state = &mut self.slots[runner.slot.index as usize];
+        let Some(Active::Runner(process)) =
+            state.active.as_mut().filter(|_| state.generation == runner.slot.generation)
+        else {
+            return Ok(());
+        };
+        let current = process.call.take_if(|call| call.number == done.number);
+        let current = current.ok_or("it told the end of a call that it does not have")?;
+        let task = current.start.task;
+        self.running.remove(&task);
+        let Done { status, wall_us, user_us, system_us, rss_max_kib, result, text, .. } = done;
+        let usage = Usage { wall_us, user_us, system_us, rss_max_kib, ..Usage::default() };
+        let name = current.prepared.template.spec.body.function().map_or("", |function| &function.name);
+        let outcome = match status {
+            Status::Value => Outcome::Finished,
+            Status::Raised(code) => Outcome::Failed(FailureKind::Exit(code), text),
+            Status::NotLoaded => {
+                Outcome::Failed(FailureKind::Start, format!("The function {name} cannot be loaded: {text}"))
+            }
+            Status::NotStarted => Outcome::Failed(FailureKind::Start, text),
+            Status::NotJson => Outcome::Failed(
+                FailureKind::Output,
+                format!("The result of {name} cannot be said in JSON: {text}"),
+            ),
+            Status::TooLarge => Outcome::Failed(
+                FailureKind::Output,
+                format!(
+                    "The result of {name} takes {text} bytes as JSON, and at most {} are kept: let it write a file, and \
+                     return the path.",
+                    hq_core::limits::RESULT_BYTES_MAX
+                ),
+            ),
+        };
+        self.finish(*current.start, current.prepared, outcome, usage, result);
+        Ok(())
+    }
+
+    // It does not do what runners do.
+    fn blame_runner(&mut self, id: RunnerId, fault: String) {
+        let Some(runner) = self.runners.all.get_mut(&id).filter(|runner| runner.fault.is_none()) else {
+            return;
+        };
+        runner.fault = Some(fault);
+        self.kill_runner(id);
+    }
+
+    fn kill_runner(&mut self, id: RunnerId) {
+        let Some(runner) = self.runners.all.get(&id).filter(|runner| !runner.is_ending) else { return };
+        let slot = runner.slot;
+        let Some(Active::Runner(process)) = &self.slots[slot.index as usize].active else { return };
+        let (task, instance) = process.attempt();
+        let mut mark = MARK.to_vec();
+        self.node.keys.append(task, instance, &mut mark);
+        self.launcher.end(slot, SIGKILL, &mark);
+    }
+
+    /// A call is being ended: its runner is not to have another one.
+    pub(crate) fn call_is_ended(&mut self, slot: u32) {
+        if let Some(Active::Runner(process)) = &self.slots[slot as usize].active
+            && let Some(runner) = self.runners.all.get_mut(&process.id)
+        {
+            runner.is_spent = true;
+        }
+    }
+
+    /// The process of a runner has ended, and with it the call that it had.
+    pub(crate) fn runner_ended(&mut self, process: Process, report: Ended) {
+        let Process { id, first, call } = process;
+        let runner = self.runners.all.remove(&id);
+        let is_expected = runner.as_ref().is_some_and(|runner| runner.is_spent || runner.is_ending);
+        let fault = runner.and_then(|runner| runner.fault);
+        let over_kib = match report.end {
+            End::OverMemory(kib) => Some(u64::from(kib)),
+            _ => None,
+        };
+        let for_memory = self.enforcer.end((first.task, first.instance), over_kib);
+        if let Some(Current { start, prepared, .. }) = call {
+            self.running.remove(&start.task);
+            let early = "before the function returned";
+            let outcome = match (report.end, fault, for_memory) {
+                (End::Exited(0), _, None) => {
+                    // As if nothing were wrong, by `os._exit`.
+                    let text = format!("The interpreter exited with code 0 {early}.");
+                    Outcome::Failed(FailureKind::Output, text)
+                }
+                (End::Exited(code), _, None) => {
+                    let text = format!("The interpreter exited with code {code} {early}.");
+                    Outcome::Failed(FailureKind::Exit(code), text)
+                }
+                (End::Signaled(SIGKILL), Some(fault), None) => {
+                    let text = format!("The interpreter was killed {early}: {fault}.");
+                    Outcome::Failed(FailureKind::Signal(SIGKILL), text)
+                }
+                (End::Signaled(signal), _, None) => {
+                    let text = format!("The interpreter was ended {early}: {}", text::signaled(signal));
+                    Outcome::Failed(FailureKind::Signal(signal), text)
+                }
+                (end, _, for_memory) => match self.outcome_of(end, for_memory, &start, &prepared) {
+                    Some(outcome) => outcome,
+                    None => return,
+                },
+            };
+            self.finish(*start, prepared, outcome, report.usage, Vec::new());
+        } else if !is_expected {
+            warn!(runner = id.0, end = ?report.end, "an interpreter without a call has ended");
+        }
+        self.ended.push(Input::RunnerEnded { runner: id });
+    }
+}

@@ -1,0 +1,105 @@
+//! Interpreters that functions are called in, and what functions leave behind.
+
+use std::collections::BTreeMap;
+
+use hq_core::record::Record;
+use hq_core::server::Effect;
+use hq_core::worker::{RunnerId, Start};
+use hq_model::{JobId, TaskRef};
+
+/// The runners of a worker: each has one call at a time, and serves one job.
+#[derive(Debug, Default)]
+pub struct Runners {
+    all: BTreeMap<RunnerId, (JobId, Option<TaskRef>)>,
+    last: RunnerId,
+}
+
+impl Runners {
+    /// A task starts. True when a call begins in a runner that was there.
+    ///
+    /// # Errors
+    /// When a function has no runner, or not this one.
+    pub fn starts(&mut self, start: &Start) -> Result<bool, String> {
+        let (task, is_function) = (start.task, start.template.spec.body.function().is_some());
+        let Some(runs_in) = start.runs_in else {
+            return if is_function {
+                Err(format!("function {task} is not called anywhere"))
+            } else {
+                Ok(false)
+            };
+        };
+        if !is_function {
+            return Err(format!("program {task} is called as a function"));
+        }
+        let id = runs_in.runner;
+        if runs_in.is_new {
+            if id <= self.last {
+                return Err(format!("runner {id:?} is started for {task}, and its number was given before"));
+            }
+            self.last = id;
+            self.all.insert(id, (task.job, Some(task)));
+            return Ok(false);
+        }
+        match self.all.get_mut(&id) {
+            None => Err(format!("task {task} is called in runner {id:?}, which is not there")),
+            Some((job, _)) if *job != task.job => Err(format!("runner {id:?} of job {job} is given {task}")),
+            Some((_, Some(other))) => Err(format!("runner {id:?} runs {other} and is given {task}")),
+            Some((_, call)) => {
+                *call = Some(task);
+                Ok(true)
+            }
+        }
+    }
+
+    /// A task has ended. Where it was called, if it was a function.
+    pub fn call_ended(&mut self, task: TaskRef) -> Option<RunnerId> {
+        let found = self.all.iter_mut().find(|(_, (_, call))| *call == Some(task))?;
+        found.1.1 = None;
+        Some(*found.0)
+    }
+
+    /// A runner is told to end.
+    ///
+    /// # Errors
+    /// When it is not there, or has a call.
+    pub fn ends(&mut self, id: RunnerId) -> Result<(), String> {
+        match self.all.remove(&id) {
+            None => Err(format!("runner {id:?} is ended and is not there")),
+            Some((_, Some(task))) => Err(format!("runner {id:?} is ended while it runs {task}")),
+            Some((_, None)) => Ok(()),
+        }
+    }
+
+    /// A runner dies. Nothing when it is gone already; else the call that it had.
+    pub fn dies(&mut self, id: RunnerId) -> Option<Option<TaskRef>> {
+        self.all.remove(&id).map(|(_, call)| call)
+    }
+
+    /// All are gone.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.last = RunnerId::default();
+    }
+}
+
+/// What the function of a task leaves behind.
+pub fn result_of(task: TaskRef) -> Vec<u8> {
+    format!("result of {task}").into_bytes()
+}
+
+/// Looks at the results that a server takes down.
+///
+/// # Errors
+/// When one is not that of its task.
+pub fn check_results(effects: &[Effect]) -> Result<(), String> {
+    for effect in effects {
+        let Effect::Persist { record: Record::Finished { span, .. }, .. } = effect else { continue };
+        for (task, result) in span.ids.iter().zip(span.results.iter()) {
+            let task = TaskRef::new(span.job, task);
+            if !result.is_empty() && result != result_of(task) {
+                return Err(format!("task {task} has the result {:?}", String::from_utf8_lossy(result)));
+            }
+        }
+    }
+    Ok(())
+}
