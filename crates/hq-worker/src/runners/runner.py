@@ -75,6 +75,15 @@ def main(connection, receive):
                 os.dup2(output, target)
                 os.close(output)
 
+    def restore_streams():
+        # A function may have replaced or closed them.
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            stream = getattr(sys, "__" + name + "__")
+            if stream is None or stream.closed:
+                stream = open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
+                setattr(sys, "__" + name + "__", stream)
+            setattr(sys, name, stream)
+
     def close_outputs():
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             try:
@@ -205,6 +214,7 @@ def main(connection, receive):
             flags, name.decode(), arguments, entry, cwd, stdout, stderr, submit_dir, task_dir
         )
         close_outputs()
+        restore_streams()
         use_default_signals()
         took, (user_after, system_after, peak) = time.monotonic() - began, used()
         text = text.encode("utf-8", "replace")

@@ -17,12 +17,16 @@ def double(line, by=2):
     return float(line) * by
 
 def where():
+    print("here")
+    print("there", file=sys.stderr)
     return [os.getpid(), int(os.environ["HQ_TASK_ID"]), os.getcwd(), os.environ.get("LEFT")]
 
 def leaves():
     os.environ["LEFT"] = "x"
     os.chdir("/")
     sys.stdout.write("no newline")
+    sys.stdout.close()
+    sys.stderr = None
 
 def fails(n):
     print("about to fail", file=sys.stderr)
@@ -166,6 +170,8 @@ fn interpreters_stay_within_a_job_and_nothing_of_a_task_is_left_for_the_next() {
     assert!(!pids.contains(&after[0][0].as_i64().expect("a pid")), "{after:?}");
     assert_eq!(after[0].as_array().expect("a list")[2..], [json!(home), Value::Null, json!("new")]);
     assert_eq!(cluster.ok("job cat 2 --tasks 1 stdout"), "no newline");
+    assert_eq!(cluster.ok("job cat 2 --tasks 2 stdout"), "here\n");
+    assert_eq!(cluster.ok("job cat 2 --tasks 2 stderr"), "there\n");
 }
 
 #[test]
