@@ -1,9 +1,10 @@
 //! All stream files of a directory together: what is there of which task, and where its bytes are.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,10 @@ use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp};
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
-use crate::file::{Entry, StreamFile};
+use crate::file::{Entry, Place, StreamFile};
 use crate::format::{Content, FILE_ENDING, Header};
-use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX};
+use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX, UNPACKED_BLOCKS_MAX};
+use crate::pack::Unpacker;
 
 /// The files of one server in a directory.
 #[derive(Debug)]
@@ -27,8 +29,11 @@ pub struct Directory {
 // What copying one task after the other needs again.
 #[derive(Debug, Default)]
 struct Copier {
-    open: BTreeMap<u32, fs::File>,
+    open: BTreeMap<u32, StreamFile>,
     buffer: Vec<u8>,
+    unpacker: Unpacker,
+    // Entries of compressed blocks, by their files and places.
+    unpacked: HashMap<(u32, u64), Vec<u8>>,
 }
 
 /// Which servers' files are in a directory.
@@ -48,7 +53,10 @@ pub struct Piece {
     /// The task.
     pub task: TaskId,
     file: u32,
+    /// Of its bytes in the file; of its block, if that is compressed.
     offset: u64,
+    /// In a compressed block: how far behind the beginning of its entries, of which the first is after a head.
+    within: Option<NonZeroU32>,
     bytes: u32,
 }
 
@@ -166,7 +174,7 @@ impl Directory {
     ) -> Result<Vec<Piece>, StreamError> {
         let mut pieces = Vec::new();
         let few = is_few(tasks).then_some((job, tasks));
-        self.each(few, None, |file, offset, entry| {
+        self.each(few, None, |file, place, entry| {
             let task = entry.attempt.task;
             if let Content::Bytes(of, bytes) = entry.content
                 && task.job == job
@@ -175,7 +183,11 @@ impl Directory {
                 && contents.is_latest(entry.attempt)
             {
                 let bytes = bytes.len() as u32;
-                pieces.push(Piece { task: task.task, file: file as u32, offset, bytes });
+                let (offset, within) = match place {
+                    Place::Plain(offset) => (offset, None),
+                    Place::Packed { block, within } => (block, NonZeroU32::new(within)),
+                };
+                pieces.push(Piece { task: task.task, file: file as u32, offset, within, bytes });
             }
         })?;
         pieces.sort_unstable();
@@ -187,25 +199,43 @@ impl Directory {
     /// # Errors
     /// When a file cannot be read, or `out` cannot be written: then the outer error.
     pub fn copy(&self, pieces: &[Piece], out: &mut dyn Write) -> io::Result<Result<(), StreamError>> {
-        let Copier { open, buffer } = &mut *self.copier.borrow_mut();
+        let Copier { open, buffer, unpacker, unpacked } = &mut *self.copier.borrow_mut();
         buffer.resize(COPY_BYTES, 0);
         for piece in pieces {
             let path = &self.files[piece.file as usize];
-            let failed = |error| StreamError::Io { path: path.clone(), error };
             if !open.contains_key(&piece.file) {
                 if open.len() >= OPEN_FILES_MAX {
                     open.clear();
                 }
-                match fs::File::open(path) {
+                match StreamFile::open(path) {
                     Ok(file) => open.insert(piece.file, file),
-                    Err(error) => return Ok(Err(failed(error))),
+                    Err(error) => return Ok(Err(error)),
                 };
+            }
+            let file = &open[&piece.file];
+            if let Some(within) = piece.within {
+                let key = (piece.file, piece.offset);
+                if !unpacked.contains_key(&key) {
+                    if unpacked.len() >= UNPACKED_BLOCKS_MAX {
+                        unpacked.clear();
+                    }
+                    match file.block_at(piece.offset, unpacker) {
+                        Ok(entries) => _ = unpacked.insert(key, entries),
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+                let first = within.get() as usize;
+                match unpacked[&key].get(first..first + piece.bytes as usize) {
+                    Some(bytes) => out.write_all(bytes)?,
+                    None => return Ok(Err(file.was_changed())),
+                }
+                continue;
             }
             let (mut at, mut left) = (piece.offset, piece.bytes as usize);
             while left > 0 {
                 let part = &mut buffer[..left.min(COPY_BYTES)];
-                if let Err(error) = open[&piece.file].read_exact_at(part, at) {
-                    return Ok(Err(failed(error)));
+                if let Err(error) = file.file.read_exact_at(part, at) {
+                    return Ok(Err(file.failed(error)));
                 }
                 out.write_all(part)?;
                 at += part.len() as u64;
@@ -277,7 +307,7 @@ impl Directory {
         &self,
         few: Option<(JobId, &IdSet)>,
         mut faults: Option<&mut Vec<(PathBuf, Fault)>>,
-        mut take: impl FnMut(usize, u64, Entry<'_>),
+        mut take: impl FnMut(usize, Place, Entry<'_>),
     ) -> Result<bool, StreamError> {
         let mut has_passed_other_jobs = false;
         for (at, path) in self.files.iter().enumerate() {
@@ -287,7 +317,7 @@ impl Directory {
                 None => file.scan(),
             };
             while let Some(block) = scan.next_block()? {
-                block.placed_entries().for_each(|(offset, entry)| take(at, offset, entry));
+                block.placed_entries().for_each(|(place, entry)| take(at, place, entry));
             }
             has_passed_other_jobs |= scan.has_passed_other_jobs;
             if let Some(faults) = &mut faults {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Compression, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_stream::{
     Attempt, Channel, Content, Contents, Directory, Fault, Found, Header, Scan, Started, StreamFile, Writer,
 };
@@ -28,6 +28,7 @@ enum Told {
     },
     Flush,
     Index,
+    Compress(Compression),
 }
 
 /// What happens to a file.
@@ -62,6 +63,7 @@ fn told() -> impl Strategy<Value = Vec<Told>> {
         1 => attempt.prop_map(|attempt| Told::Foreign { attempt }),
         4 => Just(Told::Flush),
         2 => Just(Told::Index),
+        2 => prop_oneof![Just("none"), Just("zstd:1")].prop_map(|text| Told::Compress(text.parse().unwrap())),
     ];
     prop::collection::vec(one, 1..100)
 }
@@ -96,6 +98,7 @@ fn write(dir: &Path, told: &[Told], first_at: u64, mut then: impl FnMut(&Writer)
             }
             Told::Flush => writer.flush().unwrap(),
             Told::Index => writer.finish().unwrap(),
+            Told::Compress(compression) => writer.compress(*compression),
         }
         then(&writer);
     }

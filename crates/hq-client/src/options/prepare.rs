@@ -13,8 +13,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Entries, IdSet, OnClose, OutputSink, Policy, Request,
-    ResourceRequest, Stream, Submit, TaskSpec, pattern,
+    Amount, AmountRequest, Body, ByteString, Compression, Entries, IdSet, OnClose, OutputSink, Policy,
+    Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
@@ -72,6 +72,10 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let named: Vec<ByteString> = common.task.execution.env.iter().map(|own| own.key.clone()).collect();
     let mut beside = defaults.common;
     beside.task.execution.env.retain(|other| !named.contains(&other.key));
+    if common.task.outputs.place().or(beside.task.outputs.place()).is_none() {
+        // In a configuration file it is for the submits to which it can apply.
+        beside.task.outputs.compress = None;
+    }
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
@@ -284,9 +288,10 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _ } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _, compress } = outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
+    let is_used = is_streamed && (stdout.is_none() || stderr.is_none());
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
@@ -304,7 +309,8 @@ pub(super) fn spec(
         stdin,
         cwd,
         // With both in files of their own there is nothing left for it.
-        stream: stream.filter(|_| stdout.is_none() || stderr.is_none()),
+        compression: if is_used { compress.unwrap_or_default() } else { Compression::None },
+        stream: stream.filter(|_| is_used),
         stdout: output(stdout, is_streamed, STDOUT_DEFAULT),
         stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),

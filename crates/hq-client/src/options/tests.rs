@@ -148,6 +148,40 @@ fn channels_go_to_the_stream_unless_told_otherwise() {
 }
 
 #[test]
+fn what_goes_together_can_be_compressed() {
+    let none = "none".to_owned();
+    let place = Place::new();
+    let compression = |place: &Place, line: &str| place.submit(line).spec.compression.to_string();
+    for (line, expected) in [
+        ("--stream d cmd", "none"),
+        ("--stream d --compress zstd cmd", "zstd:3"),
+        ("--log f --compress=zstd:19 --stdout o cmd", "zstd:19"),
+        ("--compress none cmd", "none"),
+        // Nothing goes there.
+        ("--stream d --compress zstd --stdout o --stderr none cmd", "none"),
+    ] {
+        assert_eq!(compression(&place, line), expected, "{line}");
+    }
+    assert_eq!(place.error("--compress zstd cmd"), "--compress works only together with --stream or --log");
+    let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --log l --compress zstd:5\ntrue\n");
+    assert_eq!(compression(&script, "./s.sh"), "zstd:5");
+    assert_eq!(compression(&script, "--compress none ./s.sh"), none, "the command line wins");
+
+    // In a configuration file it is for those to which it can apply.
+    let words = ["--compress".to_owned(), "zstd:2".to_owned()];
+    let with_defaults = |line: &str| {
+        let mut around = Surroundings {
+            submit_dir: "/home/u".into(),
+            stdin: &mut std::io::empty(),
+            defaults: Defaults::parse(&words).unwrap(),
+        };
+        let options = Line::try_parse_from(shlex::split(line).unwrap()).unwrap().options;
+        prepare(options, &mut around).unwrap().submit.spec.compression.to_string()
+    };
+    assert_eq!([with_defaults("--log l cmd"), with_defaults("cmd")], ["zstd:2".to_owned(), none]);
+}
+
+#[test]
 fn options_end_where_the_command_begins() {
     let place = Place::new();
     let submit = place.submit("--name x cmd --name y --unknown -- z");

@@ -55,7 +55,10 @@ impl LogFiles {
             let Some(path) = &part.path else { continue };
             let log = self.open(path);
             log.is_dirty = true;
-            log.act(path, |writer| add(writer, these, bytes, batch.is_again));
+            log.act(path, |writer| {
+                writer.compress(part.compression);
+                add(writer, these, bytes, batch.is_again)
+            });
         }
     }
 

@@ -422,7 +422,9 @@ impl StreamFile {
 
 fn create(place: &Place) -> io::Result<Writer> {
     let header = Header { server_uid: place.server_uid.clone(), worker: place.worker, created: now() };
-    Writer::create(place.path(), &header)
+    let mut writer = Writer::create(place.path(), &header)?;
+    writer.compress(place.compression);
+    Ok(writer)
 }
 
 // What a task printed belongs to its success.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use hq_model::{IdSet, JobId, TaskId};
-use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError};
+use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError, StreamFile};
 
 use super::{Context, Done};
 use crate::cli::OutputMode;
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
     warnings.extend(contents.faults.iter().map(|(path, fault)| format!("{}: {fault}", path.display())));
     context.printer.damaged(&warnings);
     match args.command {
-        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),
+        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)?),
         OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
         OutputLogCommand::Show(args) => show(context, directory, contents, &args),
         OutputLogCommand::Cat(args) => cat(context, directory, contents, args),
@@ -74,13 +74,16 @@ impl From<StreamError> for HqError {
     }
 }
 
-fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSummary {
+fn summary(path: String, directory: &Directory, contents: &Contents) -> Result<StreamSummary, StreamError> {
     let mut summary = StreamSummary {
         path,
         files: directory.files() as u64,
         jobs: contents.jobs().count() as u64,
         ..StreamSummary::default()
     };
+    for path in directory.paths() {
+        summary.disk_bytes += StreamFile::open(path)?.length()?;
+    }
     for (_, attempts) in contents.jobs().flat_map(|job| contents.tasks(job)) {
         summary.tasks += 1;
         for (at, Started { printed, .. }) in attempts.iter().rev().enumerate() {
@@ -95,7 +98,7 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSu
             }
         }
     }
-    summary
+    Ok(summary)
 }
 
 fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
