@@ -1,6 +1,7 @@
 //! All stream files of a directory together: what is there of which task, and where its bytes are.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use std::num::NonZeroU32;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp};
+use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp, WorkerId};
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
@@ -67,15 +68,17 @@ impl Directory {
     /// When the directory or a file cannot be read, or is of a later release. What is no stream file is passed over.
     pub fn open(path: &Path, server_uid: Option<&str>) -> Result<Found, StreamError> {
         let failed = |error| StreamError::Io { path: path.into(), error };
-        let mut by_server: BTreeMap<String, Vec<(Timestamp, PathBuf)>> = BTreeMap::new();
+        let mut by_server: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let mut passed_over = Vec::new();
         let is_file = fs::metadata(path).map_err(failed)?.is_file();
         let entries = if is_file { Vec::new() } else { stream_files(path).map_err(failed)? };
         for path in is_file.then(|| path.to_owned()).into_iter().chain(entries) {
             match StreamFile::open(&path) {
                 Ok(file) => {
-                    let Header { server_uid, created, .. } = file.header().clone();
-                    by_server.entry(server_uid).or_default().push((created, path));
+                    let Header { server_uid, created, worker } = file.header().clone();
+                    let length = file.length()?;
+                    let candidate = Candidate { created, worker, length: Reverse(length), path };
+                    by_server.entry(server_uid).or_default().push(candidate);
                 }
                 Err(foreign @ StreamError::Foreign { .. }) if !is_file => passed_over.push(foreign),
                 Err(error) if error.is_missing() => {}
@@ -92,7 +95,7 @@ impl Directory {
         }
         // A worker may have a second file for what its first was closed before.
         files.sort_unstable();
-        let files = files.into_iter().map(|(_, path)| path).collect();
+        let files = without_copies(files, &mut passed_over);
         Ok(Found::Files(Directory { files, passed_over, copier: RefCell::default() }))
     }
 
@@ -326,6 +329,30 @@ impl Directory {
         }
         Ok(has_passed_other_jobs)
     }
+}
+
+// A file that may be one of those. A server's worker begins one file at a time: what says the same of itself is the same file,
+// copied. The longest comes first: a copy may have been made while the file was written.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    created: Timestamp,
+    worker: WorkerId,
+    length: Reverse<u64>,
+    path: PathBuf,
+}
+
+// They are sorted.
+fn without_copies(files: Vec<Candidate>, passed_over: &mut Vec<StreamError>) -> Vec<PathBuf> {
+    let mut kept: Vec<Candidate> = Vec::with_capacity(files.len());
+    for file in files {
+        match kept.last() {
+            Some(last) if (last.created, last.worker) == (file.created, file.worker) => {
+                passed_over.push(StreamError::Copy { path: file.path, of: last.path.clone() });
+            }
+            _ => kept.push(file),
+        }
+    }
+    kept.into_iter().map(|file| file.path).collect()
 }
 
 // By their names.

@@ -242,7 +242,8 @@ fn output_log_says_what_is_not_there() {
     cluster.ok("submit --wait --stream out -- echo b");
     let refused = [
         (1, "output-log out cat 9 stdout", "Job 9 not found"),
-        (1, "output-log out cat 1 stdout --task 0,99", "Task 99 not found"),
+        (1, "output-log out cat 1 stdout --task 99", "Task 99 not found"),
+        (1, "output-log out export 1 --task 5-4000000000", "Tasks 5-4000000000 not found"),
         (1, "output-log . summary", "No log files found"),
         (1, "output-log nowhere summary", "nowhere: No such file"),
         (1, "output-log out --server-uid other summary", "No log files found of server other"),
@@ -254,6 +255,18 @@ fn output_log_says_what_is_not_there() {
     for (exit, line, expected) in refused {
         let error = cluster.fails(exit, line);
         assert!(error.contains(expected), "{line}: {error}");
+    }
+    let some = cluster.hq("output-log out cat 1 stdout --task 0,7-9");
+    assert_eq!((some.exit, some.stdout.as_str()), (1, "a\n"));
+    assert!(some.stderr.contains("Tasks 7-9 not found"), "{some:?}");
+    let some = cluster.hq("output-log out export 1 --task 0,7");
+    assert!(some.exit == 1 && some.stdout.contains("\"stdout\":\"a\\n\""), "{some:?}");
+    let file = fs::read_dir(cluster.path("out")).expect("a directory").next().expect("a file").expect("it");
+    fs::copy(file.path(), cluster.path("out/copy-of-it.hqs")).expect("a copy");
+    for line in ["output-log out cat 1 stdout", "job cat 1 stdout"] {
+        let ran = cluster.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, "a\n"), "{line}");
+        assert!(ran.stderr.contains("is a copy of"), "{line}: {ran:?}");
     }
     let other = Cluster::new();
     other.run(["submit", "--wait", "--stream", cluster.path("out").to_str().expect("a path"), "echo"]);
@@ -345,4 +358,22 @@ fn a_task_whose_file_is_removed_fails() {
     cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; rm -r out; echo b'");
     let error = cluster.json("task info 1 0").to_string();
     assert!(error.contains("was removed while the task printed into it"), "{error}");
+}
+
+#[test]
+fn an_export_needs_no_memory_for_what_it_exports() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --stream out --compress zstd:1 -- sh -c 'yes 0123456 | head -c 96M'");
+    let export = |options: &str| {
+        let hq = env!("CARGO_BIN_EXE_hq");
+        let words = format!("ulimit -v 80000; exec {hq} output-log out export {options} | wc -c");
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-o", "pipefail", "-c", &words]).current_dir(cluster.path("."));
+        let ran = bash.output().expect("bash");
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8_lossy(&ran.stdout).trim().parse::<u64>().expect("a number")
+    };
+    // The line breaks become two characters.
+    let bytes: u64 = 96 << 20;
+    assert_eq!(export(""), bytes + bytes / 8 + 53);
 }
