@@ -112,6 +112,12 @@ impl Writer {
         self.file.metadata().is_ok_and(|own| own.nlink() == 0)
     }
 
+    /// Bytes that were written and are nowhere any more, since the file was removed or made shorter.
+    pub fn lost_bytes(&self) -> u64 {
+        let Ok(own) = self.file.metadata() else { return 0 };
+        if own.nlink() == 0 { self.offset } else { self.offset.saturating_sub(own.len()) }
+    }
+
     /// True when it was removed, renamed or emptied: what is written next belongs into another file.
     pub fn is_left(&self) -> bool {
         let Ok(own) = self.file.metadata() else { return false };

@@ -86,7 +86,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         return Err(OptionsError::Needs("--service", "--key"));
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
-    let hints = hints(&options.command.command, script.directives.foreign);
+    let hints = hints(&options.command.command, &around.submit_dir, script.directives.foreign);
     let words = Some(&options.command.command).filter(|words| !words.is_empty());
     let name = job_name(words.unwrap_or(&script.directives.interpreter));
     let args = command(options.command.command, &script, &task.execution, around)?;
@@ -102,6 +102,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
+    warnings.extend(without_entries(array.array.as_ref(), &ids));
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
         let (what, path) = match &unused {
             Stream::Directory(path) => ("stream", path),
@@ -233,6 +234,17 @@ fn task_ids(
     let count = ids.len();
     let next = u32::try_from(count).map_err(|_| OptionsError::TooManyTasks { count })?;
     Ok((TaskIds::Next(next), entries))
+}
+
+// Ids that were asked for and have no entry: these tasks are not made.
+fn without_entries(asked: Option<&IdSet>, ids: &TaskIds) -> Option<String> {
+    let (Some(asked), TaskIds::Given(made)) = (asked, ids) else { return None };
+    let beyond = asked.difference(made);
+    let (tasks, are, they) =
+        if beyond.len() == 1 { ("task", "is", "it has") } else { ("tasks", "are", "they have") };
+    let why = "the first entry is that of task 0";
+    (!beyond.is_empty())
+        .then(|| format!("{tasks} {beyond} of --array {are} not submitted: {they} no entry; {why}"))
 }
 
 fn task_count(ids: &TaskIds) -> u64 {

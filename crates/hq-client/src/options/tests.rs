@@ -255,6 +255,26 @@ fn entries_become_tasks() {
     assert_eq!(entries("--each-line - cmd"), (TaskIds::Next(2), "s|t".into()));
     let given = TaskIds::Given(IdSet::range(1, 2));
     assert_eq!(entries("--each-line lines --array 1-9 cmd"), (given, "b|c".into()));
+    let why = "no entry; the first entry is that of task 0";
+    for (array, expected) in [
+        ("1-9", "tasks 3-9 of --array are not submitted: they have"),
+        ("1-3", "task 3 of --array is not submitted: it has"),
+    ] {
+        let warnings = place.warnings(&format!("--each-line lines --array {array} cmd"));
+        assert_eq!(warnings, [format!("{expected} {why}")]);
+    }
+    assert_eq!(place.warnings("--each-line lines --array 0-2 cmd"), [""; 0]);
+}
+
+#[test]
+fn a_program_that_is_only_in_this_directory_gets_a_hint() {
+    let place = Place::new().file("job.sbatch", "#!/bin/sh\n").file("sh", "#!/bin/sh\n");
+    let hints = |line: &str| place.prepared(line).hints;
+    let expected = "'job.sbatch' is a file in this directory, but programs without a slash are looked for in PATH only: write ./job.sbatch";
+    assert_eq!(hints("job.sbatch 1 2"), [expected]);
+    for line in ["./job.sbatch", "other.sbatch", "sh job.sbatch"] {
+        assert_eq!(hints(line), [""; 0], "{line}");
+    }
 }
 
 #[test]

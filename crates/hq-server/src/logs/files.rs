@@ -68,7 +68,8 @@ impl LogFiles {
             log.is_dirty = false;
             log.act(path, |writer| writer.flush().map_err(|error| failed(path, error)));
             if log.writer.as_ref().is_ok_and(Writer::is_removed) {
-                warn!(path = %shown(path), "a log was removed while tasks print into it; it begins anew");
+                let lost_bytes = log.writer.as_ref().map_or(0, Writer::lost_bytes);
+                warn!(path = %shown(path), lost_bytes, "a log was removed while tasks print into it; it begins anew");
                 // Said again, it goes into the next file.
                 log.writer = Err(Written::Busy);
             }
@@ -123,8 +124,13 @@ impl LogFiles {
     fn open(&mut self, path: &ByteString) -> &mut Log {
         let is_left = |log: &Log| !log.is_dirty && log.writer.as_ref().is_ok_and(Writer::is_left);
         if self.logs.get(path).is_some_and(is_left) {
-            info!(path = %shown(path), "a log was removed, renamed or emptied; it begins anew");
-            self.logs.remove(path);
+            let log = self.logs.remove(path);
+            match log.and_then(|log| log.writer.ok()).map_or(0, |writer| writer.lost_bytes()) {
+                0 => info!(path = %shown(path), "a log was renamed; it begins anew"),
+                lost_bytes => {
+                    warn!(path = %shown(path), lost_bytes, "a log was removed or emptied; it begins anew")
+                }
+            }
         }
         if !self.logs.contains_key(path) && self.logs.len() >= LOG_FILES_MAX {
             self.make_room();
