@@ -14,15 +14,15 @@ use hq_model::{ByteString, IdSet, JobId, TaskId, Timestamp, WorkerId};
 use hq_stream::{AppendError, Attempt, Channel, Header, Printed, Writer};
 use tracing::{info, warn};
 
-use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED};
+use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED, LOG_QUIET};
 
 /// Logs by their paths.
 #[derive(Debug)]
 pub(super) struct LogFiles {
     server_uid: String,
     logs: BTreeMap<ByteString, Log>,
-    // Those whose trouble was said.
-    said: BTreeSet<ByteString>,
+    // Those whose trouble was said, with when they were in trouble for the last time.
+    said: BTreeMap<ByteString, Instant>,
     // Since when somebody else has them open.
     locked: BTreeMap<ByteString, Instant>,
 }
@@ -37,7 +37,7 @@ struct Log {
 
 impl LogFiles {
     pub(super) fn new(server_uid: String) -> LogFiles {
-        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeSet::new(), locked: BTreeMap::new() }
+        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeMap::new(), locked: BTreeMap::new() }
     }
 
     pub(super) fn are_open(&self) -> bool {
@@ -96,14 +96,16 @@ impl LogFiles {
                 self.said.clear();
             }
             if let Err(Written::NoRoom(text) | Written::Refused(text)) = &log.writer
-                && self.said.insert(path)
+                && self.said.insert(path, Instant::now()).is_none()
             {
                 warn!("{text}");
             }
         }
         if !self.said.is_empty() {
             for path in self.logs.keys() {
-                if self.said.remove(path) {
+                let is_over = |last: &Instant| last.elapsed() >= LOG_QUIET;
+                if self.said.get(path).is_some_and(is_over) {
+                    self.said.remove(path);
                     info!(path = %shown(path), "a log is written again");
                 }
             }

@@ -8,6 +8,7 @@
 mod carrier;
 mod file;
 mod remote;
+mod room;
 
 use std::collections::HashMap;
 use std::fs;

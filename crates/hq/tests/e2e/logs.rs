@@ -136,8 +136,9 @@ fn when_the_server_dies_while_tasks_print_everything_is_there_once() {
     for ((_, task, instance), found) in all {
         let expected: String = (0..20_000).map(|line| format!("{task}.{line}\n")).collect();
         let is_same = found == printed(&(expected + "end\n"), "");
+        // What had not started when the server died may have begun as the next instance.
         let (bytes, ends) = (found.stdout.len(), found.ends);
-        assert!(instance == 0 && is_same, "task {task}, instance {instance}: {bytes} bytes, ends {ends:?}");
+        assert!(is_same, "task {task}, instance {instance}: {bytes} bytes, ends {ends:?}");
     }
 }
 
