@@ -50,6 +50,8 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
         submit.target = Target::Open(last_job(&mut session)?);
     }
     let unusable = unusable_log(&submit, session.server_uid());
+    let unusable =
+        unusable.map(|why| format!("{why}. Where the server finds the same there, the tasks will fail"));
     context.printer.warn(unusable.as_slice());
     let warnings = warnings.into_iter().chain(unusable).collect();
     if !wait.waits() {
@@ -243,7 +245,7 @@ fn read_job_file(path: &Path) -> Result<String, HqError> {
 
 /// A submit of what the user said, in the present directory.
 // Why the log of a submit cannot be written, as far as this machine sees the file that the server would write.
-fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
+pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
     let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
     let Some(Stream::Log(path)) = templates.stream(None) else { return None };
     if !pattern::names(&path).is_empty() {
@@ -263,7 +265,7 @@ fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
         }
         Ok(_) => return None,
     };
-    Some(format!("{why}. Where the server finds the same there, the tasks will fail"))
+    Some(why)
 }
 
 pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prepared, HqError> {
