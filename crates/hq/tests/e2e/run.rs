@@ -193,6 +193,6 @@ fn a_log_of_another_run_is_refused_before_anything_runs() {
     assert_eq!(std::fs::read(place.path("L")).expect("a log"), log);
     for number in 1..3 {
         place.ok("run --log l-%{JOB_ID} -- echo text");
-        assert!(place.path(&format!("l-{number}")).exists(), "{number}");
+        assert!(place.path(format!("l-{number}")).exists(), "{number}");
     }
 }
