@@ -115,6 +115,7 @@ const ALL: &[Benchmark] = &[
     ),
     ("outputs", "10 000 programs that print 10 KiB: nowhere, into files, into a stream", outputs::run),
     ("stream-memory", "memory while one task prints 10 GiB into a stream", outputs::memory),
+    ("stream-compressed", "what compressing 256 MiB of log lines costs and saves", outputs::compressed),
     ("stream-cat", "what one of a million tasks printed, out of 1 and of 16 stream files", stream::cat),
     ("peers", "2 000 programs with other tools", peers::run),
 ];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::bare::{self, Outputs};
 use crate::cluster::{Bench, Cluster};
-use crate::measure::{cpus, median_of, memory_mb};
+use crate::measure::{cpu_s, cpus, median_of, memory_mb};
 use crate::row::{BoxError, Row};
 
 /// Programs that print.
@@ -21,6 +21,13 @@ const ROUNDS: usize = 3;
 const LONG_KIB: u32 = 10 << 20;
 /// Memory that this may take, in MB.
 const LONG_MB: f64 = 8.0;
+
+/// What is printed to be compressed, in MiB.
+const TEXT_MIB: u32 = 256;
+/// How it is compressed.
+const LEVELS: [&str; 4] = ["none", "zstd:1", "zstd:3", "zstd:9"];
+/// What `zstd:3` may take, in the worker's CPU time for each second of CPU time without.
+const ZSTD_RATIO: f64 = 6.0;
 
 /// Where a task's outputs go.
 const KINDS: [(&str, &[&str]); 4] = [
@@ -104,4 +111,74 @@ pub(crate) fn memory(bench: &Bench) -> Result<Vec<Row>, BoxError> {
     };
     let rate = Row::shown("stream-memory: rate", format!("{rate:.0} MiB/s"), rate);
     Ok(vec![row(0, "worker"), row(1, "server"), rate])
+}
+
+/// One task that prints log lines into a stream, compressed and not, in turns: bytes on the disk, CPU time of the worker, and
+/// time.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn compressed(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let cluster = bench.cluster(&[], 1, &["--cpus", "1"])?;
+    let text = cluster.home().join("text");
+    let bytes = write_lines(&text, u64::from(bench.tasks(TEXT_MIB)) << 20)?;
+    let text = text.to_string_lossy().into_owned();
+    let mut measured = LEVELS.map(|_| (Vec::new(), Vec::new(), 0));
+    for round in 0..ROUNDS {
+        for (level, (times, cpu, stored)) in LEVELS.iter().zip(&mut measured) {
+            let directory = cluster.home().join(format!("{}-{round}", level.replace(':', "-")));
+            let stream = format!("--stream={}", directory.display());
+            let before = cpu_s(cluster.worker_pid());
+            let took =
+                cluster.run(&["submit", &stream, "--compress", level, "--wait", "--", "cat", &text])?;
+            times.push(took.as_secs_f64());
+            cpu.push(cpu_s(cluster.worker_pid()) - before);
+            let files = fs::read_dir(&directory)?.map(|entry| Ok(entry?.metadata()?.len()));
+            *stored = files.sum::<Result<u64, std::io::Error>>()?;
+            fs::remove_dir_all(&directory)?;
+        }
+    }
+    let measured = measured.map(|(times, cpu, stored)| (median_of(times), median_of(cpu), stored));
+    let (time_plain, cpu_plain, _) = measured[0];
+    let rows = LEVELS.iter().zip(measured).map(|(level, (time, cpu, stored))| {
+        let (share, cpu_ratio) = (stored as f64 / bytes as f64, cpu / cpu_plain.max(0.01));
+        let rate = bytes as f64 / f64::from(1 << 20) / cpu.max(0.01);
+        let value = format!(
+            "{:.1} % of the bytes; {cpu:.2} s CPU ({rate:.0} MiB/s), {cpu_ratio:.1} times; {time:.2} s, {:.2} times",
+            100.0 * share,
+            time / time_plain
+        );
+        let name = format!("stream-compressed: {level}");
+        match *level {
+            "zstd:3" => Row::at_most(&name, value, "6 times the CPU time without", cpu_ratio / ZSTD_RATIO, 1.0),
+            _ => Row::shown(&name, value, cpu_ratio),
+        }
+    });
+    Ok(rows.collect())
+}
+
+// Lines as a simulation prints them: words that come again, and numbers that do not. Gives how many bytes they are.
+fn write_lines(path: &Path, bytes: u64) -> Result<u64, BoxError> {
+    let mut file = std::io::BufWriter::new(File::create(path)?);
+    let (mut state, mut written) = (0x9e37_79b9_7f4a_7c15_u64, 0);
+    let mut step = 0;
+    while written < bytes {
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let (energy, residual) = (next() % 100_000_000, next() % 10_000);
+        let line = format!(
+            "INFO step {step:>8} energy = -1234.{energy:08} Eh, residual {}.{:03}e-06, converged: no\n",
+            residual / 1000,
+            residual % 1000
+        );
+        file.write_all(line.as_bytes())?;
+        written += line.len() as u64;
+        step += 1;
+    }
+    file.flush()?;
+    Ok(written)
 }

@@ -4,7 +4,7 @@
 //! said for the first time is never there already. What is said again (the answer was lost, or the disk was full) is
 //! compared with the file by its offsets.
 
-use hq_model::{ByteString, Instance, TaskRef, Timestamp};
+use hq_model::{ByteString, Compression, Instance, TaskRef, Timestamp};
 
 /// What some tasks have printed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,6 +68,8 @@ impl LogPiece {
 pub struct LogPart {
     /// The file; nowhere when these are not of tasks of the worker that has said them.
     pub path: Option<ByteString>,
+    /// How they are stored there.
+    pub compression: Compression,
     /// So many pieces, behind those of the parts before.
     pub pieces: usize,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, Channel, OnClose, OutputSink, Request, Stream};
+use crate::{Body, ByteString, Channel, Compression, OnClose, OutputSink, Request, Stream};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -24,6 +24,8 @@ pub struct TaskSpec {
     pub stderr: OutputSink,
     /// Where the stream goes, relative to the submit directory; there when a channel goes to it.
     pub stream: Option<Stream>,
+    /// How what goes there is stored.
+    pub compression: Compression,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
     /// Variants in order of preference; never empty.
@@ -98,6 +100,7 @@ impl TaskSpec {
             stdout: self.stdout.clone(),
             stderr: self.stderr.clone(),
             stream: self.stream.clone(),
+            compression: self.compression,
             outputs: self.outputs.clone(),
             requests: self.requests.clone(),
             pin: self.pin,

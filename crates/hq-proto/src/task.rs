@@ -5,7 +5,9 @@ use std::time::Duration;
 use hq_model::body::{EntryKind, Function};
 use hq_model::request::check_variants;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
-use hq_model::{Body, ByteString, Entries, OnClose, OutputSink, Request, Stream, TaskSpec};
+use hq_model::{
+    Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, ZstdLevel,
+};
 
 use crate::ProtoError;
 use crate::error::{byte, count, in_range, model, present, rule};
@@ -60,6 +62,7 @@ impl Wire for TaskSpec {
             launcher: self.launcher.clone(),
             stream: directory.cloned(),
             log: log.cloned(),
+            zstd_level: zstd_level(self.compression),
         }
     }
 
@@ -96,6 +99,7 @@ impl Wire for TaskSpec {
             locality: spec.locality,
             launcher: name("name of a launcher", spec.launcher)?,
             stream,
+            compression: compression_from_wire(spec.zstd_level)?,
         };
         let has_path = spec.stream.as_ref().map(|stream| !stream.path().is_empty());
         rule(
@@ -131,6 +135,21 @@ impl Wire for Function {
         function.check().map_err(|rule| ProtoError::Rule { field: "function", rule })?;
         Ok(function)
     }
+}
+
+fn zstd_level(compression: Compression) -> u32 {
+    match compression {
+        Compression::None => 0,
+        Compression::Zstd(level) => u32::from(level.get()),
+    }
+}
+
+fn compression_from_wire(zstd_level: u32) -> Result<Compression, ProtoError> {
+    if zstd_level == 0 {
+        return Ok(Compression::None);
+    }
+    in_range("level of zstd", u64::from(zstd_level), 1, u64::from(ZstdLevel::MAX.get()))?;
+    Ok(ZstdLevel::new(zstd_level).map_or(Compression::None, Compression::Zstd))
 }
 
 fn outputs_from_wire(outputs: Vec<ByteString>) -> Result<Vec<ByteString>, ProtoError> {

@@ -18,9 +18,9 @@ use hq_model::selector::Selector;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Dependencies, Entries, IdSet, Instance, JobId, JobSpec,
-    JobState, OnClose, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream, Submit,
-    TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, ByteString, Compression, Dependencies, Entries, IdSet, Instance, JobId,
+    JobSpec, JobState, OnClose, OutputSink, Policy, PoolKind, Request, ResourcePool, ResourceRequest, Stream,
+    Submit, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId, WorkerResources, ZstdLevel,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::of;
@@ -190,6 +190,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
         let kind = if task_dir { Stream::Log } else { Stream::Directory };
         let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
+        let level = ZstdLevel::new(cwd.len() as u32).filter(|_| is_streamed);
         TaskSpec {
             body: match &launcher {
                 name if name.len() % 3 == 1 => Body::Function(Function {
@@ -205,6 +206,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             cwd,
             stdout,
             stderr,
+            compression: level.map_or(Compression::None, Compression::Zstd),
             service: pin == Pin::Omp,
             outputs,
             requests,

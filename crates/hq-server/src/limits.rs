@@ -86,6 +86,9 @@ pub const LOG_FILES_MAX: usize = 64;
 pub const LOG_IDLE: Duration = Duration::from_secs(60);
 /// So long a log may be open elsewhere, as by a server that is about to end, before that is an error.
 pub const LOG_LOCKED: Duration = Duration::from_secs(5);
+/// How long a log that was in trouble must have been written before that is said: on a disk that is nearly full a little is written
+/// now and then.
+pub const LOG_QUIET: Duration = Duration::from_secs(120);
 /// Bytes for logs that wait to be written, of all workers together, and at most a batch more. What comes then is kept by
 /// its worker, which tries again.
 pub const LOGS_BYTES_MAX: usize = 64 << 20;

@@ -1,19 +1,22 @@
 //! All stream files of a directory together: what is there of which task, and where its bytes are.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp};
+use hq_model::{Channel, IdSet, JobId, TaskId, Timestamp, WorkerId};
 
 use crate::contents::Contents;
 use crate::error::{Fault, StreamError};
-use crate::file::{Entry, StreamFile};
+use crate::file::{Entry, Place, StreamFile};
 use crate::format::{Content, FILE_ENDING, Header};
-use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX};
+use crate::limits::{COPY_BYTES, OPEN_FILES_MAX, TASKS_BY_INDEX_MAX, UNPACKED_BLOCKS_MAX};
+use crate::pack::Unpacker;
 
 /// The files of one server in a directory.
 #[derive(Debug)]
@@ -27,8 +30,11 @@ pub struct Directory {
 // What copying one task after the other needs again.
 #[derive(Debug, Default)]
 struct Copier {
-    open: BTreeMap<u32, fs::File>,
+    open: BTreeMap<u32, StreamFile>,
     buffer: Vec<u8>,
+    unpacker: Unpacker,
+    // Entries of compressed blocks, by their files and places.
+    unpacked: HashMap<(u32, u64), Vec<u8>>,
 }
 
 /// Which servers' files are in a directory.
@@ -48,7 +54,10 @@ pub struct Piece {
     /// The task.
     pub task: TaskId,
     file: u32,
+    /// Of its bytes in the file; of its block, if that is compressed.
     offset: u64,
+    /// In a compressed block: how far behind the beginning of its entries, of which the first is after a head.
+    within: Option<NonZeroU32>,
     bytes: u32,
 }
 
@@ -59,15 +68,17 @@ impl Directory {
     /// When the directory or a file cannot be read, or is of a later release. What is no stream file is passed over.
     pub fn open(path: &Path, server_uid: Option<&str>) -> Result<Found, StreamError> {
         let failed = |error| StreamError::Io { path: path.into(), error };
-        let mut by_server: BTreeMap<String, Vec<(Timestamp, PathBuf)>> = BTreeMap::new();
+        let mut by_server: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let mut passed_over = Vec::new();
         let is_file = fs::metadata(path).map_err(failed)?.is_file();
         let entries = if is_file { Vec::new() } else { stream_files(path).map_err(failed)? };
         for path in is_file.then(|| path.to_owned()).into_iter().chain(entries) {
             match StreamFile::open(&path) {
                 Ok(file) => {
-                    let Header { server_uid, created, .. } = file.header().clone();
-                    by_server.entry(server_uid).or_default().push((created, path));
+                    let Header { server_uid, created, worker } = file.header().clone();
+                    let length = file.length()?;
+                    let candidate = Candidate { created, worker, length: Reverse(length), path };
+                    by_server.entry(server_uid).or_default().push(candidate);
                 }
                 Err(foreign @ StreamError::Foreign { .. }) if !is_file => passed_over.push(foreign),
                 Err(error) if error.is_missing() => {}
@@ -84,7 +95,7 @@ impl Directory {
         }
         // A worker may have a second file for what its first was closed before.
         files.sort_unstable();
-        let files = files.into_iter().map(|(_, path)| path).collect();
+        let files = without_copies(files, &mut passed_over);
         Ok(Found::Files(Directory { files, passed_over, copier: RefCell::default() }))
     }
 
@@ -166,7 +177,7 @@ impl Directory {
     ) -> Result<Vec<Piece>, StreamError> {
         let mut pieces = Vec::new();
         let few = is_few(tasks).then_some((job, tasks));
-        self.each(few, None, |file, offset, entry| {
+        self.each(few, None, |file, place, entry| {
             let task = entry.attempt.task;
             if let Content::Bytes(of, bytes) = entry.content
                 && task.job == job
@@ -175,7 +186,11 @@ impl Directory {
                 && contents.is_latest(entry.attempt)
             {
                 let bytes = bytes.len() as u32;
-                pieces.push(Piece { task: task.task, file: file as u32, offset, bytes });
+                let (offset, within) = match place {
+                    Place::Plain(offset) => (offset, None),
+                    Place::Packed { block, within } => (block, NonZeroU32::new(within)),
+                };
+                pieces.push(Piece { task: task.task, file: file as u32, offset, within, bytes });
             }
         })?;
         pieces.sort_unstable();
@@ -187,25 +202,43 @@ impl Directory {
     /// # Errors
     /// When a file cannot be read, or `out` cannot be written: then the outer error.
     pub fn copy(&self, pieces: &[Piece], out: &mut dyn Write) -> io::Result<Result<(), StreamError>> {
-        let Copier { open, buffer } = &mut *self.copier.borrow_mut();
+        let Copier { open, buffer, unpacker, unpacked } = &mut *self.copier.borrow_mut();
         buffer.resize(COPY_BYTES, 0);
         for piece in pieces {
             let path = &self.files[piece.file as usize];
-            let failed = |error| StreamError::Io { path: path.clone(), error };
             if !open.contains_key(&piece.file) {
                 if open.len() >= OPEN_FILES_MAX {
                     open.clear();
                 }
-                match fs::File::open(path) {
+                match StreamFile::open(path) {
                     Ok(file) => open.insert(piece.file, file),
-                    Err(error) => return Ok(Err(failed(error))),
+                    Err(error) => return Ok(Err(error)),
                 };
+            }
+            let file = &open[&piece.file];
+            if let Some(within) = piece.within {
+                let key = (piece.file, piece.offset);
+                if !unpacked.contains_key(&key) {
+                    if unpacked.len() >= UNPACKED_BLOCKS_MAX {
+                        unpacked.clear();
+                    }
+                    match file.block_at(piece.offset, unpacker) {
+                        Ok(entries) => _ = unpacked.insert(key, entries),
+                        Err(error) => return Ok(Err(error)),
+                    }
+                }
+                let first = within.get() as usize;
+                match unpacked[&key].get(first..first + piece.bytes as usize) {
+                    Some(bytes) => out.write_all(bytes)?,
+                    None => return Ok(Err(file.was_changed())),
+                }
+                continue;
             }
             let (mut at, mut left) = (piece.offset, piece.bytes as usize);
             while left > 0 {
                 let part = &mut buffer[..left.min(COPY_BYTES)];
-                if let Err(error) = open[&piece.file].read_exact_at(part, at) {
-                    return Ok(Err(failed(error)));
+                if let Err(error) = file.file.read_exact_at(part, at) {
+                    return Ok(Err(file.failed(error)));
                 }
                 out.write_all(part)?;
                 at += part.len() as u64;
@@ -277,7 +310,7 @@ impl Directory {
         &self,
         few: Option<(JobId, &IdSet)>,
         mut faults: Option<&mut Vec<(PathBuf, Fault)>>,
-        mut take: impl FnMut(usize, u64, Entry<'_>),
+        mut take: impl FnMut(usize, Place, Entry<'_>),
     ) -> Result<bool, StreamError> {
         let mut has_passed_other_jobs = false;
         for (at, path) in self.files.iter().enumerate() {
@@ -287,7 +320,7 @@ impl Directory {
                 None => file.scan(),
             };
             while let Some(block) = scan.next_block()? {
-                block.placed_entries().for_each(|(offset, entry)| take(at, offset, entry));
+                block.placed_entries().for_each(|(place, entry)| take(at, place, entry));
             }
             has_passed_other_jobs |= scan.has_passed_other_jobs;
             if let Some(faults) = &mut faults {
@@ -296,6 +329,30 @@ impl Directory {
         }
         Ok(has_passed_other_jobs)
     }
+}
+
+// A file that may be one of those. A server's worker begins one file at a time: what says the same of itself is the same file,
+// copied. The longest comes first: a copy may have been made while the file was written.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    created: Timestamp,
+    worker: WorkerId,
+    length: Reverse<u64>,
+    path: PathBuf,
+}
+
+// They are sorted.
+fn without_copies(files: Vec<Candidate>, passed_over: &mut Vec<StreamError>) -> Vec<PathBuf> {
+    let mut kept: Vec<Candidate> = Vec::with_capacity(files.len());
+    for file in files {
+        match kept.last() {
+            Some(last) if (last.created, last.worker) == (file.created, file.worker) => {
+                passed_over.push(StreamError::Copy { path: file.path, of: last.path.clone() });
+            }
+            _ => kept.push(file),
+        }
+    }
+    kept.into_iter().map(|file| file.path).collect()
 }
 
 // By their names.

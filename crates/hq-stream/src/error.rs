@@ -21,6 +21,14 @@ pub enum StreamError {
         /// The file.
         path: PathBuf,
     },
+    /// What is in it is in another file, too.
+    #[error("{} is a copy of {}, and left out", path.display(), of.display())]
+    Copy {
+        /// The file.
+        path: PathBuf,
+        /// The one that counts.
+        of: PathBuf,
+    },
     /// A later release wrote it.
     #[error("{} has format {version}, this release reads {newest}: use a newer hq", path.display(), newest = crate::limits::FORMAT_VERSION)]
     Newer {

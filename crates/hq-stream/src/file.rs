@@ -11,6 +11,7 @@ use crate::error::{Fault, StreamError};
 use crate::format::{Attempt, Content, HEAD_BYTES, HEADER_BYTES_MAX, Head, Header, Kind, take_entry};
 use crate::limits::SEARCH_BYTES;
 use crate::open::open_file;
+use crate::pack::Unpacker;
 
 /// A file of which the header is known.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct StreamFile {
     pub(crate) file: File,
     path: PathBuf,
     header: Header,
+    version: u16,
     pub(crate) first_block: u64,
 }
 
@@ -37,7 +39,17 @@ pub struct Entry<'a> {
 pub struct Block<'a> {
     /// Where it begins.
     pub offset: u64,
+    is_packed: bool,
     payload: &'a [u8],
+}
+
+/// Where the bytes of an entry are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Here in the file.
+    Plain(u64),
+    /// In the compressed block that begins at `block`, so far behind the beginning of its entries.
+    Packed { block: u64, within: u32 },
 }
 
 /// Goes through the blocks of a file.
@@ -50,6 +62,8 @@ pub struct Scan {
     at: u64,
     end: u64,
     payload: Vec<u8>,
+    unpacker: Unpacker,
+    is_packed: bool,
     faults: Vec<Fault>,
     pub(crate) has_passed_other_jobs: bool,
 }
@@ -76,16 +90,22 @@ impl StreamFile {
         };
         let mut bytes = [0; HEADER_BYTES_MAX];
         let length = read_up_to(&file, &mut bytes, 0).map_err(failed)?;
-        let (header, length) = Header::decode(&bytes[..length]).map_err(|version| match version {
-            Some(version) => StreamError::Newer { path: path.into(), version },
-            None => StreamError::Foreign { path: path.into() },
-        })?;
-        Ok(StreamFile { file, path: path.into(), header, first_block: length as u64 })
+        let (header, length, version) =
+            Header::decode(&bytes[..length]).map_err(|version| match version {
+                Some(version) => StreamError::Newer { path: path.into(), version },
+                None => StreamError::Foreign { path: path.into() },
+            })?;
+        Ok(StreamFile { file, path: path.into(), header, version, first_block: length as u64 })
     }
 
     /// What it says of itself.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// The version of its format.
+    pub(crate) fn version(&self) -> u16 {
+        self.version
     }
 
     /// Where it is.
@@ -107,6 +127,8 @@ impl StreamFile {
             at,
             end: 0,
             payload: Vec::new(),
+            unpacker: Unpacker::default(),
+            is_packed: false,
             faults: Vec::new(),
             has_passed_other_jobs: false,
         }
@@ -132,7 +154,36 @@ impl StreamFile {
         Ok(read == head.length && head.fits(into))
     }
 
-    pub(crate) fn length(&self) -> Result<u64, StreamError> {
+    // The entries of the block with such a head; false if they are not what was written.
+    pub(crate) fn entries(
+        &self,
+        at: u64,
+        head: &Head,
+        unpacker: &mut Unpacker,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, StreamError> {
+        if head.kind != Kind::Packed {
+            return self.payload(at, head, into);
+        }
+        Ok(self.payload(at, head, &mut unpacker.packed)? && unpacker.unpack(into))
+    }
+
+    // The entries of a block that was found there before.
+    pub(crate) fn block_at(&self, at: u64, unpacker: &mut Unpacker) -> Result<Vec<u8>, StreamError> {
+        let mut entries = Vec::new();
+        let head = self.head(at, u64::MAX)?.ok_or_else(|| self.was_changed())?;
+        if self.entries(at, &head, unpacker, &mut entries)? { Ok(entries) } else { Err(self.was_changed()) }
+    }
+
+    pub(crate) fn was_changed(&self) -> StreamError {
+        self.failed(io::Error::new(io::ErrorKind::InvalidData, "it was changed while it was read"))
+    }
+
+    /// How long it is on the disk.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn length(&self) -> Result<u64, StreamError> {
         Ok(self.file.metadata().map_err(|error| self.failed(error))?.len())
     }
 }
@@ -151,13 +202,15 @@ impl Scan {
             let step = self.step()?;
             self.at = behind;
             if matches!(step, Step::Block) {
-                return Ok(Some(Block { offset, payload: &self.payload }));
+                return Ok(Some(Block { offset, is_packed: self.is_packed, payload: &self.payload }));
             }
         }
         loop {
             let offset = self.at;
             match self.step()? {
-                Step::Block => return Ok(Some(Block { offset, payload: &self.payload })),
+                Step::Block => {
+                    return Ok(Some(Block { offset, is_packed: self.is_packed, payload: &self.payload }));
+                }
                 Step::Passed => {}
                 Step::End => return Ok(None),
             }
@@ -191,7 +244,8 @@ impl Scan {
         if head.kind == Kind::Index {
             return Ok(Step::Passed);
         }
-        if self.file.payload(at, &head, &mut self.payload)? {
+        self.is_packed = head.kind == Kind::Packed;
+        if self.file.entries(at, &head, &mut self.unpacker, &mut self.payload)? {
             return Ok(Step::Block);
         }
         let is_last = self.at >= self.end;
@@ -233,8 +287,13 @@ impl Scan {
 }
 
 impl<'a> Block<'a> {
-    pub(crate) fn new(offset: u64, payload: &'a [u8]) -> Block<'a> {
-        Block { offset, payload }
+    pub(crate) fn new(offset: u64, is_packed: bool, payload: &'a [u8]) -> Block<'a> {
+        Block { offset, is_packed, payload }
+    }
+
+    /// Bytes of its entries with their heads, unpacked.
+    pub fn length(&self) -> usize {
+        self.payload.len()
     }
 
     /// What it holds, in the order in which it was appended.
@@ -242,9 +301,10 @@ impl<'a> Block<'a> {
         self.placed_entries().map(|(_, entry)| entry)
     }
 
-    /// The same, with where the bytes of each are in the file: they are the end of their entry.
-    pub(crate) fn placed_entries(&self) -> impl Iterator<Item = (u64, Entry<'a>)> + use<'a> {
-        let (first, length) = (self.offset + HEAD_BYTES as u64, self.payload.len());
+    /// The same, with where the bytes of each are: they are the end of their entry.
+    pub(crate) fn placed_entries(&self) -> impl Iterator<Item = (Place, Entry<'a>)> + use<'a> {
+        let Block { offset: block, is_packed, payload } = *self;
+        let (first, length) = (block + HEAD_BYTES as u64, payload.len());
         let mut rest = self.payload;
         std::iter::from_fn(move || {
             let ((attempt, at, content), behind) = take_entry(rest)?;
@@ -253,7 +313,12 @@ impl<'a> Block<'a> {
                 Content::Bytes(_, bytes) => bytes.len(),
                 Content::End { .. } => 0,
             };
-            Some((first + (length - behind.len() - bytes) as u64, Entry { attempt, at, content }))
+            let within = length - behind.len() - bytes;
+            let place = match is_packed {
+                true => Place::Packed { block, within: within as u32 },
+                false => Place::Plain(first + within as u64),
+            };
+            Some((place, Entry { attempt, at, content }))
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::error::StreamError;
 use crate::file::{Block, StreamFile};
 use crate::format::{Attempt, Content, Kind};
 use crate::limits::MARKS_MAX;
+use crate::pack::Unpacker;
 
 /// An attempt's output in a file that may grow.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct Follow {
     /// The block where the last read ended, and how much is before it.
     last: (u64, u64),
     payload: Vec<u8>,
+    unpacker: Unpacker,
 }
 
 impl Follow {
@@ -44,6 +46,7 @@ impl Follow {
             marks: Vec::new(),
             last: (0, u64::MAX),
             payload: Vec::new(),
+            unpacker: Unpacker::default(),
         };
         let end = follow.file.length()?;
         for block in blocks {
@@ -112,7 +115,7 @@ impl Follow {
         if head.kind == Kind::Index {
             return Ok(Some((0, behind)));
         }
-        if !self.file.payload(at, &head, &mut self.payload)? {
+        if !self.file.entries(at, &head, &mut self.unpacker, &mut self.payload)? {
             return Ok(None);
         }
         let bytes = self.printed(at).map(|bytes| bytes.len() as u64).sum();
@@ -121,7 +124,7 @@ impl Follow {
 
     // The bytes of the channel in the block that was read last.
     fn printed(&self, at: u64) -> impl Iterator<Item = &[u8]> {
-        let block = Block::new(at, &self.payload);
+        let block = Block::new(at, false, &self.payload);
         block.entries().filter_map(|entry| match entry.content {
             Content::Bytes(channel, bytes) if channel == self.channel && entry.attempt == self.attempt => {
                 Some(bytes)

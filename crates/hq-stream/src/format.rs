@@ -69,12 +69,12 @@ pub(crate) fn bit(channel: Channel) -> u8 {
 }
 
 impl Header {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self, version: u16) -> Vec<u8> {
         let uid = self.server_uid.as_bytes();
         let uid_bytes = u8::try_from(uid.len()).expect("the id of a server was checked to be short");
         let mut out = Vec::with_capacity(HEADER_BYTES_MAX);
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
         let length = FIXED_HEADER_BYTES + uid.len() + 4;
         out.extend_from_slice(&u16::try_from(length).expect("a header is short").to_le_bytes());
         out.extend_from_slice(&self.worker.0.to_le_bytes());
@@ -86,8 +86,9 @@ impl Header {
         out
     }
 
-    // The header at the start of `bytes`, and its length. An error is the version that is too new, if that is known.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Header, usize), Option<u16>> {
+    // The header at the start of `bytes`, its length and its version. An error is the version that is too new, if that is
+    // known.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Header, usize, u16), Option<u16>> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
             return Err(None);
         }
@@ -110,15 +111,18 @@ impl Header {
             worker: WorkerId(u32_at(content, 12)),
             created: Timestamp(u64_at(content, 16)),
         };
-        Ok((header, length))
+        Ok((header, length, version))
     }
 }
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Entries.
     Data,
     Index,
+    /// Entries, compressed.
+    Packed,
 }
 
 /// What is before the payload of a block.
@@ -136,7 +140,11 @@ impl Head {
     pub(crate) fn encode(kind: Kind, last_index: u64, offset: u64, payload: &[u8]) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
         let length = u32::try_from(payload.len()).expect("a block is short");
-        let kind: u32 = if kind == Kind::Data { 1 } else { 2 };
+        let kind: u32 = match kind {
+            Kind::Data => 1,
+            Kind::Index => 2,
+            Kind::Packed => 3,
+        };
         out[..4].copy_from_slice(&length.to_le_bytes());
         out[4..8].copy_from_slice(&kind.to_le_bytes());
         out[8..16].copy_from_slice(&last_index.to_le_bytes());
@@ -152,6 +160,7 @@ impl Head {
         let (kind, longest) = match u32_at(bytes, 4) {
             1 => (Kind::Data, BLOCK_BYTES),
             2 => (Kind::Index, INDEX_BYTES),
+            3 => (Kind::Packed, BLOCK_BYTES),
             _ => return None,
         };
         if length > longest || u32_at(bytes, 20) != head_check(bytes, offset) {

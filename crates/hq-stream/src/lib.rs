@@ -1,6 +1,6 @@
 //! Files in which a worker, or the server, keeps what tasks print: their format, what writes them, and what reads them.
 //!
-//! A [`Writer`] appends to one file; a [`StreamFile`] reads one, also while it is written. Both block.
+//! A [`Writer`] appends to one file; a [`StreamFile`] reads one, also while it is written. Both block. Blocks may be compressed.
 //! The format is in `docs/reference/stream-format.md`.
 //!
 //! # Promises
@@ -20,6 +20,7 @@ mod format;
 pub mod limits;
 mod open;
 mod output;
+mod pack;
 mod reopen;
 mod writer;
 

@@ -1,15 +1,18 @@
 //! The bounds of stream files, by name.
 
-/// The version of the format that this release writes, and the newest it reads.
-pub const FORMAT_VERSION: u16 = 1;
+/// The version of files without compressed blocks, which all releases read.
+pub const FORMAT_PLAIN: u16 = 1;
+/// The version of files with compressed blocks, and the newest that this release reads.
+pub const FORMAT_VERSION: u16 = 2;
 
-/// Bytes of entries in a block; a longer output is split.
+/// Bytes of entries in a block, before they are compressed; a longer output is split. A block that would become longer when it
+/// is unpacked is damaged.
 pub const BLOCK_BYTES: usize = 64 << 10;
 
 /// Attempts in blocks since the last index (one counts in each block again) after which the next index is written.
 pub const INDEX_LINES: usize = 4096;
 
-/// Bytes of blocks since the last index after which the next one is written. A reader scans at most as much, and a block.
+/// Bytes of entries since the last index after which the next one is written. A reader scans at most as much, and a block.
 pub const INDEX_DISTANCE_BYTES: u64 = 4 << 20;
 
 /// The longest index: its lines may be exceeded by as many attempts as a block can hold.
@@ -41,6 +44,10 @@ pub const NAMES_TRIED: u32 = 16;
 
 /// Bytes that are copied at once.
 pub const COPY_BYTES: usize = 64 << 10;
+
+/// Compressed blocks that are kept unpacked while pieces of many are copied: in the order of tasks each block of many is needed
+/// again soon. With more, all are forgotten.
+pub const UNPACKED_BLOCKS_MAX: usize = 256;
 
 /// Files that are open at once while pieces of many are copied.
 pub const OPEN_FILES_MAX: usize = 256;

@@ -11,7 +11,7 @@ use crate::contents::Contents;
 use crate::error::{AppendError, Fault, StreamError};
 use crate::file::StreamFile;
 use crate::format::Header;
-use crate::limits::INDEX_LINES;
+use crate::limits::{FORMAT_PLAIN, INDEX_LINES};
 use crate::writer::{Writer, encoded, is_locked_elsewhere};
 
 impl Writer {
@@ -83,23 +83,24 @@ fn open_file(path: &Path) -> io::Result<File> {
 }
 
 fn begin(file: File, path: &Path, header: &Header) -> io::Result<Writer> {
-    let header = encoded(header)?;
-    if let Err(error) = file.write_all_at(&header, 0) {
+    let begin = encoded(header)?;
+    if let Err(error) = file.write_all_at(&begin, 0) {
         // A part of a header would be no stream file later. Where it cannot be cut, it was not written either.
         let _ = file.set_len(0);
         return Err(error);
     }
-    Ok(Writer::at(file, path.to_owned(), header.len() as u64))
+    Ok(Writer::at(file, path.to_owned(), (header.clone(), FORMAT_PLAIN), begin.len() as u64))
 }
 
 // Behind the last block that is whole. Blocks since the last index are put into the next one.
 fn go_on(file: File, there: StreamFile) -> Result<Writer, AppendError> {
     let path = there.path().to_owned();
+    let header = (there.header().clone(), there.version());
     let last_index = there.last_whole_index()?;
     let (last_index, at) = last_index.unwrap_or((0, there.first_block));
     let mut end = there.length()?;
     let mut scan = there.scan_some(Vec::new(), at);
-    let mut blocks = Vec::new();
+    let (mut blocks, mut entries) = (Vec::new(), 0);
     while let Some(block) = scan.next_block()? {
         let mut attempts = Vec::new();
         for entry in block.entries() {
@@ -111,6 +112,7 @@ fn go_on(file: File, there: StreamFile) -> Result<Writer, AppendError> {
             });
         }
         blocks.push((block.offset, attempts));
+        entries += block.length() as u64;
     }
     for fault in scan.faults() {
         if let Fault::Torn { offset, .. } = fault {
@@ -118,12 +120,13 @@ fn go_on(file: File, there: StreamFile) -> Result<Writer, AppendError> {
         }
     }
     file.set_len(end).map_err(|error| AppendError::Io { path: path.clone(), error })?;
-    let mut writer = Writer::at(file, path, end);
+    let mut writer = Writer::at(file, path, header, end);
     writer.last_index = last_index;
     if blocks.iter().map(|(_, attempts)| attempts.len()).sum::<usize>() < 2 * INDEX_LINES {
         blocks.iter_mut().for_each(|(offset, attempts)| writer.know(*offset, attempts));
         // Damaged bytes between them count, too: an index says where the first block that it knows begins.
         writer.since_index_bytes = end - at;
+        writer.since_index_entries = entries;
     }
     // Else indexes were damaged: the next one does not follow them, and readers go through the whole file.
     Ok(writer)

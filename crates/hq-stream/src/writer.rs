@@ -5,13 +5,17 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use hq_model::{Channel, Timestamp};
+use hq_model::{Channel, Compression, Timestamp};
 
 use crate::format::{
     Attempt, Content, ENTRY_BYTES, FILE_ENDING, Head, Header, Kind, LINE_BYTES, SUMMARY_BYTES, push_entry,
     push_key,
 };
-use crate::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED, SERVER_UID_BYTES};
+use crate::limits::{
+    BLOCK_BYTES, FORMAT_PLAIN, FORMAT_VERSION, INDEX_DISTANCE_BYTES, INDEX_LINES, NAMES_TRIED,
+    SERVER_UID_BYTES,
+};
+use crate::pack::Packer;
 
 const NAME_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const NAME_LENGTH: usize = 12;
@@ -21,6 +25,12 @@ const NAME_LENGTH: usize = 12;
 pub struct Writer {
     file: File,
     path: PathBuf,
+    header: Header,
+    /// What the header in the file says.
+    version: u16,
+    /// What the next block needs.
+    version_needed: u16,
+    packer: Packer,
     /// Entries of the block that is being filled.
     block: Vec<u8>,
     /// Attempts in it, each with what it has there.
@@ -35,6 +45,8 @@ pub struct Writer {
     pub(crate) last_index: u64,
     /// Bytes of blocks since then.
     pub(crate) since_index_bytes: u64,
+    /// Bytes of entries since then.
+    pub(crate) since_index_entries: u64,
 }
 
 impl Writer {
@@ -43,24 +55,28 @@ impl Writer {
     /// # Errors
     /// When the directory or the file cannot be made, or the header does not fit onto the disk.
     pub fn create(dir: &Path, header: &Header) -> io::Result<Writer> {
-        let header = encoded(header)?;
+        let begin = encoded(header)?;
         fs::create_dir_all(dir)?;
         let (file, path) = new_file(dir)?;
-        if let Err(error) = file.write_all_at(&header, 0) {
+        if let Err(error) = file.write_all_at(&begin, 0) {
             // Nobody needs an empty file; where it cannot be removed, readers pass over it.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
         // Nobody else knows its name.
         let _ = is_locked_elsewhere(&file);
-        Ok(Writer::at(file, path, header.len() as u64))
+        Ok(Writer::at(file, path, (header.clone(), FORMAT_PLAIN), begin.len() as u64))
     }
 
-    /// Writes to a file from this place on.
-    pub(crate) fn at(file: File, path: PathBuf, offset: u64) -> Writer {
+    /// Writes to a file, of which the header and its version are given, from this place on.
+    pub(crate) fn at(file: File, path: PathBuf, (header, version): (Header, u16), offset: u64) -> Writer {
         Writer {
             file,
             path,
+            header,
+            version,
+            version_needed: version,
+            packer: Packer::new(Compression::None),
             block: Vec::with_capacity(BLOCK_BYTES),
             attempts: Vec::new(),
             complete: Vec::new(),
@@ -68,6 +84,15 @@ impl Writer {
             lines: Vec::new(),
             last_index: 0,
             since_index_bytes: 0,
+            since_index_entries: 0,
+        }
+    }
+
+    /// What is appended from now on is stored so.
+    pub fn compress(&mut self, compression: Compression) {
+        if self.packer.compression() != compression {
+            self.complete_block();
+            self.packer = Packer::new(compression);
         }
     }
 
@@ -85,6 +110,12 @@ impl Writer {
     pub fn is_removed(&self) -> bool {
         // What cannot be told is told by the next write.
         self.file.metadata().is_ok_and(|own| own.nlink() == 0)
+    }
+
+    /// Bytes that were written and are nowhere any more, since the file was removed or made shorter.
+    pub fn lost_bytes(&self) -> u64 {
+        let Ok(own) = self.file.metadata() else { return 0 };
+        if own.nlink() == 0 { self.offset } else { self.offset.saturating_sub(own.len()) }
     }
 
     /// True when it was removed, renamed or emptied: what is written next belongs into another file.
@@ -174,14 +205,21 @@ impl Writer {
         }
         let offset = self.end_offset();
         let mut payload = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK_BYTES));
-        self.complete.extend_from_slice(&Head::encode(Kind::Data, self.last_index, offset, &payload));
-        self.complete.append(&mut payload);
+        self.since_index_entries += payload.len() as u64;
+        if let Some(packed) = self.packer.pack(&payload) {
+            self.complete.extend_from_slice(&Head::encode(Kind::Packed, self.last_index, offset, packed));
+            self.complete.extend_from_slice(packed);
+            self.version_needed = FORMAT_VERSION;
+        } else {
+            self.complete.extend_from_slice(&Head::encode(Kind::Data, self.last_index, offset, &payload));
+            self.complete.append(&mut payload);
+        }
         let mut attempts = std::mem::take(&mut self.attempts);
         self.know(offset, &mut attempts);
         attempts.clear();
         self.attempts = attempts;
         self.since_index_bytes += self.end_offset() - offset;
-        if self.lines.len() >= INDEX_LINES || self.since_index_bytes >= INDEX_DISTANCE_BYTES {
+        if self.lines.len() >= INDEX_LINES || self.since_index_entries >= INDEX_DISTANCE_BYTES {
             self.index();
         }
     }
@@ -210,6 +248,7 @@ impl Writer {
         self.lines.clear();
         self.last_index = offset;
         self.since_index_bytes = 0;
+        self.since_index_entries = 0;
     }
 
     // Where the next block belongs.
@@ -219,6 +258,11 @@ impl Writer {
 
     fn write(&mut self) -> io::Result<()> {
         if !self.complete.is_empty() {
+            if self.version < self.version_needed {
+                // An earlier release says then that it does not read the file, instead of leaving blocks out.
+                self.file.write_all_at(&self.header.encode(self.version_needed), 0)?;
+                self.version = self.version_needed;
+            }
             self.file.write_all_at(&self.complete, self.offset)?;
             self.offset = self.end_offset();
             self.complete = Vec::new();
@@ -259,7 +303,7 @@ pub(crate) fn encoded(header: &Header) -> io::Result<Vec<u8>> {
         let text = format!("the id of the server has more than {SERVER_UID_BYTES} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    Ok(header.encode())
+    Ok(header.encode(FORMAT_PLAIN))
 }
 
 fn new_file(dir: &Path) -> io::Result<(File, PathBuf)> {

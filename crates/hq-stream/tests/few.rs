@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Compression, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_stream::{
     Attempt, Channel, Content, Contents, Directory, Fault, Found, Header, Scan, Started, StreamFile, Writer,
 };
@@ -28,6 +28,7 @@ enum Told {
     },
     Flush,
     Index,
+    Compress(Compression),
 }
 
 /// What happens to a file.
@@ -62,6 +63,7 @@ fn told() -> impl Strategy<Value = Vec<Told>> {
         1 => attempt.prop_map(|attempt| Told::Foreign { attempt }),
         4 => Just(Told::Flush),
         2 => Just(Told::Index),
+        2 => prop_oneof![Just("none"), Just("zstd:1")].prop_map(|text| Told::Compress(text.parse().unwrap())),
     ];
     prop::collection::vec(one, 1..100)
 }
@@ -79,7 +81,8 @@ fn damage() -> impl Strategy<Value = Damage> {
 
 // Writes it all; `then` is called after each step.
 fn write(dir: &Path, told: &[Told], first_at: u64, mut then: impl FnMut(&Writer)) -> Writer {
-    let mut writer = Writer::create(dir, &header()).unwrap();
+    let header = Header { created: Timestamp(17 + first_at), ..header() };
+    let mut writer = Writer::create(dir, &header).unwrap();
     for (told, at) in told.iter().zip(first_at..) {
         let at = Timestamp(at);
         match told {
@@ -96,6 +99,7 @@ fn write(dir: &Path, told: &[Told], first_at: u64, mut then: impl FnMut(&Writer)
             }
             Told::Flush => writer.flush().unwrap(),
             Told::Index => writer.finish().unwrap(),
+            Told::Compress(compression) => writer.compress(*compression),
         }
         then(&writer);
     }
@@ -254,20 +258,14 @@ fn check_directory(dir: &Path, job: Option<JobId>, asked: &IdSet) {
         let mut expected = Vec::new();
         for task in asked.iter() {
             let latest = all.latest(of, task).unwrap().instance;
-            for path in paths(dir) {
-                let (lines, _) = lines(StreamFile::open(&path).unwrap().scan(), TaskRef::new(of, task));
+            for path in directory.paths() {
+                let (lines, _) = lines(StreamFile::open(path).unwrap().scan(), TaskRef::new(of, task));
                 let of_channel = lines.iter().filter(|line| (line.1, line.3) == (latest, Some(channel)));
                 of_channel.for_each(|line| expected.extend_from_slice(&line.4));
             }
         }
         assert_eq!(copied, expected);
     }
-}
-
-fn paths(dir: &Path) -> Vec<std::path::PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths
 }
 
 #[test]
@@ -387,4 +385,28 @@ fn one_of_many_tasks_is_found_without_reading_the_others() {
     assert!(blocks(29_000) > 250, "{}", blocks(29_000));
     // It is not read for tasks that it cannot have.
     assert_eq!(blocks(5), 1);
+}
+
+#[test]
+fn a_copy_of_a_file_doubles_nothing_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |task| Told::Append { attempt: attempt(1, task, 0), channel: Channel::Stdout, length: 50 };
+    let mut writer = write(dir.path(), &[told(1), Told::Index], 0, |_| {});
+    // Copied while it is written, and at the end; and another file of the same worker.
+    fs::copy(writer.path(), dir.path().join("aaa-early.hqs")).unwrap();
+    writer.append(attempt(1, 2, 0), Channel::Stdout, Timestamp(9), b"later").unwrap();
+    writer.finish().unwrap();
+    fs::copy(writer.path(), dir.path().join("zzz-whole.hqs")).unwrap();
+    let other = write(dir.path(), &[told(3)], 7, |_| {});
+    drop(other);
+    let directory = directory(dir.path());
+    assert_eq!(directory.files(), 2);
+    let contents = directory.contents().unwrap();
+    let bytes = |task| contents.latest(JobId(1), TaskId(task)).map(|latest| latest.printed.bytes[0]);
+    assert_eq!([bytes(1), bytes(2)], [Some(50), Some(5)]);
+    let named: Vec<String> = directory.passed_over.iter().map(ToString::to_string).collect();
+    let path = writer.path().display();
+    let copy = |name| format!("{} is a copy of {path}, and left out", dir.path().join(name).display());
+    assert_eq!(named.len(), 2);
+    assert!(named.contains(&copy("aaa-early.hqs")) && named.contains(&copy("zzz-whole.hqs")), "{named:?}");
 }

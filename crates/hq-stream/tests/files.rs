@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use hq_model::{Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_stream::limits::{BLOCK_BYTES, INDEX_DISTANCE_BYTES};
 use hq_stream::{Attempt, Channel, Content, Fault, Header, StreamFile, Writer};
 use proptest::prelude::*;
 
@@ -47,7 +48,12 @@ fn joined(lines: Vec<Line>) -> Vec<Line> {
 }
 
 fn write(dir: &Path, lines: &[Line], flush_each: usize) -> Writer {
+    write_so(dir, lines, flush_each, "none")
+}
+
+fn write_so(dir: &Path, lines: &[Line], flush_each: usize, compression: &str) -> Writer {
     let mut writer = Writer::create(dir, &header()).unwrap();
+    writer.compress(compression.parse().unwrap());
     for (count, (attempt, at, channel, bytes)) in lines.iter().enumerate() {
         match channel {
             Some(channel) => writer.append(*attempt, *channel, Timestamp(*at), bytes).unwrap(),
@@ -77,22 +83,31 @@ fn lines() -> impl Strategy<Value = Vec<Line>> {
     })
 }
 
+fn compression() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("none"), Just("zstd"), Just("zstd:19")]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(32) })]
 
     #[test]
-    fn what_is_written_is_read(lines in lines(), flush_each in 1..50usize) {
+    fn what_is_written_is_read(lines in lines(), flush_each in 1..50usize, compression in compression()) {
         let dir = tempfile::tempdir().unwrap();
-        let writer = write(&dir.path().join("a/b"), &lines, flush_each);
+        let writer = write_so(&dir.path().join("a/b"), &lines, flush_each, compression);
         let (found, faults) = read(writer.path());
         prop_assert_eq!(joined(found), lines);
         prop_assert_eq!(faults, vec![]);
     }
 
     #[test]
-    fn cut_at_any_byte_the_beginning_is_left(lines in lines(), flush_each in 1..9usize, cut in 0.0..1.0f64) {
+    fn cut_at_any_byte_the_beginning_is_left(
+        lines in lines(),
+        flush_each in 1..9usize,
+        cut in 0.0..1.0f64,
+        compression in compression(),
+    ) {
         let dir = tempfile::tempdir().unwrap();
-        let writer = write(dir.path(), &lines, flush_each);
+        let writer = write_so(dir.path(), &lines, flush_each, compression);
         let whole = fs::read(writer.path()).unwrap();
         let first = header().server_uid.len() + 29;
         let length = first + ((whole.len() - first) as f64 * cut) as usize;
@@ -108,9 +123,14 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_costs_one_block_and_is_told(lines in lines(), flush_each in 1..9usize, place in 0.0..1.0f64) {
+    fn a_flipped_bit_costs_one_block_and_is_told(
+        lines in lines(),
+        flush_each in 1..9usize,
+        place in 0.0..1.0f64,
+        compression in compression(),
+    ) {
         let dir = tempfile::tempdir().unwrap();
-        let writer = write(dir.path(), &lines, flush_each);
+        let writer = write_so(dir.path(), &lines, flush_each, compression);
         let (all, _) = read(writer.path());
         let mut bytes = fs::read(writer.path()).unwrap();
         let first = header().server_uid.len() + 29;
@@ -172,4 +192,77 @@ fn what_is_behind_a_long_hole_is_read() {
     assert!(found.len() > 1300 && found.last() == lines.last(), "{} are left", found.len());
     assert!(matches!(faults[..], [Fault::Damaged { .. }, ..]), "{faults:?}");
     assert!(faults.len() <= 2, "{faults:?}");
+}
+
+// The version that the header of a file says.
+fn version(path: &Path) -> u16 {
+    let bytes = fs::read(path).unwrap();
+    u16::from_le_bytes([bytes[8], bytes[9]])
+}
+
+#[test]
+fn releases_without_compression_read_what_has_none_and_refuse_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = |text: &[u8]| [(attempt(1, 0), 1, Some(Channel::Stdout), text.to_vec())];
+    for (text, compression, expected) in [
+        (&[b'a'; 5000][..], "none", 1),
+        (&[b'a'; 5000], "zstd", 2),
+        // It would not become smaller.
+        (b"a", "zstd", 1),
+    ] {
+        let writer = write_so(dir.path(), &lines(text), 1, compression);
+        assert_eq!(version(writer.path()), expected, "{} bytes with {compression}", text.len());
+        assert_eq!(read(writer.path()), (lines(text).to_vec(), vec![]));
+    }
+}
+
+#[test]
+fn a_log_that_is_compressed_later_says_so_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut writer = Writer::open(&path, &header()).unwrap();
+    let print = |writer: &mut Writer, at: u64| {
+        writer.append(attempt(1, 0), Channel::Stdout, Timestamp(at), &[7; 3000]).unwrap();
+        writer.flush().unwrap();
+    };
+    print(&mut writer, 1);
+    assert_eq!(version(&path), 1);
+    // A later submit wants less of the same log.
+    writer.compress("zstd:9".parse().unwrap());
+    print(&mut writer, 2);
+    let length = fs::metadata(&path).unwrap().len();
+    assert!(version(&path) == 2 && length < 3200, "{length} bytes");
+    drop(writer);
+    // Killed: whoever goes on knows what the header says, and leaves it so.
+    let mut writer = Writer::open(&path, &header()).unwrap();
+    print(&mut writer, 3);
+    writer.finish().unwrap();
+    assert_eq!(version(&path), 2);
+    let line = |at| (attempt(1, 0), at, Some(Channel::Stdout), vec![7; 3000]);
+    assert_eq!(read(&path), (vec![line(1), line(2), line(3)], vec![]));
+}
+
+#[test]
+fn what_compresses_well_is_found_without_reading_much_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines: Vec<Line> =
+        (0..1024).map(|task| (attempt(task, 0), 1, Some(Channel::Stdout), vec![7; 60_000])).collect();
+    let path = write_so(dir.path(), &lines, 1, "zstd").path().to_owned();
+    assert!(fs::metadata(&path).unwrap().len() < 200_000, "nothing of it would need an index by its size");
+    let mut scan = StreamFile::open(&path).unwrap().find(JobId(1), &IdSet::single(TaskId(500))).unwrap();
+    let mut blocks = 0;
+    while let Some(block) = scan.next_block().unwrap() {
+        blocks += 1;
+        assert!(block.entries().any(|entry| entry.attempt.task.task == TaskId(500)));
+    }
+    assert_eq!(blocks, 1);
+    // Killed before its last index.
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
+    let mut scan = StreamFile::open(&path).unwrap().find(JobId(1), &IdSet::single(TaskId(500))).unwrap();
+    let mut unpacked = 0;
+    while let Some(block) = scan.next_block().unwrap() {
+        unpacked += block.length() as u64;
+    }
+    assert!(unpacked <= INDEX_DISTANCE_BYTES + 2 * BLOCK_BYTES as u64, "{unpacked} bytes");
 }

@@ -42,13 +42,18 @@ fn what_is_printed_is_there_as_soon_as_it_is_flushed() {
 
 #[test]
 fn memory_is_bounded_and_every_place_is_found() {
+    ["none", "zstd:1"].into_iter().for_each(check_places);
+}
+
+fn check_places(compression: &str) {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = writer(dir.path());
+    writer.compress(compression.parse().unwrap());
     let path = writer.path().to_owned();
     let mut follow = Follow::open(&path, attempt(1, 0), Channel::Stdout).unwrap();
     let mut expected = Vec::new();
     for line in 0..3 * MARKS_MAX.max(INDEX_LINES) {
-        let text = format!("{line}\n");
+        let text = format!("{line} {:50}\n", "");
         expected.extend_from_slice(text.as_bytes());
         writer.append(attempt(1, 0), Channel::Stdout, Timestamp(6), text.as_bytes()).unwrap();
         writer.flush().unwrap();

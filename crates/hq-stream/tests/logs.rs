@@ -115,3 +115,26 @@ fn nothing_else_is_written_into() {
     print(&mut open(&path("empty")), 0, "x");
     assert_eq!(text(&path("empty"), &IdSet::range(0, 0)), "x");
 }
+
+#[test]
+fn what_is_lost_of_a_log_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let renamed = dir.path().join("old");
+    let begun = || {
+        let mut writer = open(&path);
+        print(&mut writer, 1, "text\n");
+        let length = fs::metadata(&path).unwrap().len();
+        assert_eq!((writer.lost_bytes(), writer.is_left()), (0, false));
+        (writer, length)
+    };
+    let (writer, _) = begun();
+    fs::rename(&path, &renamed).unwrap();
+    assert_eq!((writer.lost_bytes(), writer.is_left()), (0, true), "it is there under another name");
+    let (writer, length) = begun();
+    fs::remove_file(&path).unwrap();
+    assert_eq!((writer.lost_bytes(), writer.is_left()), (length, true));
+    let (writer, length) = begun();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10).unwrap();
+    assert_eq!((writer.lost_bytes(), writer.is_left()), (length - 10, true));
+}

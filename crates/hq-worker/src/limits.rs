@@ -88,6 +88,9 @@ pub const STREAM_FLUSH: Duration = Duration::from_millis(500);
 pub const STREAM_IDLE: Duration = Duration::from_secs(60);
 /// Pause before a stream that found no room is tried again.
 pub const STREAM_RETRY: Duration = Duration::from_secs(1);
+/// How long a stream must have found room before that is said: a disk that is nearly full takes a little now and then, which
+/// would be told each time tasks fail and the next ones begin.
+pub const STREAM_ROOM_QUIET: Duration = Duration::from_secs(120);
 /// So many bytes for a log are said to the server without waiting for more.
 pub const LOG_BATCH: usize = 256 << 10;
 /// Bytes for all logs that are kept until the server has written them. With more, only a little of each is read, and tasks

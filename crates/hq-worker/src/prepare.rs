@@ -13,7 +13,7 @@ use hq_core::worker_messages::Template;
 use hq_model::paths::{PathTemplates, Place};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, OutputSink, Stream, TaskSpec};
+use hq_model::{Body, ByteString, Compression, OutputSink, Stream, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -331,11 +331,12 @@ impl Prepared {
         sinks::of_task(&self.template.spec, paths)
     }
 
-    /// Where its stream goes and which of its channels go there, if any does.
-    pub(crate) fn stream(&self, start: &Start) -> Option<(Stream, [bool; 2])> {
+    /// Where its stream goes, how it is stored, and which of its channels go there, if any does.
+    pub(crate) fn stream(&self, start: &Start) -> Option<(Stream, Compression, [bool; 2])> {
         let spec = &self.template.spec;
         let channels = [&spec.stdout, &spec.stderr].map(|sink| *sink == OutputSink::Stream);
-        Some((self.paths.stream(start.task.job)?, channels)).filter(|_| channels.contains(&true))
+        let stream = self.paths.stream(start.task.job).filter(|_| channels.contains(&true))?;
+        Some((stream, spec.compression, channels))
     }
 
     /// Where an attempt prints on a channel, if that is kept.

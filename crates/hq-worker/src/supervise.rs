@@ -240,7 +240,7 @@ impl Supervisor {
 
     // Has pipes made for what it prints into a stream.
     pub(crate) fn open_stream(&mut self, start: &Start, prepared: &Prepared) -> Result<(), Outcome> {
-        let Some((stream, channels)) = prepared.stream(start) else { return Ok(()) };
+        let Some((stream, compression, channels)) = prepared.stream(start) else { return Ok(()) };
         let no_thread = || Outcome::NotStarted("no thread could be started for output streams".to_owned());
         if self.streams.is_none() {
             let told = self.told.clone();
@@ -248,7 +248,8 @@ impl Supervisor {
             self.streams = done.and_then(|done| Streams::start(done, self.log_link.clone()).ok());
         }
         let streams = self.streams.as_mut().ok_or_else(no_thread)?;
-        let place = Place { stream, server_uid: self.node.server_uid.clone(), worker: self.worker };
+        let server_uid = self.node.server_uid.clone();
+        let place = Place { stream, compression, server_uid, worker: self.worker };
         let ends =
             streams.open((start.task, start.instance), place, channels).map_err(|error| match error {
                 NoStream::Directory(text) => Outcome::Failed(FailureKind::Start, text),

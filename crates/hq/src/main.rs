@@ -9,6 +9,7 @@ mod failures;
 mod following;
 mod history;
 mod jobs;
+mod json_text;
 mod launchers;
 mod logging;
 mod pages;

@@ -305,6 +305,8 @@ pub(crate) struct StreamSummary {
     pub superseded: u64,
     /// What those printed.
     pub superseded_bytes: [u64; 2],
+    /// How long all files are together, with their indexes, and compressed where that was asked for.
+    pub disk_bytes: u64,
 }
 
 /// Jobs that have written into a stream directory.

@@ -101,7 +101,8 @@ impl Streams {
         // A write that is not finished is that of a task that runs.
         let damage = contents.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Damaged { .. }));
         let damage = damage.map(|(path, fault)| format!("{}: {fault}", path.display()));
-        self.printer.damaged(&damage.collect::<Vec<_>>());
+        let copies = directory.passed_over.iter().filter(|error| matches!(error, StreamError::Copy { .. }));
+        self.printer.damaged(&copies.map(ToString::to_string).chain(damage).collect::<Vec<_>>());
         let tasks: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
         let pieces = directory.pieces(&contents, job, &tasks, self.channel)?;
         Ok(Some(Content { directory, tasks, pieces }))

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use hq_model::{Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{Compression, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId, ZstdLevel};
 use hq_net::{AccessFile, Role};
 use hq_proto::{self as proto, testing};
 use hq_stream::{Attempt, Channel, Header, Writer};
@@ -160,5 +160,9 @@ fn stream_files() -> io::Result<Vec<Vec<u8>>> {
     writer.append(attempt, Channel::Stdout, Timestamp(5), &whole)?;
     writer.flush()?;
     let copied = fs::read(writer.path())?;
-    Ok(vec![whole[..whole.len() - 30].to_vec(), whole, copied])
+    writer.compress(Compression::Zstd(ZstdLevel::DEFAULT));
+    writer.append(attempt, Channel::Stderr, Timestamp(6), &[b'a'; 5000])?;
+    writer.finish()?;
+    let packed = fs::read(writer.path())?;
+    Ok(vec![whole[..whole.len() - 30].to_vec(), whole, copied, packed])
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Entries, Stream, TaskSpec, pattern};
+use hq_model::{Compression, Entries, Stream, TaskSpec, pattern};
 
 use super::error::OptionsError;
 use super::job::WaitOptions;
@@ -40,6 +40,9 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
     check_nodes(&common.task)?;
     if outputs.log.is_some() && outputs.stream.is_some() {
         return Err(OptionsError::Conflict("--log", "--stream"));
+    }
+    if outputs.place().is_none() && outputs.compress.is_some_and(|compress| compress != Compression::None) {
+        return Err(OptionsError::Needs("--compress", "--stream or --log"));
     }
     if failures.retry.is_none() {
         if failures.retry_on.is_some() {

@@ -13,7 +13,8 @@ use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
 use hq_model::{
-    Body, Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream, Submit, TaskSpec,
+    Body, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream,
+    Submit, TaskSpec,
 };
 use serde::Deserialize;
 
@@ -52,6 +53,7 @@ pub(super) struct File {
     share_weight: Option<Word>,
     pub(super) stream: Option<String>,
     pub(super) log: Option<String>,
+    compress: Option<String>,
     // Some files have it; it never meant anything.
     #[serde(rename = "data_layer")]
     _data_layer: Option<toml::Value>,
@@ -59,11 +61,31 @@ pub(super) struct File {
     array: Option<Task>,
 }
 
+/// What a file says of the outputs of all its tasks.
+#[derive(Clone, Default)]
+pub(super) struct Together {
+    stream: Option<Stream>,
+    compress: Option<Compression>,
+}
+
 impl File {
-    /// Where the outputs of all its tasks go together.
-    pub(super) fn place(&self) -> Option<Stream> {
+    // Where the outputs of all its tasks go together.
+    fn place(&self) -> Option<Stream> {
         let log = self.log.as_ref().map(|path| Stream::Log(path.clone().into_bytes()));
         self.stream.as_ref().map(|path| Stream::Directory(path.clone().into_bytes())).or(log)
+    }
+
+    /// Where they go, and how they are stored there.
+    ///
+    /// # Errors
+    /// When that is no compression, or there is nothing to compress.
+    pub(super) fn together(&self) -> Result<Together, String> {
+        let compress = option("compress", self.compress.clone(), values::compression)?;
+        let stream = self.place();
+        if stream.is_none() && compress.is_some_and(|compress| compress != Compression::None) {
+            return Err("compress needs stream or log".into());
+        }
+        Ok(Together { stream, compress })
     }
 }
 
@@ -196,7 +218,7 @@ pub fn prepare_file(
     let Some(name) = first else {
         return Err(in_file("there are no tasks: write [[task]] tables, or one [array]".into()));
     };
-    let stream = file.place();
+    let together = file.together().map_err(in_file)?;
     let given = option("name", file.name, values::name).map_err(in_file)?;
     let name = given.unwrap_or(name);
     let bounds = file.share.map(|text| values::share(&text)).transpose().map_err(in_file)?;
@@ -211,7 +233,7 @@ pub fn prepare_file(
     let (submits, warnings) = match file.array {
         Some(_) if !tables.is_empty() => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
         Some(array) => {
-            let (submit, warnings) = array_submit(array, stream, &of)?;
+            let (submit, warnings) = array_submit(array, together, &of)?;
             (vec![submit], warnings)
         }
         None => tables.submits(&of, job)?,
@@ -222,7 +244,7 @@ pub fn prepare_file(
 // The submit of an array, with warnings.
 fn array_submit(
     array: Task,
-    stream: Option<Stream>,
+    together: Together,
     of: &SubmitsOf<'_>,
 ) -> Result<(Submit, Vec<String>), OptionsError> {
     let wrong = |message: String| of.wrong("array", message);
@@ -237,7 +259,7 @@ fn array_submit(
     if array.name.is_some() || !array.deps.is_empty() {
         return Err(wrong("name and deps belong to [[task]]; an array has after".into()));
     }
-    let spec = array.spec(stream).map_err(wrong)?;
+    let spec = array.spec(together).map_err(wrong)?;
     let mut warnings = checked(&spec, &entries, ids.len()).map_err(wrong)?;
     warnings.extend(dependencies.files.iter().flat_map(|file| of_text(file, "after_files", &[])));
     let submit = of.submit(ids, Arc::new(spec), Arc::new(dependencies));
@@ -342,10 +364,10 @@ impl Task {
         Ok(function::body(name, args, python, false))
     }
 
-    /// `stream` is what the file says of that.
-    pub(super) fn spec(mut self, stream: Option<Stream>) -> Result<TaskSpec, String> {
+    /// `together` is what the file says of that.
+    pub(super) fn spec(mut self, together: Together) -> Result<TaskSpec, String> {
         let body = self.body()?;
-        let (stream, log) = match stream {
+        let (stream, log) = match together.stream {
             Some(Stream::Directory(path)) => (Some(OsString::from_vec(path)), None),
             Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),
             None => (None, None),
@@ -385,6 +407,7 @@ impl Task {
                 output: self.outputs,
                 stream,
                 log,
+                compress: together.compress,
             },
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hq_model::key::check_key;
-use hq_model::{Dependencies, Entries, IdSet, JobId, Stream, Submit, TaskId, TaskSpec};
+use hq_model::{Dependencies, Entries, IdSet, JobId, Submit, TaskId, TaskSpec};
 use serde::Deserialize;
 
 use super::error::OptionsError;
 use super::graph::{Dep, Graph, maps_all};
-use super::job_file::{File, SERVICE_WITHOUT_KEY, SubmitsOf, Task, checked};
+use super::job_file::{File, SERVICE_WITHOUT_KEY, SubmitsOf, Task, Together, checked};
 use super::placeholders::of_text;
 use crate::limits;
 
@@ -21,7 +21,7 @@ pub(super) struct Tables {
     tables: Vec<Table>,
     first_name: String,
     // What the file says of it.
-    stream: Option<Stream>,
+    together: Together,
     warnings: Vec<String>,
 }
 
@@ -60,7 +60,9 @@ impl Tables {
             message: error.to_string().trim_end().to_owned(),
         };
         let mut file: File = toml::from_str(content).map_err(wrong)?;
-        let mut tables = Tables { stream: file.place(), ..Tables::default() };
+        let together = file.together();
+        let together = together.map_err(|message| OptionsError::JobFile { path: path.into(), message })?;
+        let mut tables = Tables { together, ..Tables::default() };
         tables.add(path, file.task.take().unwrap_or_default(), submit_dir)?;
         Ok((file, tables))
     }
@@ -80,7 +82,9 @@ impl Tables {
         let Some(file) = toml::from_str::<File>(head).ok().filter(|file| file.task.is_none()) else {
             return Ok(None);
         };
-        self.stream = file.place();
+        // What is wrong with it is told when the file is read as a whole.
+        let Ok(together) = file.together() else { return Ok(None) };
+        self.together = together;
         for part in parts {
             let Ok(Part { task }) = toml::from_str(part) else { return Ok(None) };
             self.add(path, task, submit_dir)?;
@@ -117,7 +121,7 @@ impl Tables {
             if let Some(key) = &key {
                 check_key(key.as_bytes()).map_err(|error| wrong(format!("key: {error}")))?;
             }
-            let spec = task.spec(self.stream.clone()).map_err(wrong)?;
+            let spec = task.spec(self.together.clone()).map_err(wrong)?;
             let last = self.tables.last();
             let spec = match last.filter(|last| *last.spec == spec) {
                 Some(last) => Arc::clone(&last.spec),

@@ -13,8 +13,8 @@ use hq_model::job::{Target, TaskIds};
 use hq_model::request::{CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
 use hq_model::task::{Pin, Retry};
 use hq_model::{
-    Amount, AmountRequest, Body, ByteString, Entries, IdSet, OnClose, OutputSink, Policy, Request,
-    ResourceRequest, Stream, Submit, TaskSpec, pattern,
+    Amount, AmountRequest, Body, ByteString, Compression, Entries, IdSet, OnClose, OutputSink, Policy,
+    Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
 use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
@@ -76,6 +76,10 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     beside.task.execution.env.retain(|other| !named.contains(&other.key));
     // That of a configuration file is for those submits that have use for it.
     let is_default_python = common.task.execution.python.is_none();
+    if common.task.outputs.place().or(beside.task.outputs.place()).is_none() {
+        // In a configuration file it is for the submits to which it can apply.
+        beside.task.outputs.compress = None;
+    }
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
@@ -86,7 +90,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         return Err(OptionsError::Needs("--service", "--key"));
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
-    let hints = hints(&options.command.command, script.directives.foreign);
+    let hints = hints(&options.command.command, &around.submit_dir, script.directives.foreign);
     let (name, body) = match function {
         Some((name, arguments)) => {
             function::check(&task)?;
@@ -117,6 +121,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
+    warnings.extend(without_entries(array.array.as_ref(), &ids));
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
         let (what, path) = match &unused {
             Stream::Directory(path) => ("stream", path),
@@ -250,6 +255,17 @@ fn task_ids(
     Ok((TaskIds::Next(next), entries))
 }
 
+// Ids that were asked for and have no entry: these tasks are not made.
+fn without_entries(asked: Option<&IdSet>, ids: &TaskIds) -> Option<String> {
+    let (Some(asked), TaskIds::Given(made)) = (asked, ids) else { return None };
+    let beyond = asked.difference(made);
+    let (tasks, are, they) =
+        if beyond.len() == 1 { ("task", "is", "it has") } else { ("tasks", "are", "they have") };
+    let why = "the first entry is that of task 0";
+    (!beyond.is_empty())
+        .then(|| format!("{tasks} {beyond} of --array {are} not submitted: {they} no entry; {why}"))
+}
+
 fn task_count(ids: &TaskIds) -> u64 {
     match ids {
         TaskIds::Given(ids) => IdSet::len(ids),
@@ -303,9 +319,10 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _ } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _, compress } = outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
+    let is_used = is_streamed && (stdout.is_none() || stderr.is_none());
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
@@ -323,7 +340,8 @@ pub(super) fn spec(
         stdin,
         cwd,
         // With both in files of their own there is nothing left for it.
-        stream: stream.filter(|_| stdout.is_none() || stderr.is_none()),
+        compression: if is_used { compress.unwrap_or_default() } else { Compression::None },
+        stream: stream.filter(|_| is_used),
         stdout: output(stdout, is_streamed, STDOUT_DEFAULT),
         stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),

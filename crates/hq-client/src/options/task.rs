@@ -8,7 +8,7 @@ use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValuePa
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
 use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
-use hq_model::{AmountRequest, ResourceRequest, Stream};
+use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
 
@@ -266,6 +266,16 @@ pub struct OutputOptions {
     /// Example: `--log 'job-%{JOB_ID}.log'`.
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(values::path))]
     pub log: Option<OsString>,
+
+    /// Compress what goes to --stream or --log: zstd, zstd:LEVEL, or none
+    ///
+    /// Levels are from 1 (fastest) to 19 (smallest), 3 if none is given. What a program prints as text usually needs a fifth of the
+    /// room or less; what would not become smaller is stored as it is. All commands read it as they read the rest; releases
+    /// before this one say that they cannot.
+    ///
+    /// Example: `--compress zstd:9`.
+    #[arg(long, value_name = "METHOD", value_parser = values::compression)]
+    pub compress: Option<Compression>,
 }
 
 /// What happens when tasks fail, crash or take long.
@@ -424,6 +434,7 @@ impl OutputOptions {
             output: [script.output, self.output].concat(),
             stream: self.stream.or(script.stream),
             log: self.log.or(script.log),
+            compress: self.compress.or(script.compress),
         }
     }
 }

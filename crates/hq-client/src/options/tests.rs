@@ -148,6 +148,40 @@ fn channels_go_to_the_stream_unless_told_otherwise() {
 }
 
 #[test]
+fn what_goes_together_can_be_compressed() {
+    let none = "none".to_owned();
+    let place = Place::new();
+    let compression = |place: &Place, line: &str| place.submit(line).spec.compression.to_string();
+    for (line, expected) in [
+        ("--stream d cmd", "none"),
+        ("--stream d --compress zstd cmd", "zstd:3"),
+        ("--log f --compress=zstd:19 --stdout o cmd", "zstd:19"),
+        ("--compress none cmd", "none"),
+        // Nothing goes there.
+        ("--stream d --compress zstd --stdout o --stderr none cmd", "none"),
+    ] {
+        assert_eq!(compression(&place, line), expected, "{line}");
+    }
+    assert_eq!(place.error("--compress zstd cmd"), "--compress works only together with --stream or --log");
+    let script = Place::new().file("s.sh", "#!/bin/sh\n#HQ --log l --compress zstd:5\ntrue\n");
+    assert_eq!(compression(&script, "./s.sh"), "zstd:5");
+    assert_eq!(compression(&script, "--compress none ./s.sh"), none, "the command line wins");
+
+    // In a configuration file it is for those to which it can apply.
+    let words = ["--compress".to_owned(), "zstd:2".to_owned()];
+    let with_defaults = |line: &str| {
+        let mut around = Surroundings {
+            submit_dir: "/home/u".into(),
+            stdin: &mut std::io::empty(),
+            defaults: Defaults::parse(&words).unwrap(),
+        };
+        let options = Line::try_parse_from(shlex::split(line).unwrap()).unwrap().options;
+        prepare(options, &mut around).unwrap().submit.spec.compression.to_string()
+    };
+    assert_eq!([with_defaults("--log l cmd"), with_defaults("cmd")], ["zstd:2".to_owned(), none]);
+}
+
+#[test]
 fn options_end_where_the_command_begins() {
     let place = Place::new();
     let submit = place.submit("--name x cmd --name y --unknown -- z");
@@ -221,6 +255,26 @@ fn entries_become_tasks() {
     assert_eq!(entries("--each-line - cmd"), (TaskIds::Next(2), "s|t".into()));
     let given = TaskIds::Given(IdSet::range(1, 2));
     assert_eq!(entries("--each-line lines --array 1-9 cmd"), (given, "b|c".into()));
+    let why = "no entry; the first entry is that of task 0";
+    for (array, expected) in [
+        ("1-9", "tasks 3-9 of --array are not submitted: they have"),
+        ("1-3", "task 3 of --array is not submitted: it has"),
+    ] {
+        let warnings = place.warnings(&format!("--each-line lines --array {array} cmd"));
+        assert_eq!(warnings, [format!("{expected} {why}")]);
+    }
+    assert_eq!(place.warnings("--each-line lines --array 0-2 cmd"), [""; 0]);
+}
+
+#[test]
+fn a_program_that_is_only_in_this_directory_gets_a_hint() {
+    let place = Place::new().file("job.sbatch", "#!/bin/sh\n").file("sh", "#!/bin/sh\n");
+    let hints = |line: &str| place.prepared(line).hints;
+    let expected = "'job.sbatch' is a file in this directory, but programs without a slash are looked for in PATH only: write ./job.sbatch";
+    assert_eq!(hints("job.sbatch 1 2"), [expected]);
+    for line in ["./job.sbatch", "other.sbatch", "sh job.sbatch"] {
+        assert_eq!(hints(line), [""; 0], "{line}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hq_model::OnClose;
+use hq_model::compression::{Compression, CompressionError};
 use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
@@ -82,6 +83,11 @@ pub fn job(text: &str) -> Result<JobId, String> {
             .parse()
             .map_err(|_| format!("`{text}` is no id: write a number from 1 to {}, or `last`", u32::MAX)),
     }
+}
+
+/// The value of `--compress`.
+pub fn compression(text: &str) -> Result<Compression, String> {
+    text.trim().parse().map_err(|error: CompressionError| error.to_string())
 }
 
 /// The value of `--cpus`.

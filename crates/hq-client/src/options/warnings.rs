@@ -1,6 +1,6 @@
 //! What a user should know of a submit that is possible but perhaps not meant.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use hq_model::{TaskSpec, pattern};
@@ -44,8 +44,18 @@ pub(super) fn warnings(
 }
 
 /// What a person may have meant: a command in one word, or options of a batch system that the script has on its lines.
-pub(super) fn hints(command: &[OsString], foreign: Option<&str>) -> Vec<String> {
+pub(super) fn hints(command: &[OsString], submit_dir: &Path, foreign: Option<&str>) -> Vec<String> {
     let mut hints = Vec::new();
+    if let Some(program) = command.first()
+        && !program.as_encoded_bytes().contains(&b'/')
+        && submit_dir.join(program).is_file()
+        && !is_in_path(program)
+    {
+        let text = program.to_string_lossy();
+        hints.push(format!(
+            "'{text}' is a file in this directory, but programs without a slash are looked for in PATH only: write ./{text}"
+        ));
+    }
     if let [one] = command
         && let text = one.to_string_lossy()
         && text.trim().contains(char::is_whitespace)
@@ -59,6 +69,12 @@ pub(super) fn hints(command: &[OsString], foreign: Option<&str>) -> Vec<String> 
         format!("The script has {prefix} lines, which mean nothing here: options of hq stand on lines that begin with #HQ")
     }));
     hints
+}
+
+// On this machine; workers may have another PATH.
+fn is_in_path(program: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {

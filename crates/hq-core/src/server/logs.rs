@@ -5,7 +5,7 @@
 //! a file.
 
 use hq_model::paths::PathTemplates;
-use hq_model::{ByteString, Stream, TaskRef, WorkerId};
+use hq_model::{ByteString, Compression, Stream, TaskRef, WorkerId};
 
 use super::machine::Server;
 use super::{ConnectionId, Effect};
@@ -23,7 +23,7 @@ impl Server {
     ) {
         let mut parts: Vec<LogPart> = Vec::new();
         let mut last: Option<(TaskRef, Option<TemplateId>)> = None;
-        let mut known: Option<(TemplateId, Option<ByteString>)> = None;
+        let mut known: Option<(TemplateId, Option<(ByteString, Compression)>)> = None;
         for piece in &batch.pieces {
             let template = match last {
                 Some((task, template)) if task == piece.task => template,
@@ -31,22 +31,26 @@ impl Server {
             };
             last = Some((piece.task, template));
             if known.as_ref().map(|(of, _)| *of) != template {
-                known = template.map(|template| (template, self.log_path(template)));
+                known = template.map(|template| (template, self.log_of(template)));
             }
-            let path = known.as_ref().and_then(|(_, path)| path.as_ref());
+            let log = known.as_ref().and_then(|(_, log)| log.as_ref());
+            let (path, compression) = log.map_or((None, Compression::None), |(path, own)| (Some(path), *own));
             match parts.last_mut() {
-                Some(part) if part.path.as_ref() == path => part.pieces += 1,
-                _ => parts.push(LogPart { path: path.cloned(), pieces: 1 }),
+                Some(part) if part.path.as_ref() == path && part.compression == compression => {
+                    part.pieces += 1;
+                }
+                _ => parts.push(LogPart { path: path.cloned(), compression, pieces: 1 }),
             }
         }
         effects.push(Effect::Log { connection, batch, parts });
     }
 
-    fn log_path(&self, template: TemplateId) -> Option<ByteString> {
+    // The file of a submit, and how it is stored.
+    fn log_of(&self, template: TemplateId) -> Option<(ByteString, Compression)> {
         let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
         let paths = PathTemplates::new(&submit.task, &submit.submit_dir, &self.state.uid);
         match paths.stream(template.job)? {
-            Stream::Log(path) => Some(path),
+            Stream::Log(path) => Some((path, submit.task.compression)),
             Stream::Directory(_) => None,
         }
     }

@@ -261,6 +261,9 @@ pub struct TaskSpec {
     /// Instead of it: the one file of the stream, which the server writes; likewise.
     #[prost(bytes = "vec", optional, tag = "111")]
     pub log: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// How hard zstd tries to make what goes there smaller, from 1 to 19; 0: not at all.
+    #[prost(uint32, tag = "115")]
+    pub zstd_level: u32,
     /// Instead of a program.
     #[prost(message, optional, tag = "140")]
     pub function: ::core::option::Option<Function>,

@@ -14,15 +14,15 @@ use hq_model::{ByteString, IdSet, JobId, TaskId, Timestamp, WorkerId};
 use hq_stream::{AppendError, Attempt, Channel, Header, Printed, Writer};
 use tracing::{info, warn};
 
-use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED};
+use crate::limits::{LOG_FILES_MAX, LOG_IDLE, LOG_LOCKED, LOG_QUIET};
 
 /// Logs by their paths.
 #[derive(Debug)]
 pub(super) struct LogFiles {
     server_uid: String,
     logs: BTreeMap<ByteString, Log>,
-    // Those whose trouble was said.
-    said: BTreeSet<ByteString>,
+    // Those whose trouble was said, with when they were in trouble for the last time.
+    said: BTreeMap<ByteString, Instant>,
     // Since when somebody else has them open.
     locked: BTreeMap<ByteString, Instant>,
 }
@@ -37,7 +37,7 @@ struct Log {
 
 impl LogFiles {
     pub(super) fn new(server_uid: String) -> LogFiles {
-        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeSet::new(), locked: BTreeMap::new() }
+        LogFiles { server_uid, logs: BTreeMap::new(), said: BTreeMap::new(), locked: BTreeMap::new() }
     }
 
     pub(super) fn are_open(&self) -> bool {
@@ -55,7 +55,10 @@ impl LogFiles {
             let Some(path) = &part.path else { continue };
             let log = self.open(path);
             log.is_dirty = true;
-            log.act(path, |writer| add(writer, these, bytes, batch.is_again));
+            log.act(path, |writer| {
+                writer.compress(part.compression);
+                add(writer, these, bytes, batch.is_again)
+            });
         }
     }
 
@@ -65,7 +68,8 @@ impl LogFiles {
             log.is_dirty = false;
             log.act(path, |writer| writer.flush().map_err(|error| failed(path, error)));
             if log.writer.as_ref().is_ok_and(Writer::is_removed) {
-                warn!(path = %shown(path), "a log was removed while tasks print into it; it begins anew");
+                let lost_bytes = log.writer.as_ref().map_or(0, Writer::lost_bytes);
+                warn!(path = %shown(path), lost_bytes, "a log was removed while tasks print into it; it begins anew");
                 // Said again, it goes into the next file.
                 log.writer = Err(Written::Busy);
             }
@@ -92,14 +96,16 @@ impl LogFiles {
                 self.said.clear();
             }
             if let Err(Written::NoRoom(text) | Written::Refused(text)) = &log.writer
-                && self.said.insert(path)
+                && self.said.insert(path, Instant::now()).is_none()
             {
                 warn!("{text}");
             }
         }
         if !self.said.is_empty() {
             for path in self.logs.keys() {
-                if self.said.remove(path) {
+                let is_over = |last: &Instant| last.elapsed() >= LOG_QUIET;
+                if self.said.get(path).is_some_and(is_over) {
+                    self.said.remove(path);
                     info!(path = %shown(path), "a log is written again");
                 }
             }
@@ -120,8 +126,13 @@ impl LogFiles {
     fn open(&mut self, path: &ByteString) -> &mut Log {
         let is_left = |log: &Log| !log.is_dirty && log.writer.as_ref().is_ok_and(Writer::is_left);
         if self.logs.get(path).is_some_and(is_left) {
-            info!(path = %shown(path), "a log was removed, renamed or emptied; it begins anew");
-            self.logs.remove(path);
+            let log = self.logs.remove(path);
+            match log.and_then(|log| log.writer.ok()).map_or(0, |writer| writer.lost_bytes()) {
+                0 => info!(path = %shown(path), "a log was renamed; it begins anew"),
+                lost_bytes => {
+                    warn!(path = %shown(path), lost_bytes, "a log was removed or emptied; it begins anew")
+                }
+            }
         }
         if !self.logs.contains_key(path) && self.logs.len() >= LOG_FILES_MAX {
             self.make_room();

@@ -14,6 +14,7 @@ use hq_stream::{Attempt, Channel, Header, Writer};
 use tracing::{info, warn};
 
 use super::remote::{LogLink, RemoteLog};
+use super::room::Room;
 use super::{Key, Place, is_no_room, now};
 use crate::limits;
 use crate::outputs::Aftermath;
@@ -42,6 +43,7 @@ pub(super) struct StreamFile {
     sink: Sink,
     /// Nothing is read for it while it has no room. Since then nothing is taken in.
     stalled: Option<(Instant, String)>,
+    room: Room,
     // What was read when there was no room.
     kept: Option<(Attempt, Channel, Vec<u8>)>,
     // It cannot be written at all.
@@ -91,6 +93,7 @@ impl StreamFile {
             place,
             sink,
             stalled: None,
+            room: Room::default(),
             kept: None,
             broken: None,
             printed: BTreeSet::new(),
@@ -296,13 +299,14 @@ impl StreamFile {
         match answer {
             log::Written::Done => {
                 self.written.append(&mut log.done());
-                if self.stalled.take().is_some() {
+                self.stalled = None;
+                if self.room.is_written(now) {
                     info!(path = %self.place.path().display(), "a log has room again");
                 }
             }
             log::Written::Busy => log.retry(now + limits::LOG_AGAIN, false),
             log::Written::NoRoom(text) => {
-                if self.stalled.is_none() {
+                if self.room.is_full(now) {
                     warn!("{text}; what else is printed there waits");
                 }
                 self.stalled = Some((now, text.clone()));
@@ -348,7 +352,8 @@ impl StreamFile {
         if is_used && self.with_writer(Writer::flush) == Written::NoRoom {
             return Vec::new();
         }
-        if self.stalled.take().is_some() {
+        self.stalled = None;
+        if self.room.is_written(Instant::now()) {
             info!(dir = %self.place.path().display(), "a stream has room again");
         }
         self.dirty = None;
@@ -402,7 +407,7 @@ impl StreamFile {
                 Written::Done
             }
             Err(error) if is_no_room(&error) => {
-                if self.stalled.is_none() {
+                if self.room.is_full(self.used) {
                     warn!(dir = %path, %error, "a stream finds no room; what its tasks print waits");
                 }
                 let text = format!("What the task printed found no room in the stream {path}: {error}");
@@ -422,7 +427,9 @@ impl StreamFile {
 
 fn create(place: &Place) -> io::Result<Writer> {
     let header = Header { server_uid: place.server_uid.clone(), worker: place.worker, created: now() };
-    Writer::create(place.path(), &header)
+    let mut writer = Writer::create(place.path(), &header)?;
+    writer.compress(place.compression);
+    Ok(writer)
 }
 
 // What a task printed belongs to its success.

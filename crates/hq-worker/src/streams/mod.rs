@@ -8,6 +8,7 @@
 mod carrier;
 mod file;
 mod remote;
+mod room;
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +22,7 @@ use std::time::Instant;
 
 use hq_core::log::Written;
 use hq_core::worker::Input;
-use hq_model::{ByteString, Instance, Stream, TaskRef, WorkerId};
+use hq_model::{ByteString, Compression, Instance, Stream, TaskRef, WorkerId};
 use hq_stream::Channel;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -41,6 +42,8 @@ pub(crate) type Key = (TaskRef, Instance);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) stream: Stream,
+    /// Of what this worker writes; for a log the server knows it.
+    pub(crate) compression: Compression,
     pub(crate) server_uid: String,
     pub(crate) worker: WorkerId,
 }

@@ -7,7 +7,7 @@ use hq_core::log::{LogEntry, LogPiece};
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
 use hq_core::worker_messages::FromWorker;
-use hq_model::{JobId, TaskId, Usage};
+use hq_model::{Compression, JobId, TaskId, Usage};
 use hq_proto::decode_from_worker;
 use hq_stream::{Content, StreamFile};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -20,7 +20,7 @@ fn key(task: u32) -> Key {
 
 fn place(dir: &Path) -> Place {
     let stream = Stream::Directory(dir.as_os_str().as_bytes().to_vec());
-    Place { stream, server_uid: "uid".to_owned(), worker: WorkerId(1) }
+    Place { stream, compression: Compression::None, server_uid: "uid".to_owned(), worker: WorkerId(1) }
 }
 
 fn aftermath(key: Key) -> Aftermath {
@@ -176,7 +176,12 @@ impl Log {
     // A task that prints this and ends.
     fn runs(&mut self, number: u32, text: &[u8]) {
         let stream = Stream::Log(b"/log".to_vec());
-        let place = Place { stream, server_uid: "uid".to_owned(), worker: WorkerId(1) };
+        let place = Place {
+            stream,
+            compression: Compression::None,
+            server_uid: "uid".to_owned(),
+            worker: WorkerId(1),
+        };
         let Ok(ends) = self.streams.open(key(number), place, [true, false]) else { panic!("pipes") };
         task(&ends.paths()[0]).write_all(text).expect("room in the pipe");
         self.streams.end(ends, aftermath(key(number)));

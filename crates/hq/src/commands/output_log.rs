@@ -4,14 +4,15 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use hq_model::{IdSet, JobId, TaskId};
-use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError};
+use hq_stream::{Contents, Directory, Found, Piece, Started, StreamError, StreamFile};
 
 use super::{Context, Done};
 use crate::cli::OutputMode;
 use crate::cli::job::Channel;
 use crate::cli::output_log::{CatArgs, OutputLogArgs, OutputLogCommand, ShowArgs};
 use crate::error::HqError;
-use crate::render::{Report, style::Style};
+use crate::json_text::JsonText;
+use crate::render::{Printer, Report, style::Style};
 use crate::report::{StreamJobs, StreamSummary};
 
 pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqError> {
@@ -39,17 +40,17 @@ pub(super) fn run(context: &Context, args: OutputLogArgs) -> Result<Done, HqErro
     warnings.extend(contents.faults.iter().map(|(path, fault)| format!("{}: {fault}", path.display())));
     context.printer.damaged(&warnings);
     match args.command {
-        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)),
+        OutputLogCommand::Summary => Done::ok(summary(path.display().to_string(), &directory, &contents)?),
         OutputLogCommand::Jobs => Done::ok(StreamJobs(contents.jobs().collect())),
         OutputLogCommand::Show(args) => show(context, directory, contents, &args),
         OutputLogCommand::Cat(args) => cat(context, directory, contents, args),
         OutputLogCommand::Export(args) => {
             let job = the_job(&contents, args.job)?;
-            let tasks = the_tasks(&contents, job, args.task)?;
+            let (tasks, exit) = the_tasks(&contents, job, args.task)?;
             let channels = [hq_stream::Channel::Stdout, hq_stream::Channel::Stderr];
             let [stdout, stderr] = channels.map(|channel| directory.pieces(&contents, job, &tasks, channel));
             let pieces = [stdout?, stderr?];
-            Done::ok(Exported { directory, contents, job, tasks, pieces })
+            Ok(Done::ok(Exported { directory, contents, job, tasks, pieces })?.exit(exit))
         }
     }
 }
@@ -74,13 +75,16 @@ impl From<StreamError> for HqError {
     }
 }
 
-fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSummary {
+fn summary(path: String, directory: &Directory, contents: &Contents) -> Result<StreamSummary, StreamError> {
     let mut summary = StreamSummary {
         path,
         files: directory.files() as u64,
         jobs: contents.jobs().count() as u64,
         ..StreamSummary::default()
     };
+    for path in directory.paths() {
+        summary.disk_bytes += StreamFile::open(path)?.length()?;
+    }
     for (_, attempts) in contents.jobs().flat_map(|job| contents.tasks(job)) {
         summary.tasks += 1;
         for (at, Started { printed, .. }) in attempts.iter().rev().enumerate() {
@@ -95,7 +99,7 @@ fn summary(path: String, directory: &Directory, contents: &Contents) -> StreamSu
             }
         }
     }
-    summary
+    Ok(summary)
 }
 
 fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
@@ -114,15 +118,22 @@ fn the_job(contents: &Contents, given: Option<u32>) -> Result<JobId, HqError> {
     }
 }
 
-// Those that were asked for, all of which must be there, or all.
-fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<IdSet, HqError> {
-    let Some(given) = given else { return Ok(contents.tasks(job).map(|(task, _)| task).collect()) };
-    let missing = given.iter().find(|task| contents.latest(job, *task).is_none());
-    match missing {
-        Some(task) => Err(HqError::failed("no-output", format!("Task {task} not found"))
-            .hint(format!("task {task} of job {job} has written nothing there yet"))),
-        None => Ok(given),
+// Those that were asked for, or all, and the exit status: what is not there is named, and is no success.
+fn the_tasks(contents: &Contents, job: JobId, given: Option<IdSet>) -> Result<(IdSet, u8), HqError> {
+    let all: IdSet = contents.tasks(job).map(|(task, _)| task).collect();
+    let Some(given) = given else { return Ok((all, 0)) };
+    let (found, missing) = (given.intersection(&all), given.difference(&all));
+    if missing.is_empty() {
+        return Ok((given, 0));
     }
+    let (tasks, have) = if missing.len() == 1 { ("Task", "it has") } else { ("Tasks", "they have") };
+    let text = format!("{tasks} {missing} not found");
+    let why = format!("{have} written nothing of job {job} there yet");
+    if found.is_empty() {
+        return Err(HqError::failed("no-output", text).hint(why));
+    }
+    Printer::refused(&format!("{text}: {why}"));
+    Ok((found, 1))
 }
 
 fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArgs) -> Result<Done, HqError> {
@@ -140,7 +151,7 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
     let channel =
         Channel::from_str(channel, false).map_err(|_| wrong(channel, "output: write stdout or stderr"))?;
     let job = the_job(&contents, job)?;
-    let tasks = the_tasks(&contents, job, args.task)?;
+    let (tasks, exit) = the_tasks(&contents, job, args.task)?;
     let channel = hq_stream::Channel::from(channel);
     let number = usize::from(channel.number());
     let is_unfinished = |task: &TaskId| {
@@ -152,7 +163,7 @@ fn cat(context: &Context, directory: Directory, contents: Contents, args: CatArg
             .hint("--allow-unfinished prints what there is"));
     }
     let pieces = directory.pieces(&contents, job, &tasks, channel)?;
-    Done::ok(Copied { directory, pieces })
+    Ok(Done::ok(Copied { directory, pieces })?.exit(exit))
 }
 
 // Outputs are copied while they are printed.
@@ -230,7 +241,7 @@ impl Report for Shown {
     }
 }
 
-// One task at a time is in memory.
+// A block of a task is in memory.
 struct Exported {
     directory: Directory,
     contents: Contents,
@@ -243,25 +254,23 @@ impl Exported {
     fn print(&self, out: &mut dyn Write) -> Result<(), HqError> {
         let mut before = "[";
         for task in self.tasks.iter() {
-            let text = |channel: usize| -> Result<String, HqError> {
-                let mut bytes = Vec::new();
+            let text = |channel: usize, out: &mut dyn Write| -> Result<(), HqError> {
                 let pieces = &self.pieces[channel];
                 let of_task = &pieces[pieces.partition_point(|piece| piece.task < task)..];
                 let count = of_task.partition_point(|piece| piece.task == task);
-                self.directory.copy(&of_task[..count], &mut bytes)??;
-                Ok(String::from_utf8_lossy(&bytes).into_owned())
+                let mut text = JsonText::begin(out)?;
+                self.directory.copy(&of_task[..count], &mut text)??;
+                Ok(text.end()?)
             };
             let printed =
                 self.contents.latest(self.job, task).map(|latest| latest.printed).unwrap_or_default();
             let opened = printed.is_opened.iter().zip(printed.is_complete);
             let is_finished = opened.into_iter().all(|(opened, complete)| !opened || complete);
-            let row = serde_json::json!({
-                "id": task.0,
-                "finished": is_finished,
-                "stdout": text(0)?,
-                "stderr": text(1)?,
-            });
-            write!(out, "{before}\n{row}")?;
+            write!(out, "{before}\n{{\"id\":{task},\"finished\":{is_finished},\"stdout\":")?;
+            text(0, out)?;
+            out.write_all(b",\"stderr\":")?;
+            text(1, out)?;
+            out.write_all(b"}")?;
             before = ",";
         }
         let end = if before == "[" { "[]\n" } else { "\n]\n" };

@@ -1,6 +1,7 @@
 //! `hq submit`.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -15,8 +16,10 @@ use hq_client::{ClientError, Session, Watch, blocks, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_model::dependency::After;
 use hq_model::job::Target;
+use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, JobSpec, Submit, TaskState};
+use hq_model::{Channel, IdSet, JobId, JobSpec, Stream, Submit, TaskState, pattern};
+use hq_stream::StreamFile;
 
 use super::{Context, Done, exit_of, unexpected};
 use crate::cli::OutputMode;
@@ -46,6 +49,11 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     if submit.target == Target::Open(After::LAST) {
         submit.target = Target::Open(last_job(&mut session)?);
     }
+    let unusable = unusable_log(&submit, session.server_uid());
+    let unusable =
+        unusable.map(|why| format!("{why}. Where the server finds the same there, the tasks will fail"));
+    context.printer.warn(unusable.as_slice());
+    let warnings = warnings.into_iter().chain(unusable).collect();
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
         let submitted = submitted(context, response, warnings)?;
@@ -236,6 +244,30 @@ fn read_job_file(path: &Path) -> Result<String, HqError> {
 }
 
 /// A submit of what the user said, in the present directory.
+// Why the log of a submit cannot be written, as far as this machine sees the file that the server would write.
+pub(super) fn unusable_log(submit: &Submit, server_uid: &str) -> Option<String> {
+    let templates = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
+    let Some(Stream::Log(path)) = templates.stream(None) else { return None };
+    if !pattern::names(&path).is_empty() {
+        return None;
+    }
+    let path = Path::new(OsStr::from_bytes(&path));
+    let there = std::fs::metadata(path).ok().filter(|there| !there.is_file() || there.len() > 0)?;
+    let shown = path.display();
+    let why = match StreamFile::open(path) {
+        _ if there.is_dir() => format!("{shown} is a directory; --stream DIR writes into one"),
+        Err(error) => error.to_string(),
+        Ok(file) if file.header().server_uid != server_uid => {
+            format!(
+                "{shown} is the log of another server, {}; give a name that is not taken",
+                file.header().server_uid
+            )
+        }
+        Ok(_) => return None,
+    };
+    Some(why)
+}
+
 pub(super) fn prepared(context: &Context, options: SubmitOptions) -> Result<Prepared, HqError> {
     let submit_dir = std::env::current_dir().map_err(hq_client::options::OptionsError::NoDirectory)?;
     let mut stdin = std::io::stdin().lock();

@@ -50,16 +50,16 @@ impl Report for Failures {
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         for job in self.jobs.by_ref() {
             let job = job?;
-            let begin = if self.are_several { format!("{} ", job.failures.job) } else { String::new() };
+            let begin = job.failures.job;
             for cause in &job.causes {
                 let mut words = words(cause);
                 if let (Told::ByLastLine { .. }, Some(line)) = (cause.told, &cause.last_line) {
                     words = format!("{}: {line}", words.trim_end_matches('.'));
                 }
-                writeln!(out, "{begin}{} {}", count(cause), text::one_line(&words))?;
+                writeln!(out, "{begin} {} {}", count(cause), text::one_line(&words))?;
             }
             if job.failures.others() > 0 {
-                writeln!(out, "{begin}{} other causes", job.failures.others())?;
+                writeln!(out, "{begin} {} other causes", job.failures.others())?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hq_core::client_messages::{JobDetail, JobSummary, SubmitInfo, TaskInfo};
 use hq_model::job::Counters;
 use hq_model::paths::{PathTemplates, TaskPaths};
-use hq_model::{IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
+use hq_model::{Compression, IdSet, JobId, JobState, Stream, TaskState, Timestamp, Usage, duration};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -334,8 +334,14 @@ const SAID: [(&str, Saying); 13] = [
     ("Command", |s, _| text::body(&s.spec.body)),
     ("Stdout", |s, at| text::output(&s.spec.stdout, at.paths.stdout.as_ref())),
     ("Stderr", |s, at| text::output(&s.spec.stderr, at.paths.stderr.as_ref())),
-    ("Stream", |_, at| {
-        at.stream.as_ref().map_or_else(|| text::NONE.into(), |stream| text::bytes(stream.path()))
+    ("Stream", |s, at| {
+        let Some(path) = at.stream.as_ref().map(|stream| text::bytes(stream.path())) else {
+            return text::NONE.into();
+        };
+        match s.spec.compression {
+            Compression::None => path,
+            compression => format!("{path} ({compression})"),
+        }
     }),
     ("Environment", |s, _| text::environment(&s.spec.env)),
     ("Working directory", |_, at| text::bytes(&at.paths.cwd)),

@@ -7,7 +7,8 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
-    AmountRequest, Body, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec, Timestamp, Usage,
+    AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec,
+    Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
@@ -123,6 +124,10 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "service": spec.service,
         "stream": stream,
         "log": log,
+        "compress": match spec.compression {
+            Compression::None => Value::Null,
+            other => other.to_string().into(),
+        },
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),

@@ -23,6 +23,7 @@ impl Report for StreamSummary {
             ("Stdout/stderr size", format!("{stdout} / {stderr}").into()),
             ("Superseded streams", self.superseded.to_string().into()),
             ("Superseded stdout/stderr size", format!("{old_stdout} / {old_stderr}").into()),
+            ("Size on the disk", text::size_of(self.disk_bytes).into()),
         ];
         Ok(table::record(out, style, rows)?)
     }
@@ -41,6 +42,7 @@ impl Report for StreamSummary {
                 "n_superseded": self.superseded,
                 "superseded_stdout_size": self.superseded_bytes[0],
                 "superseded_stderr_size": self.superseded_bytes[1],
+                "disk_size": self.disk_bytes,
             },
             "schema_version": SCHEMA_VERSION,
         });

@@ -15,9 +15,9 @@ use hq_model::request::WEIGHT_NEUTRAL;
 use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Manager, WorkerConfig};
 use hq_model::{
-    Amount, AmountRequest, Body, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink, Policy,
-    PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage,
-    WorkerId, WorkerResources,
+    Amount, AmountRequest, Body, Compression, Epoch, IdSet, Instance, JobId, JobState, OnClose, OutputSink,
+    Policy, PoolKind, Request, ResourcePool, ResourceRequest, TaskId, TaskRef, TaskSpec, TaskState,
+    Timestamp, Usage, WorkerId, WorkerResources,
 };
 
 use hq_worker::discovery::Detected;
@@ -91,6 +91,7 @@ fn jobs() -> Vec<JobSummary> {
 fn spec() -> TaskSpec {
     let resource = |name: &str, amount| ResourceRequest { name: name.into(), amount };
     TaskSpec {
+        compression: Compression::None,
         body: Body::program(["./score.sh", "a b", "%{TASK_ID}"]),
         env: vec![(b"A".to_vec(), b"1".to_vec()), (b"B".to_vec(), b"x y".to_vec())],
         stdin: b"input".to_vec(),

@@ -34,8 +34,8 @@ fn failures_are_told_by_cause() {
     let quiet = cluster.ok("--output-mode quiet job failures 1");
     let mut lines: Vec<&str> = quiet.lines().collect();
     lines.sort_unstable();
-    let killed = "10 Program terminated with exit code 137. Received signal 9 (SIGKILL).";
-    assert_eq!(lines, [killed, "10 Program terminated with exit code 3."]);
+    let killed = "1 10 Program terminated with exit code 137. Received signal 9 (SIGKILL).";
+    assert_eq!(lines, [killed, "1 10 Program terminated with exit code 3."]);
 }
 
 #[test]

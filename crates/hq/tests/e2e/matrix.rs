@@ -304,8 +304,11 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     }
     let failures = format!("job failures {id}");
     let failed = job.tasks.get("failed").map_or(0, IdSet::len);
-    let causes =
-        if failed > 0 { format!("{failed} Program terminated with exit code 1.\n") } else { String::new() };
+    let causes = if failed > 0 {
+        format!("{id} {failed} Program terminated with exit code 1.\n")
+    } else {
+        String::new()
+    };
     reader.ok(kind, Mode::Cli, &failures);
     reader.ok(kind, Mode::Json, &failures);
     reader.ok(kind, Mode::Quiet, &failures).says(&causes);

@@ -181,3 +181,18 @@ fn no_run_writes_over_what_another_left() {
     let read = |job: u32| place.read(format!("o-{job}_8.out"));
     assert_eq!((read(1), read(2)), ("1\n".into(), "2\n".into()));
 }
+
+#[test]
+fn a_log_of_another_run_is_refused_before_anything_runs() {
+    let place = Place::new();
+    place.ok("run --log L -- echo one");
+    let log = std::fs::read(place.path("L")).expect("a log");
+    let error = place.fails(1, "run --log L -- touch ran");
+    assert!(error.contains("is the log of another server") && error.contains("NAME-%{JOB_ID}"), "{error}");
+    assert!(!place.path("ran").exists());
+    assert_eq!(std::fs::read(place.path("L")).expect("a log"), log);
+    for number in 1..3 {
+        place.ok("run --log l-%{JOB_ID} -- echo text");
+        assert!(place.path(format!("l-{number}")).exists(), "{number}");
+    }
+}

@@ -45,6 +45,48 @@ fn a_thousand_tasks_print_into_one_file() {
 }
 
 #[test]
+fn what_is_compressed_is_read_as_all_else() {
+    let mut cluster = Cluster::new();
+    let pipe = cluster.pipe("ready");
+    let print = "sh -c 'yes line $HQ_TASK_ID | head -c 100000; echo e$HQ_TASK_ID >&2'";
+    let expected: String =
+        (0..4).map(|task| format!("line {task}\n").repeat(20_000)[..100_000].to_owned()).collect();
+    for (job, place) in [(1, "stream"), (2, "log")] {
+        cluster.ok(&format!("submit --wait --array 0-3 --{place} {place} --compress zstd -- {print}"));
+        assert_eq!(cluster.ok(&format!("job cat {job} stdout")), expected);
+        assert_eq!(cluster.ok(&format!("output-log {place} cat stderr --task 2-3")), "e2\ne3\n");
+        assert!(cluster.ok(&format!("output-log {place} show --channel stderr")).contains(":1> e2\n"));
+        assert!(cluster.ok(&format!("output-log {place} export --task 1")).contains(r#""stderr":"e1\n""#));
+        let summary = cluster.json(&format!("output-log {place} summary"));
+        assert_eq!(summary["summary"]["stdout_size"], 400_000);
+        let disk = summary["summary"]["disk_size"].as_u64().expect("a number");
+        assert!((100..10_000).contains(&disk), "{summary}");
+        assert!(cluster.ok(&format!("job info {job}")).contains(&format!("{place} (zstd:3)")));
+    }
+    // While it runs, and with less at the end.
+    let line = "sh -c 'yes text | head -c 5000; echo last; echo x > ready; exec sleep 1000'";
+    cluster.ok(&format!("submit --stream live --compress zstd:1 -- {line}"));
+    cluster.line_from(&pipe);
+    let tail = || match cluster.ok("task tail 3@0 -n 2") {
+        nothing_yet if nothing_yet.is_empty() => Err(nothing_yet),
+        text => Ok(text),
+    };
+    assert_eq!(crate::patience::answer(tail).expect("what was printed"), "text\nlast\n");
+    cluster.ok("job cancel 3");
+    cluster.hq("job wait 3");
+    cluster.ok("worker stop all");
+    cluster.workers.remove(0).end();
+    assert_eq!(read(&cluster, "live")[&(0, 0)].stdout, format!("{}last\n", "text\n".repeat(1000)));
+
+    cluster.write("job.toml", "compress = 'zstd:2'\n[[task]]\ncommand = ['echo']\n");
+    let error = cluster.fails(1, "job submit-file job.toml");
+    assert!(error.contains("compress needs stream or log"), "{error}");
+    cluster.write("job.toml", "stream = 's'\ncompress = 'zstd:2'\n[[task]]\ncommand = ['echo']\n");
+    cluster.ok("job submit-file job.toml");
+    assert!(cluster.json("job info 4").to_string().contains(r#""compress":"zstd:2""#));
+}
+
+#[test]
 fn more_than_a_pipe_holds_arrives_whole() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait --array 0-7 --stream out -- sh -c 'yes 0123456 | head -c 1000000'");
@@ -164,9 +206,13 @@ fn output_log_tells_what_is_in_a_directory() {
 | Stdout/stderr size            | 27 B / 6 B |
 | Superseded streams            | 0          |
 | Superseded stdout/stderr size | 0 B / 0 B  |
-+-------------------------------+------------+
 ";
-    assert_eq!(cluster.ok("output-log out summary"), summary);
+    // Then comes how long the file is, which depends on how much was written at once.
+    let printed = cluster.ok("output-log out summary");
+    assert!(
+        printed.starts_with(summary) && printed.contains("| Size on the disk              | "),
+        "{printed}"
+    );
     let found = cluster.json("output-log out summary");
     assert_eq!(found["filename"], "out");
     let (tasks, streams) = (&found["summary"]["n_tasks"], &found["summary"]["n_streams"]);
@@ -196,7 +242,8 @@ fn output_log_says_what_is_not_there() {
     cluster.ok("submit --wait --stream out -- echo b");
     let refused = [
         (1, "output-log out cat 9 stdout", "Job 9 not found"),
-        (1, "output-log out cat 1 stdout --task 0,99", "Task 99 not found"),
+        (1, "output-log out cat 1 stdout --task 99", "Task 99 not found"),
+        (1, "output-log out export 1 --task 5-4000000000", "Tasks 5-4000000000 not found"),
         (1, "output-log . summary", "No log files found"),
         (1, "output-log nowhere summary", "nowhere: No such file"),
         (1, "output-log out --server-uid other summary", "No log files found of server other"),
@@ -208,6 +255,18 @@ fn output_log_says_what_is_not_there() {
     for (exit, line, expected) in refused {
         let error = cluster.fails(exit, line);
         assert!(error.contains(expected), "{line}: {error}");
+    }
+    let some = cluster.hq("output-log out cat 1 stdout --task 0,7-9");
+    assert_eq!((some.exit, some.stdout.as_str()), (1, "a\n"));
+    assert!(some.stderr.contains("Tasks 7-9 not found"), "{some:?}");
+    let some = cluster.hq("output-log out export 1 --task 0,7");
+    assert!(some.exit == 1 && some.stdout.contains("\"stdout\":\"a\\n\""), "{some:?}");
+    let file = fs::read_dir(cluster.path("out")).expect("a directory").next().expect("a file").expect("it");
+    fs::copy(file.path(), cluster.path("out/copy-of-it.hqs")).expect("a copy");
+    for line in ["output-log out cat 1 stdout", "job cat 1 stdout"] {
+        let ran = cluster.hq(line);
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, "a\n"), "{line}");
+        assert!(ran.stderr.contains("is a copy of"), "{line}: {ran:?}");
     }
     let other = Cluster::new();
     other.run(["submit", "--wait", "--stream", cluster.path("out").to_str().expect("a path"), "echo"]);
@@ -299,4 +358,22 @@ fn a_task_whose_file_is_removed_fails() {
     cluster.hq("submit --wait --stream out -- sh -c 'yes | head -c 1000000; rm -r out; echo b'");
     let error = cluster.json("task info 1 0").to_string();
     assert!(error.contains("was removed while the task printed into it"), "{error}");
+}
+
+#[test]
+fn an_export_needs_no_memory_for_what_it_exports() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --stream out --compress zstd:1 -- sh -c 'yes 0123456 | head -c 96M'");
+    let export = |options: &str| {
+        let hq = env!("CARGO_BIN_EXE_hq");
+        let words = format!("ulimit -v 80000; exec {hq} output-log out export {options} | wc -c");
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-o", "pipefail", "-c", &words]).current_dir(cluster.path("."));
+        let ran = bash.output().expect("bash");
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8_lossy(&ran.stdout).trim().parse::<u64>().expect("a number")
+    };
+    // The line breaks become two characters.
+    let bytes: u64 = 96 << 20;
+    assert_eq!(export(""), bytes + bytes / 8 + 53);
 }

@@ -33,6 +33,26 @@ impl World {
 }
 
 #[test]
+fn a_log_is_stored_as_each_submit_says() {
+    let mut world = World::new();
+    world.worker(2, 2);
+    let mut jobs = Vec::new();
+    for compression in ["none", "zstd:7"] {
+        let mut spec = one_cpu();
+        spec.stdout = OutputSink::Stream;
+        spec.stream = Some(Stream::Log(b"/log".to_vec()));
+        spec.compression = compression.parse().expect("a compression");
+        let job = JobSpec { name: "true".into(), ..JobSpec::default() };
+        jobs.push(world.submits(Submit::new(Target::New(job), TaskIds::Next(1), spec)));
+    }
+    assert_eq!(
+        world.logs(2, &[(jobs[0], 0), (jobs[1], 0), (jobs[1], 0)]),
+        "/log:1 /log:2",
+        "one file, and what is stored in another way apart"
+    );
+}
+
+#[test]
 fn only_who_has_a_task_writes_into_the_log_of_its_submit() {
     let mut world = World::new();
     world.worker(2, 2);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use hq_model::{Instance, TaskRef};
+use hq_model::{Compression, Instance, TaskRef};
 use hq_stream::{Content, StreamFile};
 
 use super::*;
@@ -12,6 +12,7 @@ struct Place {
     dir: tempfile::TempDir,
     files: LogFiles,
     number: u64,
+    compression: Compression,
 }
 
 /// A task, where in its standard output, and what; an empty text is its end.
@@ -20,7 +21,7 @@ type Line<'a> = (u32, u64, &'a str);
 impl Place {
     fn new() -> Place {
         let dir = tempfile::tempdir().expect("a directory");
-        Place { dir, files: LogFiles::new("server".into()), number: 0 }
+        Place { dir, files: LogFiles::new("server".into()), number: 0, compression: Compression::None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -41,7 +42,7 @@ impl Place {
         let pieces: Vec<LogPiece> = lines.iter().map(piece).collect();
         let content = lines.iter().flat_map(|(.., text)| text.bytes()).collect();
         let path = self.path(name).into_os_string().into_encoded_bytes();
-        let parts = [LogPart { path: Some(path), pieces: pieces.len() }];
+        let parts = [LogPart { path: Some(path), compression: self.compression, pieces: pieces.len() }];
         self.files.append(&LogBatch { number: self.number, is_again, pieces, content }, &parts);
         self.files.flush();
         let written = self.files.outcome(&parts);
@@ -189,4 +190,18 @@ fn a_log_that_was_renamed_or_emptied_begins_anew() {
     fs::File::create(place.path("a")).expect("writable");
     place.say("a", false, &[(3, 0, "three"), (3, 5, "")]);
     assert_eq!((place.read("old").as_str(), place.read("a").as_str()), ("1:one!", "3:three!"));
+}
+
+#[test]
+fn what_is_said_again_is_there_once_where_it_is_compressed() {
+    let mut place = Place::new();
+    let long = "a line that comes again and again\n".repeat(100);
+    assert_eq!(place.say("log", false, &[(1, 0, &long)]), Written::Done);
+    place.compression = "zstd".parse().expect("a compression");
+    assert_eq!(place.say("log", false, &[(2, 0, &long), (2, 0, "")]), Written::Done);
+    place.restart();
+    assert_eq!(place.say("log", true, &[(2, 0, &long), (2, 0, ""), (3, 0, &long)]), Written::Done);
+    assert_eq!(place.read("log"), format!("1:{long} 2:{long}! 3:{long}"));
+    let length = fs::metadata(place.path("log")).expect("a log").len();
+    assert!(length < long.len() as u64 + 1000, "{length} bytes");
 }

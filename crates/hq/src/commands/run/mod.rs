@@ -36,6 +36,11 @@ pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError>
     logging::init(context.debug, (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN));
     let Prepared { submit, wait, warnings, hints } = submit::prepared(context, options.into())?;
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
+    // Each run has a server of its own.
+    if let Some(why) = submit::unusable_log(&submit, "") {
+        return Err(HqError::failed("bad-input", why)
+            .hint("each hq run needs a log of its own: --log 'NAME-%{JOB_ID}' names one after the number of the job"));
+    }
     context.printer.warn(&warnings);
     context.printer.hint(&hints);
     // From here on a signal waits until there is something that can be ended in order.
