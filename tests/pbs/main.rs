@@ -12,6 +12,7 @@ mod place;
 mod stand_in;
 
 use allocations::{allocations, one_finishes, reaches};
+use patience::until;
 use place::Cluster;
 use stand_in::Pbs;
 
@@ -56,6 +57,28 @@ fn what_pbs_refuses_is_an_error_at_once() {
     assert!(error.contains("Unknown queue"), "{error}");
     let error = server.fails(1, "alloc add pbs --time-limit 2h -- -q workq");
     assert!(error.contains("1h"), "the longest time is named: {error}");
+}
+
+#[test]
+fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    server.pipe("never");
+    server.ok("alloc add pbs --backlog 12 --cpus 1 --time-limit 5m --idle-timeout 1s -- -q generic");
+    server.ok("submit --array 1-20 -- sh -c 'read word <>never'");
+    reaches(&server, 1, &["running", "running", "running", "queued"]);
+    let words = "would exceed queue generic's per-user limit";
+    until("the limit is told", || {
+        let told = [server.ok("alloc explain 1"), server.ok("job explain 1")];
+        told.iter().all(|text| text.contains(words)).then_some(()).ok_or_else(|| told.join("\n"))
+    });
+    let error = allocations(&server, 1)[3]["detail"].to_string();
+    assert!(error.contains("not accepted yet") && error.contains(words), "{error}");
+    assert_eq!(server.json("alloc list")[0]["state"], "active", "this is no failure");
+    // What it was for is gone, and so is it.
+    server.ok("job cancel 1");
+    reaches(&server, 1, &["finished"; 4]);
+    server.ok("submit --wait -- true");
 }
 
 #[test]

@@ -219,6 +219,9 @@ pub const ALLOCATION_FAILURES_MAX: u32 = 3;
 /// How long nothing is submitted after so many refusals in a row: one, two, and so on; the last one also for more.
 pub const SUBMIT_DELAYS: [Duration; 4] =
     [Duration::from_secs(60), Duration::from_secs(900), Duration::from_secs(1800), Duration::from_secs(3600)];
+/// When an allocation is submitted again that the batch system does not take at present, unless one of it starts or ends
+/// before.
+pub const NOT_NOW_RETRY: Duration = Duration::from_secs(60);
 /// How long a queue that paused by itself waits before it tries again.
 pub const PAUSE_RETRY: Duration = Duration::from_secs(3600);
 /// What allocations are needed is decided at most this often.

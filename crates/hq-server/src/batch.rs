@@ -186,6 +186,9 @@ impl Desk {
                         }
                     };
                 }
+                if error.is_passing() {
+                    return BatchReport::NotNow { allocation: which, error: error.to_string() };
+                }
                 BatchReport::Refused { allocation: which, error: error.to_string() }
             }
         }

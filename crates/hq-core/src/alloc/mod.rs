@@ -22,7 +22,7 @@ pub use state::{AllocState, Allocation, QueueState, ShapeSource};
 /// Something to be done with a batch system. Orders to one batch system are carried out one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchOrder {
-    /// Submit an allocation; answered by `Submitted`, `Refused` or `Unclear`.
+    /// Submit an allocation; answered by `Submitted`, `Refused`, `NotNow` or `Unclear`.
     Submit {
         /// The allocation to submit.
         allocation: AllocationRef,
@@ -95,6 +95,13 @@ pub enum BatchReport {
     },
     /// It was not accepted, for sure.
     Refused {
+        /// The allocation that was not accepted.
+        allocation: AllocationRef,
+        /// The words of the batch system.
+        error: String,
+    },
+    /// It was not accepted for now, for sure: a limit of the site is reached, or nobody was there to accept it.
+    NotNow {
         /// The allocation that was not accepted.
         allocation: AllocationRef,
         /// The words of the batch system.

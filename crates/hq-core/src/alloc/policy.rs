@@ -24,7 +24,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    fn none(why: impl Into<String>) -> Permit {
+    /// Nothing, for this reason.
+    pub fn none(why: impl Into<String>) -> Permit {
         Permit { allocations: 0, workers: 0, why_none: Some(why.into()) }
     }
 }
@@ -50,11 +51,7 @@ pub fn pause_cause(queue: &QueueState) -> Option<PauseCause> {
     if queue.paused.is_some() || queue.is_removed {
         return None;
     }
-    let last_words = || {
-        let failed = queue.allocations.values().filter_map(|one| one.ended.as_ref());
-        let failed = failed.filter(|(_, end)| end.is_failure()).max_by_key(|(at, _)| *at);
-        failed.map_or_else(|| "unknown".to_owned(), |(_, end)| end.to_string())
-    };
+    let last_words = || last_words(queue);
     if queue.submit_failures >= SUBMIT_FAILURES_MAX {
         return Some(PauseCause::Submissions(queue.submit_failures, last_words()));
     }
@@ -64,8 +61,15 @@ pub fn pause_cause(queue: &QueueState) -> Option<PauseCause> {
     None
 }
 
-/// What a queue may ask for now.
-pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
+// How the last allocation that failed did so.
+fn last_words(queue: &QueueState) -> String {
+    let failed = queue.allocations.values().filter_map(|one| one.ended.as_ref());
+    let failed = failed.filter(|(_, end)| end.is_failure()).max_by_key(|(at, _)| *at);
+    failed.map_or_else(|| "unknown".to_owned(), |(_, end)| end.to_string())
+}
+
+/// What a queue may ask for now. An allocation that was `not_taken` before is one of those.
+pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp) -> Permit {
     if queue.is_removed {
         return Permit::none("the queue is removed");
     }
@@ -85,9 +89,10 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
             1 => ("the last".to_owned(), "submission"),
             count => (format!("the last {count}"), "submissions"),
         };
-        return Permit::none(format!("{times} {submissions} failed; the next one is at {at}"));
+        let words = last_words(queue);
+        return Permit::none(format!("{times} {submissions} failed ({words}); the next one is at {at}"));
     }
-    let waiting = queue.waiting();
+    let waiting = queue.waiting().saturating_sub(u32::from(not_taken.is_some()));
     let allocations = queue.params.backlog.saturating_sub(waiting);
     if allocations == 0 {
         return Permit::none(waiting_told(queue));
@@ -96,7 +101,9 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
         None => u32::MAX,
         // Those of a chain take each other's place.
         Some(limit) if queue.params.chain => limit,
-        Some(limit) => match limit.saturating_sub(queue.workers()) {
+        Some(limit) => match limit
+            .saturating_sub(queue.workers().saturating_sub(not_taken.map_or(0, |one| one.workers)))
+        {
             0 => {
                 return Permit::none(format!(
                     "{}, of at most {limit} (max worker count)",
@@ -254,7 +261,7 @@ mod tests {
     }
 
     fn permit_of(state: &AllocState, now: Timestamp) -> (u32, u32, Option<String>) {
-        let permit = permit(&state.queues[&QueueId(1)], now);
+        let permit = permit(&state.queues[&QueueId(1)], None, now);
         (permit.allocations, permit.workers, permit.why_none)
     }
 

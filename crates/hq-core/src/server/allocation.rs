@@ -41,6 +41,8 @@ pub(super) struct AllocLive {
     in_flight: BTreeSet<AllocationRef>,
     /// Perhaps submitted: since when that is open.
     unclear: BTreeMap<AllocationRef, Unclear>,
+    /// Planned and not taken by the batch system for now, at most one of a queue.
+    deferred: BTreeMap<QueueId, Deferred>,
     /// Being canceled.
     canceling: BTreeSet<AllocationRef>,
     /// When canceling is tried again after it failed.
@@ -95,6 +97,16 @@ struct Unclear {
     missed: u32,
 }
 
+/// An allocation that the batch system does not take for now: it, or a limit of the site, has no room.
+#[derive(Clone, Debug)]
+struct Deferred {
+    number: u32,
+    /// When it is submitted again, if nothing of that batch system starts or ends before.
+    ask_at: Timestamp,
+    /// The words of the batch system.
+    error: String,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Work {
     time: NodeTime,
@@ -138,6 +150,11 @@ impl AllocLive {
         self.unclear.contains_key(&which)
     }
 
+    /// The allocation of a queue that the batch system does not take for now.
+    fn deferred(&self, which: AllocationRef) -> Option<&Deferred> {
+        self.deferred.get(&which.queue).filter(|deferred| deferred.number == which.number)
+    }
+
     fn note(&mut self, now: Timestamp, queue: QueueId, text: impl Into<String>) {
         self.decisions.entry(queue).or_default().note(now, text);
     }
@@ -145,6 +162,7 @@ impl AllocLive {
     fn forget(&mut self, which: AllocationRef) {
         self.in_flight.remove(&which);
         self.unclear.remove(&which);
+        self.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.canceling.remove(&which);
         self.seen.remove(&which);
         self.unknown.remove(&which);
@@ -227,8 +245,10 @@ impl Server {
         }
         if self.state.alloc.allocation(which).is_some_and(|one| one.started.is_none() || !one.is_active()) {
             self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+            self.has_more_room(now, which.queue);
         }
         self.alloc.unclear.remove(&which);
+        self.alloc.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.alloc.seen.remove(&which);
         self.alloc.look();
     }
@@ -237,9 +257,11 @@ impl Server {
 
     fn conclude(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let mut ended = Vec::new();
-        for (which, _, one) in self.state.alloc.active() {
+        for (which, queue, one) in self.state.alloc.active() {
             let open = self.alloc.unclear.get(&which);
-            if let Some(end) = policy::end_by_workers(one) {
+            if queue.is_removed && self.alloc.deferred(which).is_some() {
+                ended.push((which, AllocationEnd::Canceled));
+            } else if let Some(end) = policy::end_by_workers(one) {
                 ended.push((which, end));
             } else if open.is_some_and(|open| open.since.after(UNCLEAR_TIME) <= now) {
                 let text = "the batch system did not say whether it took it, and no worker of it came";
@@ -265,12 +287,27 @@ impl Server {
         let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else { return };
         let time = self.node_time(now, which, one);
         self.alloc.work.remove(&which);
+        let was_there = one.batch_id.is_some();
         let name = one.batch_id.clone().unwrap_or_else(|| which.to_string());
         self.alloc.note(now, which.queue, format!("allocation {name} is over: {end}"));
         self.record_alloc(now, AllocRecord::Ended { allocation: which, end, time }, effects);
+        if was_there {
+            self.has_more_room(now, which.queue);
+        }
         self.remove_old_directory(which.queue, effects);
         if !self.state.alloc.queues.contains_key(&which.queue) {
             self.alloc.decisions.remove(&which.queue);
+        }
+    }
+
+    /// Something of a queue's batch system has started or ended: what was not taken before may be taken now.
+    pub(super) fn has_more_room(&mut self, now: Timestamp, id: QueueId) {
+        let queues = &self.state.alloc.queues;
+        let manager = |id: &QueueId| queues.get(id).map(|queue| &queue.params.manager);
+        for (queue, deferred) in &mut self.alloc.deferred {
+            if manager(queue) == manager(&id) {
+                deferred.ask_at = deferred.ask_at.min(now);
+            }
         }
     }
 
@@ -503,18 +540,24 @@ impl Server {
 
     fn offer(&self, now: Timestamp, id: QueueId, queue: &QueueState) -> (Offer, Permit) {
         let params = &queue.params;
-        let mut permit = policy::permit(queue, now);
-        let is_open = |one: &Allocation| one.batch_id.is_none();
+        let deferred = self.alloc.deferred.get(&id);
+        let not_taken = deferred.and_then(|deferred| queue.allocations.get(&deferred.number));
+        let mut permit = policy::permit(queue, not_taken, now);
+        if let Some(deferred) = deferred.filter(|deferred| deferred.ask_at > now && permit.allocations > 0) {
+            permit = Permit::none(not_taken_told(deferred));
+        }
         if params.chain && permit.allocations > 0 {
             // Each waits for the id of the one before it.
-            permit.allocations = u32::from(!queue.active().any(|(_, one)| is_open(one)));
+            permit.allocations = u32::from(!self.has_open_submission(id, queue));
         }
         let life = params.worker_life();
         let to_come = |one: &Allocation| match policy::may_return_until(one) {
             Some(until) if until > now => one.workers,
             _ => one.workers_to_come(),
         };
-        let pending = queue.active().filter(|(_, one)| to_come(one) > 0).map(|(_, one)| {
+        let is_taken = |number: u32| deferred.is_none_or(|deferred| deferred.number != number);
+        let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
+        let pending = coming.map(|(_, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
             let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
             let is_free = |id: &&WorkerId| {
@@ -544,6 +587,13 @@ impl Server {
         (offer, permit)
     }
 
+    // True while it is not known whether an allocation of a queue was accepted.
+    fn has_open_submission(&self, id: QueueId, queue: &QueueState) -> bool {
+        queue.active().any(|(number, one)| {
+            one.batch_id.is_none() && self.alloc.deferred(AllocationRef::new(id, number)).is_none()
+        })
+    }
+
     /// Matches what waits with what queues could give.
     pub(super) fn match_demand(&self, waiting: &[(ClassId, u64)], offers: &[(Offer, Permit)]) -> Matched {
         let classes = waiting.iter().map(|(class, waiting)| {
@@ -567,6 +617,7 @@ impl Server {
         }
         let waiting = self.waiting_classes(now);
         if waiting.is_empty() {
+            self.drop_deferred(now, |_, _| true, effects);
             return;
         }
         let offers = self.offers(now);
@@ -584,44 +635,78 @@ impl Server {
         for (queue, why) in kept {
             self.alloc.note(now, queue, format!("nothing more is asked for: {why}"));
         }
+        self.drop_deferred(now, |queue, one| one.ask_at <= now && !matched.new.contains_key(&queue), effects);
         for (queue, sizes) in matched.new {
             let tasks: u64 = matched.classes.iter().filter_map(|served| served.new.get(&queue)).sum();
             self.plan(now, queue, &sizes, tasks, effects);
         }
     }
 
-    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
-        let workers: u32 = sizes.iter().sum();
-        let (allocations, each) =
-            (count(sizes.len() as u64, "allocation"), count(u64::from(workers), "worker"));
-        let tasks = count(tasks, "waiting task");
-        self.alloc.note(now, id, format!("asks for {allocations} with {each} for {tasks}"));
-        for workers in sizes {
-            let Some(queue) = self.state.alloc.queues.get(&id) else { return };
-            let params = queue.params.clone();
-            let number = queue.last_number + 1;
-            let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
-            let (after, after_id) = match before {
-                Some((number, one)) => (Some(number), one.batch_id.clone()),
-                None => (None, None),
-            };
-            let name = params.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{id}-{name}"));
-            let directory = self.directory_of(&format!("{name}/{number:03}"));
-            let allocation = AllocationRef::new(id, number);
-            let record = AllocRecord::Planned {
-                allocation,
-                workers: *workers,
-                time_limit: params.time_limit,
-                directory: directory.clone(),
-                after,
-            };
-            self.record_alloc(now, record, effects);
-            self.alloc.in_flight.insert(allocation);
-            // On disk first: what was submitted must be known whatever happens.
-            let order =
-                BatchOrder::Submit { allocation, params, workers: *workers, directory, after: after_id };
-            effects.push(Effect::Batch { order, gate: Gate::Synced });
+    // What was not taken and is not needed any more was never there.
+    fn drop_deferred(
+        &mut self,
+        now: Timestamp,
+        is_dropped: impl Fn(QueueId, &Deferred) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let deferred = self.alloc.deferred.iter().filter(|(queue, one)| is_dropped(**queue, one));
+        let dropped: Vec<_> = deferred.map(|(queue, one)| AllocationRef::new(*queue, one.number)).collect();
+        for which in dropped {
+            self.end_allocation(now, which, AllocationEnd::Canceled, effects);
         }
+    }
+
+    // Asks for the first of these. The next one is decided on when the batch system has answered: what it refuses is
+    // refused once, and many allocations do not come upon it in one moment.
+    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.state.alloc.queues.get(&id) else { return };
+        let Some(&workers) = sizes.first().filter(|_| !self.has_open_submission(id, queue)) else { return };
+        let params = queue.params.clone();
+        let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
+        let (after, after_id) = match before {
+            Some((number, one)) => (Some(number), one.batch_id.clone()),
+            None => (None, None),
+        };
+        let fits = |one: &Allocation| {
+            one.workers == workers && one.time_limit == params.time_limit && one.after == after
+        };
+        let deferred = self.alloc.deferred.remove(&id).map(|deferred| deferred.number);
+        let again = deferred.and_then(|number| Some((number, queue.allocations.get(&number)?)));
+        let (allocation, directory) = match again {
+            Some((number, one)) if fits(one) => (AllocationRef::new(id, number), one.directory.clone()),
+            other => {
+                let number = queue.last_number + 1;
+                let name = params.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{id}-{name}"));
+                let directory = self.directory_of(&format!("{name}/{number:03}"));
+                if let Some((number, _)) = other {
+                    self.end_allocation(
+                        now,
+                        AllocationRef::new(id, number),
+                        AllocationEnd::Canceled,
+                        effects,
+                    );
+                }
+                let (all, each) =
+                    (count(sizes.len() as u64, "allocation"), u64::from(sizes.iter().sum::<u32>()));
+                let (each, tasks) = (count(each, "worker"), count(tasks, "waiting task"));
+                self.alloc.note(now, id, format!("asks for {all} with {each} for {tasks}"));
+                let allocation = AllocationRef::new(id, number);
+                let time_limit = params.time_limit;
+                let record = AllocRecord::Planned {
+                    allocation,
+                    workers,
+                    time_limit,
+                    directory: directory.clone(),
+                    after,
+                };
+                self.record_alloc(now, record, effects);
+                (allocation, directory)
+            }
+        };
+        self.alloc.in_flight.insert(allocation);
+        // On disk first: what was submitted must be known whatever happens.
+        let order = BatchOrder::Submit { allocation, params, workers, directory, after: after_id };
+        effects.push(Effect::Batch { order, gate: Gate::Synced });
         // What was just decided needs no second look.
         self.alloc.is_dirty = false;
     }
@@ -640,6 +725,7 @@ impl Server {
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();
         times.extend(unclear.flat_map(|open| [open.look_at, open.since.after(UNCLEAR_TIME)]));
+        times.extend(self.alloc.deferred.values().map(|deferred| deferred.ask_at));
         times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
         times.extend(self.alloc.cancel_again);
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
@@ -659,6 +745,14 @@ impl Work {
         });
         time
     }
+}
+
+fn not_taken_told(deferred: &Deferred) -> String {
+    format!(
+        "the batch system takes no more at present: {}; it is asked again at {}, or when an allocation starts or ends",
+        deferred.error,
+        policy::clock(deferred.ask_at)
+    )
 }
 
 fn recover(which: AllocationRef, queue: &QueueState, one: &Allocation) -> BatchOrder {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
 use hq_model::{AllocationRef, Timestamp};
 
-use super::{Trial, Unclear, recover};
+use super::{Deferred, Trial, Unclear, count, recover};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::limits::{CHECK_INTERVAL, UNCLEAR_TIME};
+use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
 use crate::server::machine::Server;
 use crate::server::{ConnectionId, Effect, Gate};
 
@@ -28,6 +28,7 @@ impl Server {
             BatchReport::Refused { allocation, error } => {
                 self.end_allocation(now, allocation, AllocationEnd::Refused(error), effects);
             }
+            BatchReport::NotNow { allocation, error } => self.not_taken(now, allocation, error),
             BatchReport::Unclear { allocation, error } => {
                 self.alloc.in_flight.remove(&allocation);
                 let is_open = |one: &Allocation| one.is_active() && one.batch_id.is_none();
@@ -66,6 +67,23 @@ impl Server {
                 }
             }
         }
+    }
+
+    // It keeps its number, and is submitted again when there may be room, if it is still wanted.
+    fn not_taken(&mut self, now: Timestamp, which: AllocationRef, error: String) {
+        self.alloc.in_flight.remove(&which);
+        self.alloc.unclear.remove(&which);
+        let Some(queue) = self.state.alloc.queues.get(&which.queue) else { return };
+        if queue.allocations.get(&which.number).is_none_or(|one| !one.is_active() || one.batch_id.is_some()) {
+            return;
+        }
+        let taken =
+            count(queue.active().filter(|(_, one)| one.batch_id.is_some()).count() as u64, "allocation");
+        let text =
+            format!("the batch system takes no more at present, beside {taken} of this queue: {error}");
+        let ask_at = now.after(NOT_NOW_RETRY);
+        self.alloc.deferred.insert(which.queue, Deferred { number: which.number, ask_at, error });
+        self.alloc.note(now, which.queue, text);
     }
 
     // Asked for twice, so that one that was just being taken in is not missed.
@@ -217,6 +235,7 @@ impl Server {
         let (is_waiting, is_empty) = (one.is_waiting(), one.connected.is_empty());
         if is_waiting && matches!(state, BatchState::Running) {
             self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+            self.has_more_room(now, which.queue);
         } else if !is_waiting && is_empty && waits {
             self.alloc.note(now, which.queue, format!("allocation {which} waits again: it was requeued"));
             self.alloc.work.remove(&which);

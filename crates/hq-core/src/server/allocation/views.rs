@@ -221,6 +221,9 @@ impl Server {
         if self.alloc.is_unclear(which) {
             return Some("it is not known whether the batch system took it".into());
         }
+        if let Some(deferred) = self.alloc.deferred(which) {
+            return Some(format!("not accepted yet: {}", deferred.error));
+        }
         if one.batch_id.is_none() && one.joined == 0 {
             return Some("is being submitted".into());
         }
