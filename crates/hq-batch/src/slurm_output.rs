@@ -57,6 +57,13 @@ pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
     reports
 }
 
+/// One line of `scontrol --oneliner show job`: `JobId=17 … JobState=PENDING Reason=Resources … ExitCode=0:0 …`.
+pub(crate) fn shown(text: &str) -> Option<JobReport> {
+    let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));
+    let reason = value("Reason=").filter(|reason| !matches!(*reason, "" | "None" | "(null)"));
+    Some(report(value("JobState=")?, reason.map(str::to_owned), value("ExitCode=")))
+}
+
 /// The empty lines, and those that `squeue` puts above each cluster's jobs.
 fn is_title(line: &str) -> bool {
     line.is_empty() || line.starts_with("CLUSTER:")

@@ -17,6 +17,15 @@ fn one(text: &str) -> String {
 }
 
 #[test]
+fn the_details_of_a_job_tell_its_state() {
+    let line = "JobId=17 JobName=hq-1-1 UserId=me(1000) Priority=1 JobState=PENDING Reason=JobHeldUser Dependency=(null) \
+                ExitCode=0:0 TimeLimit=00:05:00";
+    let report = shown(line).expect("it is understood");
+    assert_eq!((report.state, report.reason.as_deref()), (BatchState::Held, Some("JobHeldUser")));
+    assert_eq!(shown("slurm_load_jobs error"), None);
+}
+
+#[test]
 fn every_state_has_a_meaning() {
     for (line, expected) in [
         ("1|PENDING|Priority", "1 Queued"),

@@ -288,6 +288,16 @@ impl Server {
         let time = self.node_time(now, which, one);
         self.alloc.work.remove(&which);
         let was_there = one.batch_id.is_some();
+        // Nobody knows it: should it be there all the same, it must not start later, unseen.
+        if let (AllocationEnd::Vanished(_), Some(id), Some(queue)) =
+            (&end, one.batch_id.clone(), self.state.alloc.queues.get(&which.queue))
+        {
+            let (manager, allocations) = (queue.params.manager.clone(), vec![(which, id)]);
+            effects.push(Effect::Batch {
+                order: BatchOrder::Cancel { manager, allocations },
+                gate: Gate::Synced,
+            });
+        }
         let name = one.batch_id.clone().unwrap_or_else(|| which.to_string());
         self.alloc.note(now, which.queue, format!("allocation {name} is over: {end}"));
         self.record_alloc(now, AllocRecord::Ended { allocation: which, end, time }, effects);

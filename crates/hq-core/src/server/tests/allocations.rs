@@ -443,6 +443,25 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
 }
 
 #[test]
+fn what_the_batch_system_does_not_know_is_canceled_all_the_same_and_ours_when_it_shows() {
+    let mut world = World::asking(params(), 1);
+    world.submitted(1);
+    world.orders();
+    for _ in 0..2 {
+        world.wait(MINUTE * 5);
+        assert_eq!(world.orders(), "?100");
+        assert!(world.allocations().starts_with("1.1 queued"), "once is not enough");
+        world.states_are(&[]);
+    }
+    let words = "its end is not known: the batch system does not know it";
+    assert!(world.allocations().starts_with(&format!("1.1 failed ({words})")), "{}", world.allocations());
+    assert!(world.orders().starts_with("-100"), "it does not start later, unseen");
+    // The batch system was away then, too.
+    world.worker_of(2, 1);
+    assert!(world.allocations().starts_with("1.1 running"), "{}", world.allocations());
+}
+
+#[test]
 fn a_worker_that_was_stopped_while_it_was_away_counts_until_its_allocation_is_over() {
     let limited = QueueParams { max_worker_count: Some(1), ..params() };
     let mut world = World::asking(limited, 9);
