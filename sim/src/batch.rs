@@ -228,7 +228,7 @@ impl World {
             }
             BatchOrder::AskStates { manager, jobs } => {
                 let known = |(id, _): &(String, Vec<u8>)| {
-                    Some((id.clone(), batch.jobs.get(&id.parse().ok()?)?.state.clone()))
+                    Some((id.clone(), batch.jobs.get(&id.parse().ok()?)?.state.clone().into()))
                 };
                 let states: Vec<_> = jobs.iter().filter_map(known).collect();
                 let is_lost = happens(batch.lost, &mut batch.rng);

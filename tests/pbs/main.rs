@@ -11,6 +11,8 @@ mod place;
 #[allow(dead_code, reason = "shared with the tests of hq-batch")]
 mod stand_in;
 
+use std::path::Path;
+
 use allocations::{allocations, one_finishes, reaches};
 use patience::until;
 use place::Cluster;
@@ -79,6 +81,26 @@ fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
     server.ok("job cancel 1");
     reaches(&server, 1, &["finished"; 4]);
     server.ok("submit --wait -- true");
+}
+
+#[test]
+fn a_start_that_failed_says_what_it_printed() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    let start = "echo no module named compilers >&2; false";
+    server.ok(&format!("alloc add pbs --time-limit 5m --worker-start-cmd '{start}' -- -q workq"));
+    server.ok("submit -- true");
+    until("the batch job ends", || {
+        let all = allocations(&server, 1);
+        let directory = all.first().and_then(|one| one["workdir"].as_str()).unwrap_or("/nonexistent");
+        Path::new(directory).join("exit").exists().then_some(()).ok_or_else(|| format!("{all:?}"))
+    });
+    // Whoever asks why makes the server ask at once.
+    until("the cause is told", || {
+        let told = [server.ok("alloc explain 1"), server.ok("alloc info 1")];
+        let is_told = told.iter().all(|text| text.contains("no module named compilers"));
+        is_told.then_some(()).ok_or_else(|| told.join("\n"))
+    });
 }
 
 #[test]

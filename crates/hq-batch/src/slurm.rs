@@ -93,7 +93,7 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
 }
 
 fn queue(runner: &Runner, which: &[&str], cluster: Option<&str>) -> Result<Output, BatchError> {
-    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r"]);
+    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r|%S"]);
     args.extend(script::words(which));
     args.extend(clusters(cluster));
     runner.run(OsStr::new("squeue"), &args, None)

@@ -83,6 +83,23 @@ pub enum BatchOrder {
     },
 }
 
+/// What is known of one batch job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// How it is.
+    pub state: BatchState,
+    /// Why it waits, in the batch system's words.
+    pub reason: Option<String>,
+    /// How what it printed ends, once it has failed or ended.
+    pub last_lines: Option<String>,
+}
+
+impl From<BatchState> for Said {
+    fn from(state: BatchState) -> Said {
+        Said { state, reason: None, last_lines: None }
+    }
+}
+
 /// What a batch system came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchReport {
@@ -124,7 +141,7 @@ pub enum BatchReport {
         /// Which batch system.
         manager: String,
         /// What it says of each id, or why it says nothing.
-        states: Result<Vec<(String, BatchState)>, String>,
+        states: Result<Vec<(String, Said)>, String>,
     },
     /// Allocations were ended, or why not.
     Canceled {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hq_model::Timestamp;
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
 
+use super::Said;
 use super::state::{Allocation, QueueState};
 use crate::limits::{
     ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
@@ -148,7 +149,7 @@ pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
 
 /// How an allocation ended of which the batch system says this. `None` when it did not. Workers that are there
 /// are believed more.
-pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -> Option<AllocationEnd> {
+pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Option<AllocationEnd> {
     if !one.is_active() || !one.connected.is_empty() {
         return None;
     }
@@ -157,12 +158,14 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
         one.lost >= one.joined && end.is_crash() && left.since(started) < EARLY_LOSS
     };
     let words = |text: &str| if text.is_empty() { "without a word".to_owned() } else { text.to_owned() };
-    let without_worker = || {
-        AllocationEnd::Failed(
-            "the batch job ended and no worker of it ever came; its stderr may say why".into(),
-        )
+    // The batch system knows little of why a script failed; what it printed says more.
+    let with_lines = |text: &str| match &said.last_lines {
+        Some(lines) => format!("{text}; what it printed ends with `{lines}`"),
+        None => text.to_owned(),
     };
-    match state {
+    let without_worker =
+        || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
+    match &said.state {
         BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
         BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
             Some(AllocationEnd::WorkersLost)
@@ -171,7 +174,7 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
         BatchState::Finished => Some(AllocationEnd::Finished),
         // Its workers had their time and left in order: how the shell script ended is of no interest.
         BatchState::Failed(_) if one.joined > 0 && one.lost == 0 => Some(AllocationEnd::Finished),
-        BatchState::Failed(text) => Some(AllocationEnd::Failed(words(text))),
+        BatchState::Failed(text) => Some(AllocationEnd::Failed(with_lines(&words(text)))),
         BatchState::Canceled => Some(AllocationEnd::Canceled),
         BatchState::TimedOut => Some(AllocationEnd::TimedOut),
         BatchState::Preempted => Some(AllocationEnd::Preempted),
@@ -374,13 +377,17 @@ mod tests {
             (never.clone(), gone(), Some(AllocationEnd::Vanished("no such job".into()))),
             (never.clone(), BatchState::Held, None),
         ] {
-            assert_eq!(end_by_state(&one, &state, true), end, "{state:?}");
+            assert_eq!(end_by_state(&one, &state.clone().into(), true), end, "{state:?}");
         }
-        assert_eq!(end_by_state(&never, &gone(), false), None);
-        let silent = end_by_state(&never, &BatchState::Finished, true).expect("it ended");
+        assert_eq!(end_by_state(&never, &gone().into(), false), None);
+        let silent = end_by_state(&never, &BatchState::Finished.into(), true).expect("it ended");
         assert!(silent.is_fault_of_queue());
+        let said = Said { last_lines: Some("hq: no such file".into()), ..failed().into() };
+        let failed = end_by_state(&never, &said, true).map(|end| end.to_string());
+        let words = "failed: exit code 3; what it printed ends with `hq: no such file`";
+        assert_eq!(failed.as_deref(), Some(words));
         let there = Allocation { connected: [WorkerId(1)].into(), joined: 1, ..never };
-        assert_eq!(end_by_state(&there, &BatchState::Canceled, true), None);
+        assert_eq!(end_by_state(&there, &BatchState::Canceled.into(), true), None);
     }
 
     #[test]

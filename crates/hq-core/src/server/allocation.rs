@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, BatchState, NodeTime, QueueParams};
+use hq_model::allocation::{AllocationEnd, NodeTime, QueueParams};
 use hq_model::worker::{TIME_RESERVE, WorkerConfig};
 use hq_model::{AllocationRef, ByteString, QueueId, Request, Timestamp, WorkerId};
 
@@ -21,7 +21,7 @@ use super::{ConnectionId, Effect, Gate};
 use crate::alloc::decisions::Decisions;
 use crate::alloc::demand::{self, Class, Matched, Offer, Pending};
 use crate::alloc::policy::{self, Permit};
-use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, ShapeSource};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
     ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
     QUEUE_PATIENCE, UNCLEAR_TIME,
@@ -50,7 +50,7 @@ pub(super) struct AllocLive {
     /// What each batch system is asked, and when.
     managers: BTreeMap<String, Checks>,
     /// What a batch system said last of each active allocation.
-    seen: BTreeMap<AllocationRef, (Timestamp, BatchState)>,
+    seen: BTreeMap<AllocationRef, (Timestamp, Said)>,
     /// How often in a row an allocation was unknown.
     unknown: BTreeMap<AllocationRef, u32>,
     /// Node time of running allocations.
@@ -77,13 +77,24 @@ pub(super) struct Checks {
     asked: Option<BTreeSet<String>>,
     /// As soon as possible.
     is_urgent: bool,
+    /// Somebody asks why: then the batch system is asked, too, which keeps nobody else waiting.
+    is_wished: bool,
+    wished: Option<Timestamp>,
     /// Why the last question was not answered.
     error: Option<String>,
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Checks { last: None, interval: CHECK_INTERVAL.0, asked: None, is_urgent: false, error: None }
+        Checks {
+            last: None,
+            interval: CHECK_INTERVAL.0,
+            asked: None,
+            is_urgent: false,
+            is_wished: false,
+            wished: None,
+            error: None,
+        }
     }
 }
 
@@ -422,6 +433,16 @@ impl Server {
 
     // When a batch system is to be asked next.
     fn check_due(&self, manager: &str) -> Option<Timestamp> {
+        let wish =
+            self.alloc.managers.get(manager).filter(|checks| checks.is_wished && checks.asked.is_none());
+        let wish = wish.map(|checks| match checks.last.max(checks.wished) {
+            Some(last) => last.after(CHECK_INTERVAL.0),
+            None => Timestamp::default(),
+        });
+        [wish, self.regular_check_due(manager)].into_iter().flatten().min()
+    }
+
+    fn regular_check_due(&self, manager: &str) -> Option<Timestamp> {
         let none = Checks::default();
         let checks = self.alloc.managers.get(manager).unwrap_or(&none);
         if checks.asked.is_some() {
@@ -471,9 +492,14 @@ impl Server {
             let active = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
             let jobs = active.filter_map(|(_, _, one)| Some((one.batch_id.clone()?, one.directory.clone())));
             let jobs: BTreeMap<String, ByteString> = jobs.collect();
+            let is_regular = self.regular_check_due(&manager).is_some_and(|at| at <= now);
             let checks = self.alloc.managers.entry(manager.clone()).or_default();
             checks.is_urgent = false;
-            checks.last = Some(now);
+            checks.is_wished = false;
+            *(if is_regular { &mut checks.last } else { &mut checks.wished }) = Some(now);
+            if jobs.is_empty() {
+                continue;
+            }
             checks.asked = Some(jobs.keys().cloned().collect());
             let order = BatchOrder::AskStates { manager, jobs: jobs.into_iter().collect() };
             effects.push(Effect::Batch { order, gate: Gate::Open });

@@ -6,7 +6,7 @@ use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
 use hq_model::{AllocationRef, Timestamp};
 
 use super::{Deferred, Trial, Unclear, count, recover};
-use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, ShapeSource, policy};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, Said, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
 use crate::server::machine::Server;
@@ -179,12 +179,12 @@ impl Server {
         &mut self,
         now: Timestamp,
         manager: &str,
-        states: Result<Vec<(String, BatchState)>, String>,
+        states: Result<Vec<(String, Said)>, String>,
         effects: &mut Vec<Effect>,
     ) {
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
         let asked = checks.asked.take().unwrap_or_default();
-        let states: BTreeMap<String, BatchState> = match states {
+        let states: BTreeMap<String, Said> = match states {
             Ok(states) => states.into_iter().collect(),
             Err(error) => {
                 // Nothing is concluded from silence.
@@ -200,8 +200,8 @@ impl Server {
         let mut was_new = false;
         for (which, id) in with_id {
             let missing = || BatchState::Unknown("the batch system does not know it".into());
-            let state = states.get(&id).cloned().unwrap_or_else(missing);
-            was_new |= self.state_came(now, which, state, effects);
+            let said = states.get(&id).cloned().unwrap_or_else(|| missing().into());
+            was_new |= self.state_came(now, which, said, effects);
         }
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
         checks.interval = policy::next_interval(checks.interval, was_new);
@@ -212,10 +212,11 @@ impl Server {
         &mut self,
         now: Timestamp,
         which: AllocationRef,
-        state: BatchState,
+        said: Said,
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Some(one) = self.state.alloc.allocation(which) else { return false };
+        let state = &said.state;
         let times = match state {
             BatchState::Unknown(_) => {
                 self.alloc.unknown.entry(which).and_modify(|times| *times += 1).or_insert(1)
@@ -223,12 +224,12 @@ impl Server {
             _ => &mut 0,
         };
         let is_known_gone = *times > 1;
-        if let Some(end) = policy::end_by_state(one, &state, is_known_gone) {
+        if let Some(end) = policy::end_by_state(one, &said, is_known_gone) {
             self.end_allocation(now, which, end, effects);
             return true;
         }
         let waits = matches!(state, BatchState::Queued | BatchState::Held);
-        let is_new = self.alloc.seen.get(&which).is_some_and(|(_, before)| *before != state);
+        let is_new = self.alloc.seen.get(&which).is_some_and(|(_, before)| before.state != *state);
         if !matches!(state, BatchState::Unknown(_)) {
             self.alloc.unknown.remove(&which);
         }
@@ -241,7 +242,7 @@ impl Server {
             self.alloc.work.remove(&which);
             self.record_alloc(now, AllocRecord::Requeued { allocation: which }, effects);
         }
-        self.alloc.seen.insert(which, (now, state));
+        self.alloc.seen.insert(which, (now, said));
         is_new
     }
 }

@@ -6,7 +6,7 @@ use hq_model::{AllocationRef, QueueId};
 
 use super::*;
 use crate::alloc::messages::{AllocRequest, AllocResponse, QueueExplanation, QueueStatus};
-use crate::alloc::{BatchOrder, BatchReport};
+use crate::alloc::{BatchOrder, BatchReport, Said};
 use crate::client_messages::RequestError;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -84,7 +84,7 @@ impl World {
 
     fn states_are(&mut self, states: &[(u32, BatchState)]) {
         let states =
-            states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone())).collect();
+            states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone().into())).collect();
         self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states: Ok(states) }));
     }
 
@@ -109,6 +109,11 @@ impl World {
     fn comes(&mut self, number: u32, connection: u64) {
         self.submitted(number);
         self.worker_of(connection, number);
+    }
+
+    fn is_said(&mut self, number: u32, said: Said) {
+        let states = Ok(vec![(format!("{}", 99 + number), said)]);
+        self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states }));
     }
 
     // `1.1 queued`, for each allocation.
@@ -459,6 +464,46 @@ fn what_the_batch_system_does_not_know_is_canceled_all_the_same_and_ours_when_it
     // The batch system was away then, too.
     world.worker_of(2, 1);
     assert!(world.allocations().starts_with("1.1 running"), "{}", world.allocations());
+}
+
+#[test]
+fn reasons_of_the_batch_system_are_repeated() {
+    let mut world = World::asking(params(), 1);
+    world.submitted(1);
+    world.wait(MINUTE);
+    world.orders();
+    let reason = Some("PartitionDown".to_owned());
+    world.is_said(1, Said { reason, ..BatchState::Queued.into() });
+    assert_eq!(world.allocations(), "1.1 queued (waits: PartitionDown)");
+    let facts = world.explained().facts.join("\n");
+    assert!(
+        facts.contains("the batch system lets wait, said at ") && facts.contains(": PartitionDown"),
+        "{facts}"
+    );
+    // Who asks why makes the server ask, too, once a minute at most.
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "");
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "?100");
+    world.is_said(1, BatchState::Held.into());
+    assert_eq!(world.allocations(), "1.1 queued (held in the batch system)");
+}
+
+#[test]
+fn the_last_lines_of_what_failed_are_in_the_reasons_of_a_pause() {
+    let mut world = World::asking(params(), 1);
+    for number in 1..=3 {
+        world.submitted(number);
+        world.wait(MINUTE * 2);
+        let last_lines = Some("hq: command not found".to_owned());
+        world.is_said(number, Said { last_lines, ..BatchState::Failed("NonZeroExitCode".into()).into() });
+        world.wait(MINUTE);
+    }
+    let why = "failed: NonZeroExitCode; what it printed ends with `hq: command not found`";
+    assert!(world.allocations().ends_with(&format!("1.3 failed ({why})")), "{}", world.allocations());
+    let explained = world.explained();
+    assert!(explained.next.contains(why), "{}", explained.next);
+    assert!(explained.decisions.iter().any(|one| one.text.contains(why)));
 }
 
 #[test]
