@@ -104,6 +104,45 @@ fn a_start_that_failed_says_what_it_printed() {
 }
 
 #[test]
+fn an_allocation_that_starts_while_the_server_is_away_waits_for_it() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let mut server = server(&pbs);
+    let away = |server: &mut Cluster, is_killed: bool| {
+        if is_killed {
+            server.server.as_ref().expect("it runs").signal(9);
+        } else {
+            server.ok("server stop");
+        }
+        drop(server.server.take());
+    };
+    away(&mut server, false);
+    // Once it was stopped in order, and has left nothing to be found by; once it was killed.
+    for (queue, is_killed) in [(1, false), (2, true)] {
+        server.start_server("--keep-allocations");
+        server.ok("alloc add pbs --time-limit 5m --idle-timeout 2m -- -q workq -h");
+        server.ok("submit -- true");
+        reaches(&server, queue, &["queued"]);
+        until("PBS has it", || {
+            let id = allocations(&server, queue)[0]["id"].to_string();
+            id.contains("pbs0").then_some(()).ok_or(id)
+        });
+        let one = allocations(&server, queue).remove(0);
+        away(&mut server, is_killed);
+        pbs.run("qrls", &[one["id"].as_str().expect("an id")]);
+        let stderr = Path::new(one["workdir"].as_str().expect("a path")).join("stderr");
+        until("its worker looks for the server", || {
+            let text = std::fs::read_to_string(&stderr).unwrap_or_default();
+            text.contains("waiting up to 2m for one").then_some(()).ok_or(text)
+        });
+        server.start_server("--keep-allocations");
+        server.ok("job wait last");
+        reaches(&server, queue, &["running"]);
+        server.ok(&format!("alloc remove --force {queue}"));
+        away(&mut server, false);
+    }
+}
+
+#[test]
 fn an_allocation_deleted_by_somebody_else_is_replaced() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);
