@@ -239,6 +239,8 @@ pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Durat
 pub const WAITS_SEEN: usize = 10;
 /// An allocation that has waited for so long is no reason any more to ask no other queue.
 pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
+/// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.
+pub const UNNEEDED_TIME: Duration = Duration::from_secs(300);
 /// How long a submission that was not answered may still turn out to have worked.
 pub const UNCLEAR_TIME: Duration = Duration::from_secs(600);
 /// How long the workers of an allocation that was perhaps requeued are reckoned with.

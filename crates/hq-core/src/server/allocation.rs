@@ -24,7 +24,7 @@ use crate::alloc::policy::{self, Permit};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
     ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
-    QUEUE_PATIENCE, UNCLEAR_TIME,
+    QUEUE_PATIENCE, UNCLEAR_TIME, UNNEEDED_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -43,6 +43,8 @@ pub(super) struct AllocLive {
     unclear: BTreeMap<AllocationRef, Unclear>,
     /// Planned and not taken by the batch system for now, at most one of a queue.
     deferred: BTreeMap<QueueId, Deferred>,
+    /// Allocations that wait while all tasks are over, and since when.
+    unneeded: BTreeMap<AllocationRef, Timestamp>,
     /// Being canceled.
     canceling: BTreeSet<AllocationRef>,
     /// When canceling is tried again after it failed.
@@ -175,6 +177,7 @@ impl AllocLive {
         self.unclear.remove(&which);
         self.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.canceling.remove(&which);
+        self.unneeded.remove(&which);
         self.seen.remove(&which);
         self.unknown.remove(&which);
     }
@@ -397,25 +400,25 @@ impl Server {
             return;
         }
         self.alloc.cancel_again = None;
-        self.cancel_where(|queue| queue.is_removed, effects);
+        self.cancel_where(|_, queue| queue.is_removed, effects);
     }
 
     /// The server stops, and its allocations with it.
     pub(super) fn cancel_allocations(&mut self, effects: &mut Vec<Effect>) {
         if !self.options.keep_allocations {
-            self.cancel_where(|_| true, effects);
+            self.cancel_where(|_, _| true, effects);
         }
     }
 
     pub(super) fn cancel_where(
         &mut self,
-        is_unwanted: impl Fn(&QueueState) -> bool,
+        is_unwanted: impl Fn(AllocationRef, &QueueState) -> bool,
         effects: &mut Vec<Effect>,
     ) {
         let mut orders: BTreeMap<String, Vec<(AllocationRef, String)>> = BTreeMap::new();
         for (which, queue, one) in self.state.alloc.active() {
             if let Some(id) = one.batch_id.clone()
-                && is_unwanted(queue)
+                && is_unwanted(which, queue)
                 && self.alloc.canceling.insert(which)
             {
                 orders.entry(queue.params.manager.clone()).or_default().push((which, id));
@@ -630,6 +633,31 @@ impl Server {
         })
     }
 
+    // An allocation would start later and idle until its idle timeout when all tasks are over. When that has been so for
+    // as long, it is canceled: it may have waited for hours, and the next tasks may come in a moment. While any task is
+    // left, running ones included, another may follow it.
+    fn cancel_unneeded(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let is_over = self.state.jobs.values().all(|job| job.alive().is_empty());
+        let waits = |(_, queue, one): &(AllocationRef, &QueueState, &Allocation)| {
+            is_over && !queue.params.keep_waiting && one.is_waiting() && one.batch_id.is_some()
+        };
+        let known = std::mem::take(&mut self.alloc.unneeded);
+        let (mut unneeded, mut due) = (BTreeMap::new(), BTreeSet::new());
+        for (which, queue, _) in self.state.alloc.active().filter(waits) {
+            let since = known.get(&which).copied().unwrap_or(now);
+            unneeded.insert(which, since);
+            if since.after(queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME)) <= now {
+                due.insert(which);
+            }
+        }
+        self.alloc.unneeded = unneeded;
+        for which in due.difference(&self.alloc.canceling).copied().collect::<Vec<_>>() {
+            let text = format!("allocation {which} is canceled while it waits: nothing is left for it to do");
+            self.alloc.note(now, which.queue, text);
+        }
+        self.cancel_where(|which, _| due.contains(&which), effects);
+    }
+
     /// Matches what waits with what queues could give.
     pub(super) fn match_demand(&self, waiting: &[(ClassId, u64)], offers: &[(Offer, Permit)]) -> Matched {
         let classes = waiting.iter().map(|(class, waiting)| {
@@ -653,9 +681,11 @@ impl Server {
         }
         let waiting = self.waiting_classes(now);
         if waiting.is_empty() {
+            self.cancel_unneeded(now, effects);
             self.drop_deferred(now, |_, _| true, effects);
             return;
         }
+        self.alloc.unneeded.clear();
         let offers = self.offers(now);
         let matched = self.match_demand(&waiting, &offers);
         let is_left = |offer: &Offer| {
@@ -762,6 +792,10 @@ impl Server {
         let unclear = self.alloc.unclear.values();
         times.extend(unclear.flat_map(|open| [open.look_at, open.since.after(UNCLEAR_TIME)]));
         times.extend(self.alloc.deferred.values().map(|deferred| deferred.ask_at));
+        times.extend(self.alloc.unneeded.iter().filter_map(|(which, since)| {
+            let params = &self.state.alloc.queues.get(&which.queue)?.params;
+            Some(since.after(params.idle_timeout.unwrap_or(UNNEEDED_TIME)))
+        }));
         times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
         times.extend(self.alloc.cancel_again);
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));

@@ -132,7 +132,7 @@ impl Server {
                 }
                 self.record_alloc(now, AllocRecord::QueueRemoved { queue: *queue }, effects);
                 self.alloc.decisions.remove(queue);
-                self.cancel_where(|queue| queue.is_removed, effects);
+                self.cancel_where(|_, queue| queue.is_removed, effects);
             }
             AllocRequest::Edit { queue, params } => {
                 let state = self.queue_state(*queue)?;

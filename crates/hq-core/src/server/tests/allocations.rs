@@ -507,6 +507,30 @@ fn the_last_lines_of_what_failed_are_in_the_reasons_of_a_pause() {
 }
 
 #[test]
+fn an_allocation_that_nobody_needs_any_more_is_canceled_while_it_waits() {
+    let cancel =
+        || ClientRequest::Cancel { jobs: hq_model::selector::Selector::All, tasks: None, reason: None };
+    for keep_waiting in [false, true] {
+        let mut world = World::asking(QueueParams { keep_waiting, ..params() }, 1);
+        world.submitted(1);
+        world.orders();
+        world.ask(cancel());
+        world.wait(MINUTE / 60);
+        world.wait(MINUTE * 4);
+        // Somebody needs it again.
+        world.submit(1, |_| {});
+        world.wait(MINUTE);
+        world.ask(cancel());
+        world.wait(MINUTE / 60);
+        world.wait(MINUTE * 4);
+        let orders = world.orders();
+        assert!(!orders.contains("-1"), "its place in the queue may be worth much: {orders}");
+        world.wait(MINUTE * 2);
+        assert_eq!(world.orders().contains("-100"), !keep_waiting);
+    }
+}
+
+#[test]
 fn a_worker_that_was_stopped_while_it_was_away_counts_until_its_allocation_is_over() {
     let limited = QueueParams { max_worker_count: Some(1), ..params() };
     let mut world = World::asking(limited, 9);
