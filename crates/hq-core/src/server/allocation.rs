@@ -1,7 +1,9 @@
 //! The allocator: when something has changed or a time has come, it looks what waits, what is on its way and what may
 //! be asked for, and gives orders for batch systems. What those answer is taken in here, too.
 
+mod checks;
 mod reports;
+mod unwanted;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -393,122 +395,6 @@ impl Server {
         }
     }
 
-    // ---- ending what nobody wants ----
-
-    fn cancel_removed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.alloc.cancel_again.is_some_and(|at| at > now) {
-            return;
-        }
-        self.alloc.cancel_again = None;
-        self.cancel_where(|_, queue| queue.is_removed, effects);
-    }
-
-    /// The server stops, and its allocations with it.
-    pub(super) fn cancel_allocations(&mut self, effects: &mut Vec<Effect>) {
-        if !self.options.keep_allocations {
-            self.cancel_where(|_, _| true, effects);
-        }
-    }
-
-    pub(super) fn cancel_where(
-        &mut self,
-        is_unwanted: impl Fn(AllocationRef, &QueueState) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let mut orders: BTreeMap<String, Vec<(AllocationRef, String)>> = BTreeMap::new();
-        for (which, queue, one) in self.state.alloc.active() {
-            if let Some(id) = one.batch_id.clone()
-                && is_unwanted(which, queue)
-                && self.alloc.canceling.insert(which)
-            {
-                orders.entry(queue.params.manager.clone()).or_default().push((which, id));
-            }
-        }
-        for (manager, allocations) in orders {
-            effects.push(Effect::Batch {
-                order: BatchOrder::Cancel { manager, allocations },
-                gate: Gate::Synced,
-            });
-        }
-    }
-
-    // ---- asking how they are ----
-
-    // When a batch system is to be asked next.
-    fn check_due(&self, manager: &str) -> Option<Timestamp> {
-        let wish =
-            self.alloc.managers.get(manager).filter(|checks| checks.is_wished && checks.asked.is_none());
-        let wish = wish.map(|checks| match checks.last.max(checks.wished) {
-            Some(last) => last.after(CHECK_INTERVAL.0),
-            None => Timestamp::default(),
-        });
-        [wish, self.regular_check_due(manager)].into_iter().flatten().min()
-    }
-
-    fn regular_check_due(&self, manager: &str) -> Option<Timestamp> {
-        let none = Checks::default();
-        let checks = self.alloc.managers.get(manager).unwrap_or(&none);
-        if checks.asked.is_some() {
-            return None;
-        }
-        let rarely = |from: Timestamp| match checks.last {
-            Some(last) => from.max(last.after(checks.interval)),
-            None => from,
-        };
-        let often = |from: Timestamp| match checks.last {
-            Some(last) => from.max(last.after(CHECK_INTERVAL.0)),
-            None => from,
-        };
-        let due = |queue: &QueueState, one: &Allocation| {
-            one.batch_id.as_ref()?;
-            // What starts after another one waits, that is known.
-            let before = one.after.and_then(|before| queue.allocations.get(&before));
-            if !checks.is_urgent && one.is_waiting() && before.is_some_and(Allocation::is_active) {
-                return None;
-            }
-            if checks.is_urgent {
-                return Some(often(Timestamp::default()));
-            }
-            match (one.queued, one.started, &one.last_left) {
-                (Some(queued), None, _) => {
-                    Some(rarely(queued.after(checks.interval.max(policy::patience(queue)))))
-                }
-                (_, Some(_), _) if !one.connected.is_empty() => None,
-                (_, Some(_), Some((left, _))) => Some(often(left.after(LEFT_TIME))),
-                (_, Some(started), None) => Some(rarely(started.after(checks.interval))),
-                (None, None, _) => None,
-            }
-        };
-        let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
-        of_manager.filter_map(|(_, queue, one)| due(queue, one)).min()
-    }
-
-    fn managers(&self) -> BTreeSet<String> {
-        self.state.alloc.queues.values().map(|queue| queue.params.manager.clone()).collect()
-    }
-
-    fn ask_states(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        for manager in self.managers() {
-            if self.check_due(&manager).is_none_or(|at| at > now) {
-                continue;
-            }
-            let active = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
-            let jobs = active.filter_map(|(_, _, one)| Some((one.batch_id.clone()?, one.directory.clone())));
-            let jobs: BTreeMap<String, ByteString> = jobs.collect();
-            let is_regular = self.regular_check_due(&manager).is_some_and(|at| at <= now);
-            let checks = self.alloc.managers.entry(manager.clone()).or_default();
-            checks.is_urgent = false;
-            checks.is_wished = false;
-            *(if is_regular { &mut checks.last } else { &mut checks.wished }) = Some(now);
-            if jobs.is_empty() {
-                continue;
-            }
-            checks.asked = Some(jobs.keys().cloned().collect());
-            let order = BatchOrder::AskStates { manager, jobs: jobs.into_iter().collect() };
-            effects.push(Effect::Batch { order, gate: Gate::Open });
-        }
-    }
-
     /// A directory for allocations.
     pub(super) fn directory_of(&self, name: &str) -> ByteString {
         let server = std::ffi::OsStr::from_bytes(&self.options.info.server_dir);
@@ -631,31 +517,6 @@ impl Server {
         queue.active().any(|(number, one)| {
             one.batch_id.is_none() && self.alloc.deferred(AllocationRef::new(id, number)).is_none()
         })
-    }
-
-    // An allocation would start later and idle until its idle timeout when all tasks are over. When that has been so for
-    // as long, it is canceled: it may have waited for hours, and the next tasks may come in a moment. While any task is
-    // left, running ones included, another may follow it.
-    fn cancel_unneeded(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let is_over = self.state.jobs.values().all(|job| job.alive().is_empty());
-        let waits = |(_, queue, one): &(AllocationRef, &QueueState, &Allocation)| {
-            is_over && !queue.params.keep_waiting && one.is_waiting() && one.batch_id.is_some()
-        };
-        let known = std::mem::take(&mut self.alloc.unneeded);
-        let (mut unneeded, mut due) = (BTreeMap::new(), BTreeSet::new());
-        for (which, queue, _) in self.state.alloc.active().filter(waits) {
-            let since = known.get(&which).copied().unwrap_or(now);
-            unneeded.insert(which, since);
-            if since.after(queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME)) <= now {
-                due.insert(which);
-            }
-        }
-        self.alloc.unneeded = unneeded;
-        for which in due.difference(&self.alloc.canceling).copied().collect::<Vec<_>>() {
-            let text = format!("allocation {which} is canceled while it waits: nothing is left for it to do");
-            self.alloc.note(now, which.queue, text);
-        }
-        self.cancel_where(|which, _| due.contains(&which), effects);
     }
 
     /// Matches what waits with what queues could give.
