@@ -190,7 +190,11 @@ impl World {
         let report = match order {
             BatchOrder::Submit { allocation, params, workers, .. } => {
                 if happens(batch.rejected, &mut batch.rng) {
-                    BatchReport::Refused { allocation, error: "no".into() }
+                    // A limit on how many jobs there may be, or nobody there; every other time for good.
+                    match batch.jobs.len() % 2 {
+                        0 => BatchReport::Refused { allocation, error: "no".into() },
+                        _ => BatchReport::NotNow { allocation, error: "not now".into() },
+                    }
                 } else {
                     let id = self.submit_job(allocation, &params, workers)?;
                     let Some(batch) = &mut self.batch else { return Ok(()) };
@@ -224,7 +228,7 @@ impl World {
             }
             BatchOrder::AskStates { manager, jobs } => {
                 let known = |(id, _): &(String, Vec<u8>)| {
-                    Some((id.clone(), batch.jobs.get(&id.parse().ok()?)?.state.clone()))
+                    Some((id.clone(), batch.jobs.get(&id.parse().ok()?)?.state.clone().into()))
                 };
                 let states: Vec<_> = jobs.iter().filter_map(known).collect();
                 let is_lost = happens(batch.lost, &mut batch.rng);

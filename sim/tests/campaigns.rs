@@ -27,6 +27,7 @@ fn no_more_is_asked_for_than_what_waits_would_fill() {
 fn a_long_campaign_needs_few_commands() {
     let one = played(Campaign::long(1));
     assert!((95..=105).contains(&one.started), "{one:#?}");
-    assert_eq!(one.submits, one.started, "{one:#?}");
+    // What waits when all tasks are over is canceled, and never starts.
+    assert!(i64::from(one.submits - one.started) <= one.backlog, "{one:#?}");
     assert!(one.questions < 10, "{one:#?}");
 }

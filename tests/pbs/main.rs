@@ -11,7 +11,10 @@ mod place;
 #[allow(dead_code, reason = "shared with the tests of hq-batch")]
 mod stand_in;
 
+use std::path::Path;
+
 use allocations::{allocations, one_finishes, reaches};
+use patience::until;
 use place::Cluster;
 use stand_in::Pbs;
 
@@ -56,6 +59,87 @@ fn what_pbs_refuses_is_an_error_at_once() {
     assert!(error.contains("Unknown queue"), "{error}");
     let error = server.fails(1, "alloc add pbs --time-limit 2h -- -q workq");
     assert!(error.contains("1h"), "the longest time is named: {error}");
+}
+
+#[test]
+fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    server.pipe("never");
+    server.ok("alloc add pbs --backlog 12 --cpus 1 --time-limit 5m --idle-timeout 1s -- -q generic");
+    server.ok("submit --array 1-20 -- sh -c 'read word <>never'");
+    reaches(&server, 1, &["running", "running", "running", "queued"]);
+    let words = "would exceed queue generic's per-user limit";
+    until("the limit is told", || {
+        let told = [server.ok("alloc explain 1"), server.ok("job explain 1")];
+        told.iter().all(|text| text.contains(words)).then_some(()).ok_or_else(|| told.join("\n"))
+    });
+    let error = allocations(&server, 1)[3]["detail"].to_string();
+    assert!(error.contains("not accepted yet") && error.contains(words), "{error}");
+    assert_eq!(server.json("alloc list")[0]["state"], "active", "this is no failure");
+    // What it was for is gone, and so is it.
+    server.ok("job cancel 1");
+    reaches(&server, 1, &["finished"; 4]);
+    server.ok("submit --wait -- true");
+}
+
+#[test]
+fn a_start_that_failed_says_what_it_printed() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    let start = "echo no module named compilers >&2; false";
+    server.ok(&format!("alloc add pbs --time-limit 5m --worker-start-cmd '{start}' -- -q workq"));
+    server.ok("submit -- true");
+    until("the batch job ends", || {
+        let all = allocations(&server, 1);
+        let directory = all.first().and_then(|one| one["workdir"].as_str()).unwrap_or("/nonexistent");
+        Path::new(directory).join("exit").exists().then_some(()).ok_or_else(|| format!("{all:?}"))
+    });
+    // Whoever asks why makes the server ask at once.
+    until("the cause is told", || {
+        let told = [server.ok("alloc explain 1"), server.ok("alloc info 1")];
+        let is_told = told.iter().all(|text| text.contains("no module named compilers"));
+        is_told.then_some(()).ok_or_else(|| told.join("\n"))
+    });
+}
+
+#[test]
+fn an_allocation_that_starts_while_the_server_is_away_waits_for_it() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let mut server = server(&pbs);
+    let away = |server: &mut Cluster, is_killed: bool| {
+        if is_killed {
+            server.server.as_ref().expect("it runs").signal(9);
+        } else {
+            server.ok("server stop");
+        }
+        drop(server.server.take());
+    };
+    away(&mut server, false);
+    // Once it was stopped in order, and has left nothing to be found by; once it was killed.
+    for (queue, is_killed) in [(1, false), (2, true)] {
+        server.start_server("--keep-allocations");
+        server.ok("alloc add pbs --time-limit 5m --idle-timeout 2m -- -q workq -h");
+        server.ok("submit -- true");
+        reaches(&server, queue, &["queued"]);
+        until("PBS has it", || {
+            let id = allocations(&server, queue)[0]["id"].to_string();
+            id.contains("pbs0").then_some(()).ok_or(id)
+        });
+        let one = allocations(&server, queue).remove(0);
+        away(&mut server, is_killed);
+        pbs.run("qrls", &[one["id"].as_str().expect("an id")]);
+        let stderr = Path::new(one["workdir"].as_str().expect("a path")).join("stderr");
+        until("its worker looks for the server", || {
+            let text = std::fs::read_to_string(&stderr).unwrap_or_default();
+            text.contains("waiting up to 2m for one").then_some(()).ok_or(text)
+        });
+        server.start_server("--keep-allocations");
+        server.ok("job wait last");
+        reaches(&server, queue, &["running"]);
+        server.ok(&format!("alloc remove --force {queue}"));
+        away(&mut server, false);
+    }
 }
 
 #[test]

@@ -417,6 +417,11 @@ def qstat(server: Server, args: list[str]) -> int:
             letters += word[1:]
         else:
             idents.append(word)
+    if "E" in letters and not server.config["groups"]:
+        raise Refusal(2, "qstat: invalid option -- 'E'\nusage: qstat [-f] [-J] [-p] [-t] [-x] [job_identifier...]")
+    # Releases of 2024 print only the first id where they do not put ids together.
+    if server.config["first_only"] and "E" not in letters:
+        idents = idents[:1]
     print_json = lambda key, value: print(json.dumps(
         {"timestamp": int(time.time()), "pbs_version": "23.06.06", "pbs_server": SERVER,
          **({key: value} if value else {})}, indent=4))
@@ -527,6 +532,7 @@ def install(options: argparse.Namespace) -> None:
     queues: dict = {"workq": {"max_walltime": options.max_walltime}, "generic": {"max_queued": 3}}
     (directory / "config.json").write_text(json.dumps({
         "nodes": nodes, "queues": queues, "history": not options.no_history, "vnodes": options.vnodes,
+        "first_only": options.first_only, "groups": not options.no_groups,
         "kill_delay": options.kill_delay}))
     (directory / "pbs.conf").write_text(f"PBS_EXEC={directory}\n")
     for command in COMMANDS:
@@ -590,6 +596,8 @@ def main() -> None:
     one.add_argument("--kill-delay", type=float, default=1, help="seconds between TERM and KILL")
     one.add_argument("--max-walltime", type=int, default=3600, help="seconds, of the queue workq")
     one.add_argument("--no-history", action="store_true", help="forget ended jobs, as PBS does by default")
+    one.add_argument("--first-only", action="store_true", help="qstat prints the first of several ids, unless with -E")
+    one.add_argument("--no-groups", action="store_true", help="qstat does not know -E")
     two = commands.add_parser("set")
     two.add_argument("dir")
     two.add_argument("id")

@@ -6,6 +6,30 @@ use std::time::Duration;
 
 use crate::limits;
 
+/// What commands say when nobody was there who could accept a job.
+const UNREACHABLE: [&str; 7] = [
+    "Unable to contact",
+    "cannot connect to server",
+    "Connection refused",
+    "No route to host",
+    "in standby",
+    "emporarily un",
+    "ry again",
+];
+/// What commands say when there was no answer to what they sent.
+const UNANSWERED: [&str; 3] = ["Socket timed out", "Zero Bytes were transmitted", "Connection reset"];
+/// The limits on how many jobs there may be, by Slurm's names and PBS's sentences.
+const JOB_LIMITS: [&str; 6] = [
+    "MaxSubmit",
+    "MaxJobs",
+    "GrpSubmit",
+    "GrpJobs",
+    "would exceed",
+    "Maximum number of jobs already in queue",
+];
+/// What Slurm says of every limit of an account or of a quality of service.
+const POLICY: &str = "violates accounting/QOS policy";
+
 /// Why a batch system did not do what was asked, or why nobody knows whether it did.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
@@ -120,7 +144,21 @@ impl BatchError {
     pub fn is_in_doubt(&self) -> bool {
         match self {
             BatchError::TimedOut { .. } | BatchError::NotUnderstood { .. } => true,
-            BatchError::Refused { exit, .. } => exit.is_none(),
+            BatchError::Refused { exit, stderr, .. } => exit.is_none() || has_any(stderr, &UNANSWERED),
+            _ => false,
+        }
+    }
+
+    /// Whether the same may be accepted later without any change: a limit on how many jobs there may be is reached, or
+    /// nobody was there who could accept it.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            BatchError::Refused { stderr, .. } if !self.is_in_doubt() => {
+                has_any(stderr, &UNREACHABLE)
+                    || has_any(stderr, &JOB_LIMITS)
+                    // Slurm names the limit, unless it is very old. Other limits are about the size of one job.
+                    || stderr.contains(POLICY) && !stderr.split_whitespace().any(is_limit)
+            }
             _ => false,
         }
     }
@@ -160,10 +198,62 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
+fn has_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
+}
+
+/// The name of a limit of Slurm: `QOSMaxWallDurationPerJobLimit`, `AssocMaxSubmitJobLimit`.
+fn is_limit(word: &str) -> bool {
+    (word.starts_with("QOS") || word.starts_with("Assoc")) && word.ends_with("Limit")
+}
+
 fn ending(exit: Option<i32>) -> String {
     exit.map_or_else(|| "a signal".to_owned(), |code| format!("exit status {code}"))
 }
 
 fn colon(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_is_told_from_what_does_not() {
+        let policy = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, \
+                      user's size and/or time limits)";
+        let named = |limit: &str| format!("sbatch: error: {limit}\n{policy}");
+        for (stderr, is_passing, is_in_doubt) in [
+            (named("QOSMaxSubmitJobPerUserLimit"), true, false),
+            (named("AssocMaxSubmitJobLimit"), true, false),
+            (named("QOSMaxWallDurationPerJobLimit"), false, false),
+            (named("QOSMaxCpuPerUserLimit"), false, false),
+            (policy.to_owned(), true, false),
+            (
+                "sbatch: error: Batch job submission failed: Unable to contact slurm controller".into(),
+                true,
+                false,
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Resource temporarily unavailable".into(),
+                true,
+                false,
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation".into(),
+                false,
+                true,
+            ),
+            ("sbatch: error: invalid partition specified: nope".into(), false, false),
+            ("qsub: would exceed queue generic's per-user limit".into(), true, false),
+            ("Connection refused\nqsub: cannot connect to server pbs0 (errno=15010)".into(), true, false),
+            ("qsub: Unknown queue".into(), false, false),
+            ("qsub: Queue is not enabled".into(), false, false),
+            ("qsub: Job violates queue and/or server resource limits".into(), false, false),
+        ] {
+            let error = BatchError::Refused { command: "submit".into(), exit: Some(1), stderr };
+            assert_eq!((error.is_passing(), error.is_in_doubt()), (is_passing, is_in_doubt), "{error}");
+        }
+    }
 }

@@ -9,13 +9,18 @@ use crate::error::BatchError;
 use crate::manager::Submission;
 use crate::request::{AllocationRequest, JobReport, NodeShape};
 use crate::script::{self, Launch, directive};
-use crate::{pbs_output as output, quote};
+use crate::{
+    pbs_output::{self as output, Jobs},
+    quote,
+};
 
 const PREFIX: &str = "#PBS";
 /// Exit status of `qstat` and `qdel` for ids that are not known.
 const UNKNOWN_ID: i32 = 153;
 /// Exit status of `qdel`, and of `qstat` without `-x`, for jobs that have ended.
 const ENDED: i32 = 35;
+/// Exit status of `qstat` for an option that it does not know.
+const USAGE: i32 = 2;
 
 pub(crate) fn prepare(request: &AllocationRequest) -> Submission {
     let (user_line, args) = script::user_header(PREFIX, &request.manager_args, quote::pbs_header);
@@ -75,20 +80,7 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let ask = |options: &[&str]| {
-        let mut args = script::words(options);
-        args.extend(ids.iter().map(OsString::from));
-        runner.run(OsStr::new("qstat"), &args, None)
-    };
-    let mut answer = ask(&["-f", "-F", "json", "-x"])?;
-    if output::keeps_no_history(&answer) {
-        answer = ask(&["-f", "-F", "json"])?;
-    }
-    // Of several ids the good ones are printed, whatever is said of the others.
-    if !matches!(answer.exit, Some(0 | UNKNOWN_ID | ENDED)) {
-        return Err(answer.refused());
-    }
-    let mut jobs = output::jobs(&answer)?;
+    let mut jobs = described(runner, ids)?;
     Ok(ids
         .iter()
         .filter_map(|id| {
@@ -100,6 +92,47 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
             Some((id.clone(), output::report(&known)))
         })
         .collect())
+}
+
+/// What is said of these, by the ids that PBS uses. Some releases print only the first of several ids, unless they are
+/// to put the ids together by server; others do not know that option. So an id of which nothing is said is asked for
+/// alone before it counts as unknown.
+fn described(runner: &Runner, ids: &[String]) -> Result<Jobs, BatchError> {
+    let (mut jobs, unnamed) = asked(runner, ids)?;
+    for id in unnamed.iter().filter(|_| ids.len() > 1) {
+        jobs.extend(asked(runner, std::slice::from_ref(id))?.0);
+    }
+    Ok(jobs)
+}
+
+/// What is printed of these, and those of which nothing is said, no error either.
+fn asked(runner: &Runner, ids: &[String]) -> Result<(Jobs, Vec<String>), BatchError> {
+    let ask = |options: &[&str]| {
+        let mut args = script::words(options);
+        args.extend(ids.iter().map(OsString::from));
+        runner.run(OsStr::new("qstat"), &args, None)
+    };
+    let ask = |history: &[&str]| {
+        let answer = ask(&[&["-E", "-f", "-F", "json"], history].concat())?;
+        match answer.exit {
+            Some(USAGE) => ask(&[&["-f", "-F", "json"], history].concat()),
+            _ => Ok(answer),
+        }
+    };
+    let mut answer = ask(&["-x"])?;
+    if output::keeps_no_history(&answer) {
+        answer = ask(&[])?;
+    }
+    // Of several ids the good ones are printed, whatever is said of the others.
+    if !matches!(answer.exit, Some(0 | UNKNOWN_ID | ENDED)) {
+        return Err(answer.refused());
+    }
+    let jobs = output::jobs(&answer)?;
+    let errors = answer.errors();
+    let is_said =
+        |id: &&String| jobs.keys().any(|job| output::is_same_id(job, id)) || output::names(&errors, id);
+    let unnamed = ids.iter().filter(|id| !is_said(id)).cloned().collect();
+    Ok((jobs, unnamed))
 }
 
 pub(crate) fn cancel(runner: &Runner, ids: &[String]) -> Result<(), BatchError> {
@@ -129,16 +162,7 @@ pub(crate) fn find(
     if candidates.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let ask = |options: &[&str]| {
-        let mut args = script::words(options);
-        args.extend(candidates.iter().map(OsString::from));
-        runner.run(OsStr::new("qstat"), &args, None)
-    };
-    let mut answer = ask(&["-f", "-F", "json", "-x"])?;
-    if output::keeps_no_history(&answer) {
-        answer = ask(&["-f", "-F", "json"])?;
-    }
-    Ok(output::named(&output::jobs(&answer)?, wanted))
+    Ok(output::named(&described(runner, &candidates)?, wanted))
 }
 
 /// What the arguments ask for per node; else the least of the nodes that may serve the queue.

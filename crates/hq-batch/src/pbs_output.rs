@@ -21,6 +21,9 @@ const TERMINATED: i64 = 93;
 /// `Exit_status` beyond this is 256 and the number of a signal.
 const SIGNALLED: i64 = 256;
 
+/// The attributes of jobs, by their ids.
+pub(crate) type Jobs = BTreeMap<String, Map<String, Value>>;
+
 /// Whether a text is a job's id: `12.server`, `12[].server`, or the number alone.
 pub(crate) fn is_id(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -44,6 +47,11 @@ pub(crate) fn is_same_id(one: &str, other: &str) -> bool {
     number == other_number && (begins(&server, &other_server) || begins(&other_server, &server))
 }
 
+/// Whether a text of errors speaks of a job.
+pub(crate) fn names(errors: &str, id: &str) -> bool {
+    errors.split_whitespace().any(|word| is_id(word) && is_same_id(word, id))
+}
+
 /// Whether the answer is only that ended jobs are not kept.
 pub(crate) fn keeps_no_history(answer: &Output) -> bool {
     let words = "not configured to maintain job history";
@@ -52,7 +60,7 @@ pub(crate) fn keeps_no_history(answer: &Output) -> bool {
 
 /// The jobs of `qstat -f -F json`, by id. Some releases print what is no JSON when a variable of a job holds
 /// quotes; then the attributes are picked line by line.
-pub(crate) fn jobs(answer: &Output) -> Result<BTreeMap<String, Map<String, Value>>, BatchError> {
+pub(crate) fn jobs(answer: &Output) -> Result<Jobs, BatchError> {
     let text = answer.text();
     let text = text.trim();
     if text.is_empty() {
@@ -161,10 +169,7 @@ pub(crate) fn all_are_gone(errors: &str) -> bool {
 }
 
 /// The ids of jobs that bear a wanted name and were submitted from its directory. The latest counts.
-pub(crate) fn named(
-    jobs: &BTreeMap<String, Map<String, Value>>,
-    wanted: &[(String, PathBuf)],
-) -> BTreeMap<(String, PathBuf), String> {
+pub(crate) fn named(jobs: &Jobs, wanted: &[(String, PathBuf)]) -> BTreeMap<(String, PathBuf), String> {
     let sequence = |id: &str| id.split(['.', '[']).next().and_then(|number| number.parse::<u64>().ok());
     let mut found = BTreeMap::<(String, PathBuf), String>::new();
     for (id, job) in jobs {

@@ -59,7 +59,8 @@ pub(crate) fn submitted(answer: Output) -> Result<String, BatchError> {
     id.ok_or_else(|| answer.not_understood("the number of a job"))
 }
 
-/// Asks the controller for all ids at once, and the accounting for those that it has forgotten.
+/// Asks the controller for all ids at once, the accounting for those that it does not print, and then the controller
+/// for each of the rest: `squeue` may print nothing and succeed while a controller restarts.
 pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String, JobReport>, BatchError> {
     let mut reports = BTreeMap::new();
     for (cluster, ids) in by_cluster(ids) {
@@ -77,6 +78,11 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
         if !forgotten.is_empty() {
             known.extend(accounted(runner, &forgotten, cluster));
         }
+        for number in forgotten {
+            if !known.contains_key(number) {
+                known.extend(shown(runner, number, cluster)?.map(|report| (number.to_owned(), report)));
+            }
+        }
         for id in ids {
             if let Some(report) = known.remove(output::split_cluster(id).0) {
                 reports.insert(id.clone(), report);
@@ -87,7 +93,7 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
 }
 
 fn queue(runner: &Runner, which: &[&str], cluster: Option<&str>) -> Result<Output, BatchError> {
-    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r"]);
+    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r|%S"]);
     args.extend(script::words(which));
     args.extend(clusters(cluster));
     runner.run(OsStr::new("squeue"), &args, None)
@@ -111,6 +117,21 @@ fn accounted(runner: &Runner, numbers: &[&str], cluster: Option<&str>) -> BTreeM
     match runner.run(OsStr::new("sacct"), &args, None) {
         Ok(answer) if answer.exit == Some(0) => output::sacct(&answer.text()),
         _ => BTreeMap::new(),
+    }
+}
+
+/// What the controller says of one job; nothing if it says that there is none.
+fn shown(runner: &Runner, number: &str, cluster: Option<&str>) -> Result<Option<JobReport>, BatchError> {
+    let mut args: Vec<OsString> = clusters(cluster).into_iter().collect();
+    args.extend(script::words(&["--oneliner", "show", "job", number]));
+    let answer = runner.run(OsStr::new("scontrol"), &args, None)?;
+    if answer.exit.is_some_and(|exit| exit != 0) && is_no_job(&answer) {
+        return Ok(None);
+    }
+    let answer = answer.demand()?;
+    match output::shown(&answer.text()) {
+        Some(report) => Ok(Some(report)),
+        None => Err(answer.not_understood("the state of a job")),
     }
 }
 
@@ -159,7 +180,11 @@ pub(crate) fn node_shape(runner: &Runner, manager_args: &[OsString]) -> Option<N
 
 /// Whether `squeue` knows none of the ids: it says so only if it was asked for one.
 fn is_unknown(answer: &Output) -> bool {
-    answer.exit == Some(1) && answer.errors().contains("Invalid job id")
+    answer.exit == Some(1) && is_no_job(answer)
+}
+
+fn is_no_job(answer: &Output) -> bool {
+    answer.errors().contains("Invalid job id")
 }
 
 fn clusters(cluster: Option<&str>) -> Option<OsString> {

@@ -25,11 +25,11 @@ pub(crate) fn split_cluster(id: &str) -> (&str, Option<&str>) {
     id.split_once(';').map_or((id, None), |(number, cluster)| (number, Some(cluster)))
 }
 
-/// Lines of `squeue --format=%i|%T|%r`, by the number of the job.
+/// Lines of `squeue --format=%i|%T|%r|%S`, by the number of the job.
 pub(crate) fn squeue(answer: &Output) -> Result<BTreeMap<String, JobReport>, BatchError> {
     let mut reports = BTreeMap::new();
     for line in answer.text().lines().map(str::trim).filter(|line| !is_title(line)) {
-        let mut fields = line.splitn(3, '|');
+        let mut fields = line.splitn(4, '|');
         let (Some(id), Some(state)) = (fields.next(), fields.next()) else {
             return Err(BatchError::NotUnderstood {
                 command: answer.command.clone(),
@@ -39,7 +39,13 @@ pub(crate) fn squeue(answer: &Output) -> Result<BTreeMap<String, JobReport>, Bat
         };
         let reason = fields.next().unwrap_or_default();
         let reason = (!matches!(reason, "" | "None" | "(null)")).then(|| reason.to_owned());
-        merge(&mut reports, number(id), report(state, reason, None));
+        let mut report = report(state, reason, None);
+        // Slurm expects a start of jobs that it has planned for.
+        let start = fields.next().filter(|start| start.starts_with(|c: char| c.is_ascii_digit()));
+        if let (BatchState::Queued, Some(reason), Some(start)) = (&report.state, &mut report.reason, start) {
+            reason.push_str(&format!(", expected to start at {start}"));
+        }
+        merge(&mut reports, number(id), report);
     }
     Ok(reports)
 }
@@ -55,6 +61,13 @@ pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
         merge(&mut reports, number(id), report(state, None, fields.next()));
     }
     reports
+}
+
+/// One line of `scontrol --oneliner show job`: `JobId=17 … JobState=PENDING Reason=Resources … ExitCode=0:0 …`.
+pub(crate) fn shown(text: &str) -> Option<JobReport> {
+    let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));
+    let reason = value("Reason=").filter(|reason| !matches!(*reason, "" | "None" | "(null)"));
+    Some(report(value("JobState=")?, reason.map(str::to_owned), value("ExitCode=")))
 }
 
 /// The empty lines, and those that `squeue` puts above each cluster's jobs.

@@ -108,6 +108,42 @@ fn ends_are_told_apart() {
 }
 
 #[test]
+fn every_release_tells_of_all_ids() {
+    let old = ["--no-groups"];
+    let new = ["--first-only"];
+    let both = ["--first-only", "--no-groups"];
+    let forgetful = ["--first-only", "--no-history"];
+    for options in [&[][..], &old, &new, &both, &forgetful] {
+        let Some(pbs) = Pbs::start(options) else { return };
+        let lab = Lab::new();
+        let manager = manager(&pbs, &lab);
+        let request = |name: &str| AllocationRequest { hold: true, ..lab.request(name, "true") };
+        let requests = ["one", "two", "three"].map(request);
+        let mut ids: Vec<String> = requests.iter().map(|one| manager.submit(one).expect("taken")).collect();
+        ids.push("99.pbs0".into());
+        let states = manager.states(&ids).expect("an answer");
+        assert_eq!(states.len(), 3, "{options:?}: {states:?}");
+        assert!(states.values().all(|state| *state == BatchState::Held), "{states:?}");
+        let wanted = requests.map(|one| (one.name, one.directory));
+        assert_eq!(manager.find_submitted(&wanted).expect("an answer").len(), 3, "{options:?}");
+    }
+}
+
+#[test]
+fn who_is_away_has_not_said_that_nothing_is_there() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let lab = Lab::new();
+    let manager = manager(&pbs, &lab);
+    let request = AllocationRequest { hold: true, ..lab.request("away", "true") };
+    let id = manager.submit(&request).expect("it is taken");
+    fs::write(pbs.dir().join("down"), "").expect("written");
+    manager.states(std::slice::from_ref(&id)).expect_err("no answer");
+    manager.find_submitted(&[(request.name.clone(), request.directory.clone())]).expect_err("no answer");
+    let error = manager.submit(&request).expect_err("nobody takes it");
+    assert!(error.is_passing(), "{error}");
+}
+
+#[test]
 fn without_history_the_end_is_what_the_script_left() {
     let Some(pbs) = Pbs::start(&["--no-history"]) else { return };
     let lab = Lab::new();

@@ -293,6 +293,25 @@ fn a_submission_whose_answer_is_lost_is_found_again() {
 }
 
 #[test]
+fn an_empty_list_of_jobs_is_not_believed_alone() {
+    let Some(slurm) = &*SHARED else { return };
+    let lab = Lab::new();
+    lab.program("squeue", "");
+    let mut variables = variables(slurm);
+    variables.push(("PATH".into(), lab.path()));
+    let manager = manager(slurm).with_environment(variables);
+    let id = manager
+        .submit(&AllocationRequest { hold: true, ..lab.request("silent", "true") })
+        .expect("it is taken");
+    let unknown = "4000000".to_owned();
+    let states = manager.states(&[id.clone(), unknown]).expect("an answer");
+    assert_eq!(states, BTreeMap::from([(id.clone(), BatchState::Held)]), "what nobody knows is absent");
+    lab.program("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+    manager.states(std::slice::from_ref(&id)).expect_err("nothing is known");
+    manager.cancel(&[id]).expect("it is cancelled");
+}
+
+#[test]
 fn a_missing_command_is_named() {
     let lab = Lab::new();
     let manager = Manager::find("slurm", Path::new("/nonexistent"))

@@ -231,6 +231,9 @@ pub const ALLOCATION_FAILURES_MAX: u32 = 3;
 /// How long nothing is submitted after so many refusals in a row: one, two, and so on; the last one also for more.
 pub const SUBMIT_DELAYS: [Duration; 4] =
     [Duration::from_secs(60), Duration::from_secs(900), Duration::from_secs(1800), Duration::from_secs(3600)];
+/// When an allocation is submitted again that the batch system does not take at present, unless one of it starts or ends
+/// before.
+pub const NOT_NOW_RETRY: Duration = Duration::from_secs(60);
 /// How long a queue that paused by itself waits before it tries again.
 pub const PAUSE_RETRY: Duration = Duration::from_secs(3600);
 /// What allocations are needed is decided at most this often.
@@ -248,6 +251,8 @@ pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Durat
 pub const WAITS_SEEN: usize = 10;
 /// An allocation that has waited for so long is no reason any more to ask no other queue.
 pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
+/// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.
+pub const UNNEEDED_TIME: Duration = Duration::from_secs(300);
 /// How long a submission that was not answered may still turn out to have worked.
 pub const UNCLEAR_TIME: Duration = Duration::from_secs(600);
 /// How long the workers of an allocation that was perhaps requeued are reckoned with.

@@ -83,6 +83,8 @@ pub struct QueueParams {
     pub wrap_command: Option<String>,
     /// The next allocation is queued while one runs, to start when that ends.
     pub chain: bool,
+    /// Allocations that wait are kept when all tasks are over.
+    pub keep_waiting: bool,
 }
 
 /// What is wrong with the parameters of a queue.

@@ -62,6 +62,7 @@ impl Wire for QueueParams {
             stop_command: self.stop_command.clone(),
             wrap_command: self.wrap_command.clone(),
             chain: self.chain,
+            keep_waiting: self.keep_waiting,
         }
     }
 
@@ -86,6 +87,7 @@ impl Wire for QueueParams {
             stop_command: params.stop_command,
             wrap_command: params.wrap_command,
             chain: params.chain,
+            keep_waiting: params.keep_waiting,
         })
     }
 }

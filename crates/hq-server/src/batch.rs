@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hq_batch::{AllocationRequest, Manager, NodeShape};
-use hq_core::alloc::{BatchOrder, BatchReport};
+use hq_core::alloc::{BatchOrder, BatchReport, Said};
 use hq_core::server::Input;
 use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::{AllocationRef, Amount, PoolKind, QueueId, ResourcePool, WorkerResources, duration};
@@ -19,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::directory::ALLOCATIONS;
 use crate::inbox::{Event, Inbox, Room};
-use crate::limits::ALLOCATION_IDLE_TIMEOUT;
+use crate::limits::{ALLOCATION_IDLE_TIMEOUT, ALLOCATION_LAST_BYTES, ALLOCATION_LAST_LINES};
 
 /// The way to all batch systems.
 #[derive(Debug)]
@@ -140,31 +141,29 @@ impl Desk {
         })
     }
 
-    fn states(
-        &self,
-        manager: &Manager,
-        jobs: &[(String, Vec<u8>)],
-    ) -> Result<Vec<(String, BatchState)>, String> {
+    fn states(&self, manager: &Manager, jobs: &[(String, Vec<u8>)]) -> Result<Vec<(String, Said)>, String> {
         let ids: Vec<String> = jobs.iter().map(|(id, _)| id.clone()).collect();
         let mut reports = manager.reports(&ids).map_err(|error| error.to_string())?;
         let mut states = Vec::with_capacity(jobs.len());
         for (id, directory) in jobs {
-            match (reports.remove(id), hq_batch::exit_left(&path(directory))) {
+            let directory = path(directory);
+            let (said, reason) = match (reports.remove(id), hq_batch::exit_left(&directory)) {
                 // It would wait for ever, and in the way of others.
                 (Some(report), _) if report.is_hopeless => {
                     let reason = report.reason.unwrap_or_else(|| "no reason is given".to_owned());
                     warn!(id, reason, manager = self.name, "an allocation can never start and is canceled");
                     manager.cancel(std::slice::from_ref(id)).map_err(|error| error.to_string())?;
-                    states.push((id.clone(), BatchState::Failed(format!("it could never start: {reason}"))));
+                    (BatchState::Failed(format!("it could never start: {reason}")), None)
                 }
-                (Some(report), _) => states.push((id.clone(), state(report.state))),
+                (Some(report), _) => (state(report.state), report.reason),
                 // The batch system has forgotten it; its script left how it ended.
-                (None, Some(0)) => states.push((id.clone(), BatchState::Finished)),
-                (None, Some(code)) => {
-                    states.push((id.clone(), BatchState::Failed(format!("exit status {code}"))));
-                }
-                (None, None) => {}
-            }
+                (None, Some(0)) => (BatchState::Finished, None),
+                (None, Some(code)) => (BatchState::Failed(format!("exit status {code}")), None),
+                (None, None) => continue,
+            };
+            let has_ended = matches!(said, BatchState::Finished | BatchState::Failed(_));
+            let last_lines = has_ended.then(|| last_lines(&directory)).flatten();
+            states.push((id.clone(), Said { state: said, reason, last_lines }));
         }
         Ok(states)
     }
@@ -185,6 +184,9 @@ impl Desk {
                             BatchReport::Unclear { allocation: which, error: error.to_string() }
                         }
                     };
+                }
+                if error.is_passing() {
+                    return BatchReport::NotNow { allocation: which, error: error.to_string() };
                 }
                 BatchReport::Refused { allocation: which, error: error.to_string() }
             }
@@ -352,6 +354,21 @@ fn resources(nodes: &NodeShape, params: &QueueParams) -> Option<WorkerResources>
     }
     pools.extend(nodes.gpu_resources().into_iter().map(|(name, count)| counted(name, count)));
     WorkerResources::new(pools, Vec::new()).ok()
+}
+
+// How what an allocation printed ends: on standard error, else on standard output.
+fn last_lines(directory: &Path) -> Option<String> {
+    ["stderr", "stdout"].iter().find_map(|file| {
+        let mut file = fs::File::open(directory.join(file)).ok()?;
+        let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(ALLOCATION_LAST_BYTES))).ok()?;
+        let mut end = Vec::new();
+        file.take(ALLOCATION_LAST_BYTES).read_to_end(&mut end).ok()?;
+        let text = String::from_utf8_lossy(&end);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(ALLOCATION_LAST_LINES)..];
+        (!last.is_empty()).then(|| last.join(" | "))
+    })
 }
 
 fn remove(directory: &Path) {

@@ -206,3 +206,7 @@ pub fn table(options: &ServerOptions) -> Vec<(String, LimitValue)> {
 
 /// How long to wait before files that tasks wait for are looked for again.
 pub(crate) const FILES_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes at the end of what a failed allocation printed that are looked at.
+pub(crate) const ALLOCATION_LAST_BYTES: u64 = 1024;
+/// Lines at the end of what a failed allocation printed that are repeated.
+pub(crate) const ALLOCATION_LAST_LINES: usize = 3;

@@ -17,6 +17,34 @@ fn one(text: &str) -> String {
 }
 
 #[test]
+fn what_waits_says_why_and_when_it_is_expected_to_start() {
+    for (line, reason) in [
+        (
+            "1|PENDING|Resources|2026-11-24T10:00:00",
+            Some("Resources, expected to start at 2026-11-24T10:00:00"),
+        ),
+        ("1|PENDING|PartitionDown|N/A", Some("PartitionDown")),
+        (
+            "1|PENDING|ReqNodeNotAvail, UnavailableNodes:node1|N/A",
+            Some("ReqNodeNotAvail, UnavailableNodes:node1"),
+        ),
+        ("1|RUNNING|None|2026-11-24T10:00:00", None),
+    ] {
+        let report = squeue(&output(line)).expect("it is understood").remove("1").expect("job 1");
+        assert_eq!(report.reason.as_deref(), reason, "{line}");
+    }
+}
+
+#[test]
+fn the_details_of_a_job_tell_its_state() {
+    let line = "JobId=17 JobName=hq-1-1 UserId=me(1000) Priority=1 JobState=PENDING Reason=JobHeldUser Dependency=(null) \
+                ExitCode=0:0 TimeLimit=00:05:00";
+    let report = shown(line).expect("it is understood");
+    assert_eq!((report.state, report.reason.as_deref()), (BatchState::Held, Some("JobHeldUser")));
+    assert_eq!(shown("slurm_load_jobs error"), None);
+}
+
+#[test]
 fn every_state_has_a_meaning() {
     for (line, expected) in [
         ("1|PENDING|Priority", "1 Queued"),

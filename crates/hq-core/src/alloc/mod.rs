@@ -22,7 +22,7 @@ pub use state::{AllocState, Allocation, QueueState, ShapeSource};
 /// Something to be done with a batch system. Orders to one batch system are carried out one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchOrder {
-    /// Submit an allocation; answered by `Submitted`, `Refused` or `Unclear`.
+    /// Submit an allocation; answered by `Submitted`, `Refused`, `NotNow` or `Unclear`.
     Submit {
         /// The allocation to submit.
         allocation: AllocationRef,
@@ -83,6 +83,23 @@ pub enum BatchOrder {
     },
 }
 
+/// What is known of one batch job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// How it is.
+    pub state: BatchState,
+    /// Why it waits, in the batch system's words.
+    pub reason: Option<String>,
+    /// How what it printed ends, once it has failed or ended.
+    pub last_lines: Option<String>,
+}
+
+impl From<BatchState> for Said {
+    fn from(state: BatchState) -> Said {
+        Said { state, reason: None, last_lines: None }
+    }
+}
+
 /// What a batch system came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BatchReport {
@@ -95,6 +112,13 @@ pub enum BatchReport {
     },
     /// It was not accepted, for sure.
     Refused {
+        /// The allocation that was not accepted.
+        allocation: AllocationRef,
+        /// The words of the batch system.
+        error: String,
+    },
+    /// It was not accepted for now, for sure: a limit of the site is reached, or nobody was there to accept it.
+    NotNow {
         /// The allocation that was not accepted.
         allocation: AllocationRef,
         /// The words of the batch system.
@@ -117,7 +141,7 @@ pub enum BatchReport {
         /// Which batch system.
         manager: String,
         /// What it says of each id, or why it says nothing.
-        states: Result<Vec<(String, BatchState)>, String>,
+        states: Result<Vec<(String, Said)>, String>,
     },
     /// Allocations were ended, or why not.
     Canceled {

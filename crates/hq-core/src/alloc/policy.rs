@@ -5,6 +5,7 @@ use std::time::Duration;
 use hq_model::Timestamp;
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
 
+use super::Said;
 use super::state::{Allocation, QueueState};
 use crate::limits::{
     ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
@@ -24,7 +25,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    fn none(why: impl Into<String>) -> Permit {
+    /// Nothing, for this reason.
+    pub fn none(why: impl Into<String>) -> Permit {
         Permit { allocations: 0, workers: 0, why_none: Some(why.into()) }
     }
 }
@@ -50,11 +52,7 @@ pub fn pause_cause(queue: &QueueState) -> Option<PauseCause> {
     if queue.paused.is_some() || queue.is_removed {
         return None;
     }
-    let last_words = || {
-        let failed = queue.allocations.values().filter_map(|one| one.ended.as_ref());
-        let failed = failed.filter(|(_, end)| end.is_failure()).max_by_key(|(at, _)| *at);
-        failed.map_or_else(|| "unknown".to_owned(), |(_, end)| end.to_string())
-    };
+    let last_words = || last_words(queue);
     if queue.submit_failures >= SUBMIT_FAILURES_MAX {
         return Some(PauseCause::Submissions(queue.submit_failures, last_words()));
     }
@@ -64,8 +62,15 @@ pub fn pause_cause(queue: &QueueState) -> Option<PauseCause> {
     None
 }
 
-/// What a queue may ask for now.
-pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
+// How the last allocation that failed did so.
+fn last_words(queue: &QueueState) -> String {
+    let failed = queue.allocations.values().filter_map(|one| one.ended.as_ref());
+    let failed = failed.filter(|(_, end)| end.is_failure()).max_by_key(|(at, _)| *at);
+    failed.map_or_else(|| "unknown".to_owned(), |(_, end)| end.to_string())
+}
+
+/// What a queue may ask for now. An allocation that was `not_taken` before is one of those.
+pub fn permit(queue: &QueueState, not_taken: Option<&Allocation>, now: Timestamp) -> Permit {
     if queue.is_removed {
         return Permit::none("the queue is removed");
     }
@@ -85,9 +90,10 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
             1 => ("the last".to_owned(), "submission"),
             count => (format!("the last {count}"), "submissions"),
         };
-        return Permit::none(format!("{times} {submissions} failed; the next one is at {at}"));
+        let words = last_words(queue);
+        return Permit::none(format!("{times} {submissions} failed ({words}); the next one is at {at}"));
     }
-    let waiting = queue.waiting();
+    let waiting = queue.waiting().saturating_sub(u32::from(not_taken.is_some()));
     let allocations = queue.params.backlog.saturating_sub(waiting);
     if allocations == 0 {
         return Permit::none(waiting_told(queue));
@@ -96,7 +102,9 @@ pub fn permit(queue: &QueueState, now: Timestamp) -> Permit {
         None => u32::MAX,
         // Those of a chain take each other's place.
         Some(limit) if queue.params.chain => limit,
-        Some(limit) => match limit.saturating_sub(queue.workers()) {
+        Some(limit) => match limit
+            .saturating_sub(queue.workers().saturating_sub(not_taken.map_or(0, |one| one.workers)))
+        {
             0 => {
                 return Permit::none(format!(
                     "{}, of at most {limit} (max worker count)",
@@ -141,7 +149,7 @@ pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
 
 /// How an allocation ended of which the batch system says this. `None` when it did not. Workers that are there
 /// are believed more.
-pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -> Option<AllocationEnd> {
+pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Option<AllocationEnd> {
     if !one.is_active() || !one.connected.is_empty() {
         return None;
     }
@@ -150,12 +158,14 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
         one.lost >= one.joined && end.is_crash() && left.since(started) < EARLY_LOSS
     };
     let words = |text: &str| if text.is_empty() { "without a word".to_owned() } else { text.to_owned() };
-    let without_worker = || {
-        AllocationEnd::Failed(
-            "the batch job ended and no worker of it ever came; its stderr may say why".into(),
-        )
+    // The batch system knows little of why a script failed; what it printed says more.
+    let with_lines = |text: &str| match &said.last_lines {
+        Some(lines) => format!("{text}; what it printed ends with `{lines}`"),
+        None => text.to_owned(),
     };
-    match state {
+    let without_worker =
+        || AllocationEnd::Failed(with_lines("the batch job ended and no worker of it ever came"));
+    match &said.state {
         BatchState::Queued | BatchState::Held | BatchState::Running | BatchState::Suspended => None,
         BatchState::Finished | BatchState::Failed(_) if one.joined > 0 && early() => {
             Some(AllocationEnd::WorkersLost)
@@ -164,7 +174,7 @@ pub fn end_by_state(one: &Allocation, state: &BatchState, is_known_gone: bool) -
         BatchState::Finished => Some(AllocationEnd::Finished),
         // Its workers had their time and left in order: how the shell script ended is of no interest.
         BatchState::Failed(_) if one.joined > 0 && one.lost == 0 => Some(AllocationEnd::Finished),
-        BatchState::Failed(text) => Some(AllocationEnd::Failed(words(text))),
+        BatchState::Failed(text) => Some(AllocationEnd::Failed(with_lines(&words(text)))),
         BatchState::Canceled => Some(AllocationEnd::Canceled),
         BatchState::TimedOut => Some(AllocationEnd::TimedOut),
         BatchState::Preempted => Some(AllocationEnd::Preempted),
@@ -254,7 +264,7 @@ mod tests {
     }
 
     fn permit_of(state: &AllocState, now: Timestamp) -> (u32, u32, Option<String>) {
-        let permit = permit(&state.queues[&QueueId(1)], now);
+        let permit = permit(&state.queues[&QueueId(1)], None, now);
         (permit.allocations, permit.workers, permit.why_none)
     }
 
@@ -367,13 +377,17 @@ mod tests {
             (never.clone(), gone(), Some(AllocationEnd::Vanished("no such job".into()))),
             (never.clone(), BatchState::Held, None),
         ] {
-            assert_eq!(end_by_state(&one, &state, true), end, "{state:?}");
+            assert_eq!(end_by_state(&one, &state.clone().into(), true), end, "{state:?}");
         }
-        assert_eq!(end_by_state(&never, &gone(), false), None);
-        let silent = end_by_state(&never, &BatchState::Finished, true).expect("it ended");
+        assert_eq!(end_by_state(&never, &gone().into(), false), None);
+        let silent = end_by_state(&never, &BatchState::Finished.into(), true).expect("it ended");
         assert!(silent.is_fault_of_queue());
+        let said = Said { last_lines: Some("hq: no such file".into()), ..failed().into() };
+        let failed = end_by_state(&never, &said, true).map(|end| end.to_string());
+        let words = "failed: exit code 3; what it printed ends with `hq: no such file`";
+        assert_eq!(failed.as_deref(), Some(words));
         let there = Allocation { connected: [WorkerId(1)].into(), joined: 1, ..never };
-        assert_eq!(end_by_state(&there, &BatchState::Canceled, true), None);
+        assert_eq!(end_by_state(&there, &BatchState::Canceled.into(), true), None);
     }
 
     #[test]

@@ -347,6 +347,9 @@ impl QueueState {
                     self.known = None;
                 }
                 self.params = Arc::new((**params).clone());
+                // What failed before says nothing of what is asked for now.
+                self.submit_failures = 0;
+                self.allocation_failures = 0;
             }
             AllocRecord::QueuePaused { cause, .. } => self.paused = Some((at, cause.clone())),
             AllocRecord::QueueResumed { is_trial, .. } => {

@@ -1,7 +1,9 @@
 //! The allocator: when something has changed or a time has come, it looks what waits, what is on its way and what may
 //! be asked for, and gives orders for batch systems. What those answer is taken in here, too.
 
+mod checks;
 mod reports;
+mod unwanted;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, BatchState, NodeTime, QueueParams};
+use hq_model::allocation::{AllocationEnd, NodeTime, QueueParams};
 use hq_model::worker::{TIME_RESERVE, WorkerConfig};
 use hq_model::{AllocationRef, ByteString, QueueId, Request, Timestamp, WorkerId};
 
@@ -21,10 +23,10 @@ use super::{ConnectionId, Effect, Gate};
 use crate::alloc::decisions::Decisions;
 use crate::alloc::demand::{self, Class, Matched, Offer, Pending};
 use crate::alloc::policy::{self, Permit};
-use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, ShapeSource};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
     ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
-    QUEUE_PATIENCE, UNCLEAR_TIME,
+    QUEUE_PATIENCE, UNCLEAR_TIME, UNNEEDED_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -41,6 +43,10 @@ pub(super) struct AllocLive {
     in_flight: BTreeSet<AllocationRef>,
     /// Perhaps submitted: since when that is open.
     unclear: BTreeMap<AllocationRef, Unclear>,
+    /// Planned and not taken by the batch system for now, at most one of a queue.
+    deferred: BTreeMap<QueueId, Deferred>,
+    /// Allocations that wait while all tasks are over, and since when.
+    unneeded: BTreeMap<AllocationRef, Timestamp>,
     /// Being canceled.
     canceling: BTreeSet<AllocationRef>,
     /// When canceling is tried again after it failed.
@@ -48,7 +54,7 @@ pub(super) struct AllocLive {
     /// What each batch system is asked, and when.
     managers: BTreeMap<String, Checks>,
     /// What a batch system said last of each active allocation.
-    seen: BTreeMap<AllocationRef, (Timestamp, BatchState)>,
+    seen: BTreeMap<AllocationRef, (Timestamp, Said)>,
     /// How often in a row an allocation was unknown.
     unknown: BTreeMap<AllocationRef, u32>,
     /// Node time of running allocations.
@@ -75,13 +81,24 @@ pub(super) struct Checks {
     asked: Option<BTreeSet<String>>,
     /// As soon as possible.
     is_urgent: bool,
+    /// Somebody asks why: then the batch system is asked, too, which keeps nobody else waiting.
+    is_wished: bool,
+    wished: Option<Timestamp>,
     /// Why the last question was not answered.
     error: Option<String>,
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Checks { last: None, interval: CHECK_INTERVAL.0, asked: None, is_urgent: false, error: None }
+        Checks {
+            last: None,
+            interval: CHECK_INTERVAL.0,
+            asked: None,
+            is_urgent: false,
+            is_wished: false,
+            wished: None,
+            error: None,
+        }
     }
 }
 
@@ -93,6 +110,16 @@ struct Unclear {
     look_at: Timestamp,
     /// How often it was looked for and not found.
     missed: u32,
+}
+
+/// An allocation that the batch system does not take for now: it, or a limit of the site, has no room.
+#[derive(Clone, Debug)]
+struct Deferred {
+    number: u32,
+    /// When it is submitted again, if nothing of that batch system starts or ends before.
+    ask_at: Timestamp,
+    /// The words of the batch system.
+    error: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +165,11 @@ impl AllocLive {
         self.unclear.contains_key(&which)
     }
 
+    /// The allocation of a queue that the batch system does not take for now.
+    fn deferred(&self, which: AllocationRef) -> Option<&Deferred> {
+        self.deferred.get(&which.queue).filter(|deferred| deferred.number == which.number)
+    }
+
     fn note(&mut self, now: Timestamp, queue: QueueId, text: impl Into<String>) {
         self.decisions.entry(queue).or_default().note(now, text);
     }
@@ -145,7 +177,9 @@ impl AllocLive {
     fn forget(&mut self, which: AllocationRef) {
         self.in_flight.remove(&which);
         self.unclear.remove(&which);
+        self.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.canceling.remove(&which);
+        self.unneeded.remove(&which);
         self.seen.remove(&which);
         self.unknown.remove(&which);
     }
@@ -227,8 +261,10 @@ impl Server {
         }
         if self.state.alloc.allocation(which).is_some_and(|one| one.started.is_none() || !one.is_active()) {
             self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+            self.has_more_room(now, which.queue);
         }
         self.alloc.unclear.remove(&which);
+        self.alloc.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.alloc.seen.remove(&which);
         self.alloc.look();
     }
@@ -237,9 +273,11 @@ impl Server {
 
     fn conclude(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let mut ended = Vec::new();
-        for (which, _, one) in self.state.alloc.active() {
+        for (which, queue, one) in self.state.alloc.active() {
             let open = self.alloc.unclear.get(&which);
-            if let Some(end) = policy::end_by_workers(one) {
+            if queue.is_removed && self.alloc.deferred(which).is_some() {
+                ended.push((which, AllocationEnd::Canceled));
+            } else if let Some(end) = policy::end_by_workers(one) {
                 ended.push((which, end));
             } else if open.is_some_and(|open| open.since.after(UNCLEAR_TIME) <= now) {
                 let text = "the batch system did not say whether it took it, and no worker of it came";
@@ -265,12 +303,37 @@ impl Server {
         let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else { return };
         let time = self.node_time(now, which, one);
         self.alloc.work.remove(&which);
+        let was_there = one.batch_id.is_some();
+        // Nobody knows it: should it be there all the same, it must not start later, unseen.
+        if let (AllocationEnd::Vanished(_), Some(id), Some(queue)) =
+            (&end, one.batch_id.clone(), self.state.alloc.queues.get(&which.queue))
+        {
+            let (manager, allocations) = (queue.params.manager.clone(), vec![(which, id)]);
+            effects.push(Effect::Batch {
+                order: BatchOrder::Cancel { manager, allocations },
+                gate: Gate::Synced,
+            });
+        }
         let name = one.batch_id.clone().unwrap_or_else(|| which.to_string());
         self.alloc.note(now, which.queue, format!("allocation {name} is over: {end}"));
         self.record_alloc(now, AllocRecord::Ended { allocation: which, end, time }, effects);
+        if was_there {
+            self.has_more_room(now, which.queue);
+        }
         self.remove_old_directory(which.queue, effects);
         if !self.state.alloc.queues.contains_key(&which.queue) {
             self.alloc.decisions.remove(&which.queue);
+        }
+    }
+
+    /// Something of a queue's batch system has started or ended: what was not taken before may be taken now.
+    pub(super) fn has_more_room(&mut self, now: Timestamp, id: QueueId) {
+        let queues = &self.state.alloc.queues;
+        let manager = |id: &QueueId| queues.get(id).map(|queue| &queue.params.manager);
+        for (queue, deferred) in &mut self.alloc.deferred {
+            if manager(queue) == manager(&id) {
+                deferred.ask_at = deferred.ask_at.min(now);
+            }
         }
     }
 
@@ -329,107 +392,6 @@ impl Server {
                 self.alloc.note(now, queue, format!("paused: {cause}"));
                 self.record_alloc(now, AllocRecord::QueuePaused { queue, cause }, effects);
             }
-        }
-    }
-
-    // ---- ending what nobody wants ----
-
-    fn cancel_removed(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        if self.alloc.cancel_again.is_some_and(|at| at > now) {
-            return;
-        }
-        self.alloc.cancel_again = None;
-        self.cancel_where(|queue| queue.is_removed, effects);
-    }
-
-    /// The server stops, and its allocations with it.
-    pub(super) fn cancel_allocations(&mut self, effects: &mut Vec<Effect>) {
-        if !self.options.keep_allocations {
-            self.cancel_where(|_| true, effects);
-        }
-    }
-
-    pub(super) fn cancel_where(
-        &mut self,
-        is_unwanted: impl Fn(&QueueState) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let mut orders: BTreeMap<String, Vec<(AllocationRef, String)>> = BTreeMap::new();
-        for (which, queue, one) in self.state.alloc.active() {
-            if let Some(id) = one.batch_id.clone()
-                && is_unwanted(queue)
-                && self.alloc.canceling.insert(which)
-            {
-                orders.entry(queue.params.manager.clone()).or_default().push((which, id));
-            }
-        }
-        for (manager, allocations) in orders {
-            effects.push(Effect::Batch {
-                order: BatchOrder::Cancel { manager, allocations },
-                gate: Gate::Synced,
-            });
-        }
-    }
-
-    // ---- asking how they are ----
-
-    // When a batch system is to be asked next.
-    fn check_due(&self, manager: &str) -> Option<Timestamp> {
-        let none = Checks::default();
-        let checks = self.alloc.managers.get(manager).unwrap_or(&none);
-        if checks.asked.is_some() {
-            return None;
-        }
-        let rarely = |from: Timestamp| match checks.last {
-            Some(last) => from.max(last.after(checks.interval)),
-            None => from,
-        };
-        let often = |from: Timestamp| match checks.last {
-            Some(last) => from.max(last.after(CHECK_INTERVAL.0)),
-            None => from,
-        };
-        let due = |queue: &QueueState, one: &Allocation| {
-            one.batch_id.as_ref()?;
-            // What starts after another one waits, that is known.
-            let before = one.after.and_then(|before| queue.allocations.get(&before));
-            if !checks.is_urgent && one.is_waiting() && before.is_some_and(Allocation::is_active) {
-                return None;
-            }
-            if checks.is_urgent {
-                return Some(often(Timestamp::default()));
-            }
-            match (one.queued, one.started, &one.last_left) {
-                (Some(queued), None, _) => {
-                    Some(rarely(queued.after(checks.interval.max(policy::patience(queue)))))
-                }
-                (_, Some(_), _) if !one.connected.is_empty() => None,
-                (_, Some(_), Some((left, _))) => Some(often(left.after(LEFT_TIME))),
-                (_, Some(started), None) => Some(rarely(started.after(checks.interval))),
-                (None, None, _) => None,
-            }
-        };
-        let of_manager = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
-        of_manager.filter_map(|(_, queue, one)| due(queue, one)).min()
-    }
-
-    fn managers(&self) -> BTreeSet<String> {
-        self.state.alloc.queues.values().map(|queue| queue.params.manager.clone()).collect()
-    }
-
-    fn ask_states(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        for manager in self.managers() {
-            if self.check_due(&manager).is_none_or(|at| at > now) {
-                continue;
-            }
-            let active = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
-            let jobs = active.filter_map(|(_, _, one)| Some((one.batch_id.clone()?, one.directory.clone())));
-            let jobs: BTreeMap<String, ByteString> = jobs.collect();
-            let checks = self.alloc.managers.entry(manager.clone()).or_default();
-            checks.is_urgent = false;
-            checks.last = Some(now);
-            checks.asked = Some(jobs.keys().cloned().collect());
-            let order = BatchOrder::AskStates { manager, jobs: jobs.into_iter().collect() };
-            effects.push(Effect::Batch { order, gate: Gate::Open });
         }
     }
 
@@ -503,18 +465,24 @@ impl Server {
 
     fn offer(&self, now: Timestamp, id: QueueId, queue: &QueueState) -> (Offer, Permit) {
         let params = &queue.params;
-        let mut permit = policy::permit(queue, now);
-        let is_open = |one: &Allocation| one.batch_id.is_none();
+        let deferred = self.alloc.deferred.get(&id);
+        let not_taken = deferred.and_then(|deferred| queue.allocations.get(&deferred.number));
+        let mut permit = policy::permit(queue, not_taken, now);
+        if let Some(deferred) = deferred.filter(|deferred| deferred.ask_at > now && permit.allocations > 0) {
+            permit = Permit::none(not_taken_told(deferred));
+        }
         if params.chain && permit.allocations > 0 {
             // Each waits for the id of the one before it.
-            permit.allocations = u32::from(!queue.active().any(|(_, one)| is_open(one)));
+            permit.allocations = u32::from(!self.has_open_submission(id, queue));
         }
         let life = params.worker_life();
         let to_come = |one: &Allocation| match policy::may_return_until(one) {
             Some(until) if until > now => one.workers,
             _ => one.workers_to_come(),
         };
-        let pending = queue.active().filter(|(_, one)| to_come(one) > 0).map(|(_, one)| {
+        let is_taken = |number: u32| deferred.is_none_or(|deferred| deferred.number != number);
+        let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
+        let pending = coming.map(|(_, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
             let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
             let is_free = |id: &&WorkerId| {
@@ -544,6 +512,13 @@ impl Server {
         (offer, permit)
     }
 
+    // True while it is not known whether an allocation of a queue was accepted.
+    fn has_open_submission(&self, id: QueueId, queue: &QueueState) -> bool {
+        queue.active().any(|(number, one)| {
+            one.batch_id.is_none() && self.alloc.deferred(AllocationRef::new(id, number)).is_none()
+        })
+    }
+
     /// Matches what waits with what queues could give.
     pub(super) fn match_demand(&self, waiting: &[(ClassId, u64)], offers: &[(Offer, Permit)]) -> Matched {
         let classes = waiting.iter().map(|(class, waiting)| {
@@ -567,8 +542,11 @@ impl Server {
         }
         let waiting = self.waiting_classes(now);
         if waiting.is_empty() {
+            self.cancel_unneeded(now, effects);
+            self.drop_deferred(now, |_, _| true, effects);
             return;
         }
+        self.alloc.unneeded.clear();
         let offers = self.offers(now);
         let matched = self.match_demand(&waiting, &offers);
         let is_left = |offer: &Offer| {
@@ -584,44 +562,78 @@ impl Server {
         for (queue, why) in kept {
             self.alloc.note(now, queue, format!("nothing more is asked for: {why}"));
         }
+        self.drop_deferred(now, |queue, one| one.ask_at <= now && !matched.new.contains_key(&queue), effects);
         for (queue, sizes) in matched.new {
             let tasks: u64 = matched.classes.iter().filter_map(|served| served.new.get(&queue)).sum();
             self.plan(now, queue, &sizes, tasks, effects);
         }
     }
 
-    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
-        let workers: u32 = sizes.iter().sum();
-        let (allocations, each) =
-            (count(sizes.len() as u64, "allocation"), count(u64::from(workers), "worker"));
-        let tasks = count(tasks, "waiting task");
-        self.alloc.note(now, id, format!("asks for {allocations} with {each} for {tasks}"));
-        for workers in sizes {
-            let Some(queue) = self.state.alloc.queues.get(&id) else { return };
-            let params = queue.params.clone();
-            let number = queue.last_number + 1;
-            let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
-            let (after, after_id) = match before {
-                Some((number, one)) => (Some(number), one.batch_id.clone()),
-                None => (None, None),
-            };
-            let name = params.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{id}-{name}"));
-            let directory = self.directory_of(&format!("{name}/{number:03}"));
-            let allocation = AllocationRef::new(id, number);
-            let record = AllocRecord::Planned {
-                allocation,
-                workers: *workers,
-                time_limit: params.time_limit,
-                directory: directory.clone(),
-                after,
-            };
-            self.record_alloc(now, record, effects);
-            self.alloc.in_flight.insert(allocation);
-            // On disk first: what was submitted must be known whatever happens.
-            let order =
-                BatchOrder::Submit { allocation, params, workers: *workers, directory, after: after_id };
-            effects.push(Effect::Batch { order, gate: Gate::Synced });
+    // What was not taken and is not needed any more was never there.
+    fn drop_deferred(
+        &mut self,
+        now: Timestamp,
+        is_dropped: impl Fn(QueueId, &Deferred) -> bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let deferred = self.alloc.deferred.iter().filter(|(queue, one)| is_dropped(**queue, one));
+        let dropped: Vec<_> = deferred.map(|(queue, one)| AllocationRef::new(*queue, one.number)).collect();
+        for which in dropped {
+            self.end_allocation(now, which, AllocationEnd::Canceled, effects);
         }
+    }
+
+    // Asks for the first of these. The next one is decided on when the batch system has answered: what it refuses is
+    // refused once, and many allocations do not come upon it in one moment.
+    fn plan(&mut self, now: Timestamp, id: QueueId, sizes: &[u32], tasks: u64, effects: &mut Vec<Effect>) {
+        let Some(queue) = self.state.alloc.queues.get(&id) else { return };
+        let Some(&workers) = sizes.first().filter(|_| !self.has_open_submission(id, queue)) else { return };
+        let params = queue.params.clone();
+        let before = queue.active().filter(|(_, one)| params.chain && one.batch_id.is_some()).last();
+        let (after, after_id) = match before {
+            Some((number, one)) => (Some(number), one.batch_id.clone()),
+            None => (None, None),
+        };
+        let fits = |one: &Allocation| {
+            one.workers == workers && one.time_limit == params.time_limit && one.after == after
+        };
+        let deferred = self.alloc.deferred.remove(&id).map(|deferred| deferred.number);
+        let again = deferred.and_then(|number| Some((number, queue.allocations.get(&number)?)));
+        let (allocation, directory) = match again {
+            Some((number, one)) if fits(one) => (AllocationRef::new(id, number), one.directory.clone()),
+            other => {
+                let number = queue.last_number + 1;
+                let name = params.name.as_ref().map_or_else(|| id.to_string(), |name| format!("{id}-{name}"));
+                let directory = self.directory_of(&format!("{name}/{number:03}"));
+                if let Some((number, _)) = other {
+                    self.end_allocation(
+                        now,
+                        AllocationRef::new(id, number),
+                        AllocationEnd::Canceled,
+                        effects,
+                    );
+                }
+                let (all, each) =
+                    (count(sizes.len() as u64, "allocation"), u64::from(sizes.iter().sum::<u32>()));
+                let (each, tasks) = (count(each, "worker"), count(tasks, "waiting task"));
+                self.alloc.note(now, id, format!("asks for {all} with {each} for {tasks}"));
+                let allocation = AllocationRef::new(id, number);
+                let time_limit = params.time_limit;
+                let record = AllocRecord::Planned {
+                    allocation,
+                    workers,
+                    time_limit,
+                    directory: directory.clone(),
+                    after,
+                };
+                self.record_alloc(now, record, effects);
+                (allocation, directory)
+            }
+        };
+        self.alloc.in_flight.insert(allocation);
+        // On disk first: what was submitted must be known whatever happens.
+        let order = BatchOrder::Submit { allocation, params, workers, directory, after: after_id };
+        effects.push(Effect::Batch { order, gate: Gate::Synced });
         // What was just decided needs no second look.
         self.alloc.is_dirty = false;
     }
@@ -640,6 +652,11 @@ impl Server {
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();
         times.extend(unclear.flat_map(|open| [open.look_at, open.since.after(UNCLEAR_TIME)]));
+        times.extend(self.alloc.deferred.values().map(|deferred| deferred.ask_at));
+        times.extend(self.alloc.unneeded.iter().filter_map(|(which, since)| {
+            let params = &self.state.alloc.queues.get(&which.queue)?.params;
+            Some(since.after(params.idle_timeout.unwrap_or(UNNEEDED_TIME)))
+        }));
         times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
         times.extend(self.alloc.cancel_again);
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
@@ -659,6 +676,14 @@ impl Work {
         });
         time
     }
+}
+
+fn not_taken_told(deferred: &Deferred) -> String {
+    format!(
+        "the batch system takes no more at present: {}; it is asked again at {}, or when an allocation starts or ends",
+        deferred.error,
+        policy::clock(deferred.ask_at)
+    )
 }
 
 fn recover(which: AllocationRef, queue: &QueueState, one: &Allocation) -> BatchOrder {

@@ -254,7 +254,11 @@ impl Server {
             let text = if let Some(why) = offer.why_not(requests) {
                 format!("{name}: {why}")
             } else if coming > 0 {
-                format!("{name}: workers that are on their way will take {coming} of these tasks")
+                let rest = permit.why_none.as_ref().filter(|_| served.is_some_and(|served| served.left > 0));
+                let rest =
+                    rest.map_or_else(String::new, |why| format!("; for others it asks for nothing: {why}"));
+                let why = self.waiting_reasons(id, queue).map_or_else(String::new, |why| format!("; {why}"));
+                format!("{name}: workers that are on their way will take {coming} of these tasks{why}{rest}")
             } else if let Some(why) = &permit.why_none {
                 let hint = match (&queue.paused, policy::retries_at(queue)) {
                     (Some(_), Some(_)) => format!("; `hq alloc resume {id}` ends that"),

@@ -417,6 +417,8 @@ impl Server {
         let attempts = self.running_attempts(now, id, ids);
         self.end_early(now, id, ids, effects);
         self.record(now, record, effects);
+        // Allocations may have nothing left to come for.
+        self.alloc.look();
         self.note_ended_early(now, id, attempts, effects);
     }
 

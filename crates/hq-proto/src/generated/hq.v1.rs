@@ -1052,6 +1052,8 @@ pub struct QueueParams {
     pub wrap_command: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(bool, tag = "17")]
     pub chain: bool,
+    #[prost(bool, tag = "18")]
+    pub keep_waiting: bool,
 }
 /// What a batch system says of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -23,13 +23,18 @@ pub(crate) fn allocation_ref() -> impl Strategy<Value = AllocationRef> {
 
 /// Any parameters that a queue may have.
 fn queue_params() -> impl Strategy<Value = QueueParams> {
-    let words =
-        (of("[a-z0-9][a-z.]{0,9}"), select(vec!["slurm", "pbs", "flux"]), any::<bool>(), any::<bool>());
+    let words = (
+        of("[a-z0-9][a-z.]{0,9}"),
+        select(vec!["slurm", "pbs", "flux"]),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
     let counts = (1..=u32::MAX, 1..=u32::MAX, of(1..=u32::MAX), 0..=10_000_u32);
     let times = (1..1_000_000_u64, of(0..1_000_000_u64), of(duration()));
     let args = (vec("[ -~]{0,9}", 0..3), vec("[ -~]{0,9}", 0..3), of(text()), of(text()), of(text()));
     (words, counts, times, args, worker_resources()).prop_map(|(words, counts, times, args, resources)| {
-        let (name, manager, resources_are_all, chain) = words;
+        let (name, manager, resources_are_all, chain, keep_waiting) = words;
         let (backlog, max_workers_per_alloc, max_worker_count, min_utilization) = counts;
         let (limit, worker_limit, idle_timeout) = times;
         let (manager_args, worker_args, start_command, stop_command, wrap_command) = args;
@@ -52,6 +57,7 @@ fn queue_params() -> impl Strategy<Value = QueueParams> {
             stop_command,
             wrap_command,
             chain,
+            keep_waiting,
         }
     })
 }

@@ -43,6 +43,9 @@ pub(crate) struct QueueOptions {
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
     pub chain: bool,
+    /// Keep allocations that wait when all tasks are over [default: cancel them after the idle timeout]
+    #[arg(long)]
+    pub keep_waiting: bool,
     /// What its workers offer.
     #[command(flatten)]
     pub worker: SharedArgs,
@@ -222,6 +225,8 @@ pub(crate) enum UnsetArg {
     MaxWorkerCount,
     /// No chain
     Chain,
+    /// Cancel allocations that wait when all tasks are over
+    KeepWaiting,
     /// All options of workers
     Worker,
     /// The time limit of workers

@@ -182,6 +182,7 @@ fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqErro
         match option {
             UnsetArg::MaxWorkerCount => params.max_worker_count = None,
             UnsetArg::Chain => params.chain = false,
+            UnsetArg::KeepWaiting => params.keep_waiting = false,
             UnsetArg::Worker => worker_args::unset(&mut params),
             UnsetArg::WorkerTimeLimit => params.worker_time_limit = None,
             UnsetArg::WorkerStartCmd => params.start_command = None,
@@ -201,6 +202,7 @@ fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqErro
 fn put(params: &mut QueueParams, given: QueueOptions) -> Result<(), HqError> {
     params.max_worker_count = given.max_worker_count.or(params.max_worker_count);
     params.chain |= given.chain;
+    params.keep_waiting |= given.keep_waiting;
     params.worker_time_limit = given.worker_time_limit.or(params.worker_time_limit);
     params.start_command = given.worker_start_cmd.or(params.start_command.take());
     params.stop_command = given.worker_stop_cmd.or(params.stop_command.take());

@@ -26,8 +26,9 @@ use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Worke
 
 /// How long a worker waits for a server that is about to start.
 const SERVER_PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks.
+/// Time between two looks, at first and after that.
 const SERVER_PAUSE: Duration = Duration::from_millis(50);
+const SERVER_PAUSE_LONG: Duration = Duration::from_secs(2);
 
 /// Runs a worker until it ends.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
@@ -38,9 +39,13 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         OutputMode::Json | OutputMode::Quiet => LevelFilter::WARN,
     };
     logging::init(context.debug, Some(level));
-    let config = config(&args)?;
+    let mut config = config(&args)?;
     let server = ServerSource::File(hq_client::access_path(&context.server_dir));
-    await_server(context, &server);
+    // What a server asked for waits for it as if it had lost it: it may have been stopped meanwhile, and be started again.
+    let patience = config.origin.map_or(SERVER_PATIENCE, |_| config.reconnect_timeout.max(SERVER_PATIENCE));
+    let waited = await_server(context, &server, patience);
+    // The time of its allocation passes all the same.
+    config.time_limit = config.time_limit.map(|limit| limit.saturating_sub(waited));
     let options = WorkerOptions {
         config,
         server,
@@ -57,19 +62,21 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
 
 // A server that was started a moment ago, by the line before in a script, has no access file yet, or one of the time before.
 // What is wrong after that, the worker says.
-fn await_server(context: &Context, server: &ServerSource) {
+fn await_server(context: &Context, server: &ServerSource, patience: Duration) -> Duration {
     let begin = Instant::now();
     let mut is_said = false;
-    while !is_there(server) && begin.elapsed() < SERVER_PATIENCE {
+    while !is_there(server) && begin.elapsed() < patience {
         if !is_said {
             is_said = true;
-            let (dir, patience) = (context.server_dir.display(), duration::format(SERVER_PATIENCE));
+            let (dir, patience) = (context.server_dir.display(), duration::format(patience));
             context
                 .printer
                 .note(&format!("No server answers in {dir} yet: waiting up to {patience} for one"));
         }
-        std::thread::sleep(SERVER_PAUSE);
+        let is_short = begin.elapsed() < SERVER_PATIENCE;
+        std::thread::sleep(if is_short { SERVER_PAUSE } else { SERVER_PAUSE_LONG });
     }
+    if is_said { begin.elapsed() } else { Duration::ZERO }
 }
 
 // Only what gets better by waiting counts as absence.

@@ -240,6 +240,7 @@ fn queue(info: &QueueInfo) -> Value {
         "worker_stop_cmd": params.stop_command,
         "worker_wrap_cmd": params.wrap_command,
         "chain": params.chain,
+        "keep_waiting": params.keep_waiting,
         "added": json::time(info.added),
         "paused_at": paused_at,
         "pause_reason": reason,

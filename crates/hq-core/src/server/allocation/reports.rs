@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
 use hq_model::{AllocationRef, Timestamp};
 
-use super::{Trial, Unclear, recover};
-use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, ShapeSource, policy};
+use super::{Deferred, Trial, Unclear, count, recover};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, Said, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
-use crate::limits::{CHECK_INTERVAL, UNCLEAR_TIME};
+use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
 use crate::server::machine::Server;
 use crate::server::{ConnectionId, Effect, Gate};
 
@@ -28,6 +28,7 @@ impl Server {
             BatchReport::Refused { allocation, error } => {
                 self.end_allocation(now, allocation, AllocationEnd::Refused(error), effects);
             }
+            BatchReport::NotNow { allocation, error } => self.not_taken(now, allocation, error),
             BatchReport::Unclear { allocation, error } => {
                 self.alloc.in_flight.remove(&allocation);
                 let is_open = |one: &Allocation| one.is_active() && one.batch_id.is_none();
@@ -66,6 +67,23 @@ impl Server {
                 }
             }
         }
+    }
+
+    // It keeps its number, and is submitted again when there may be room, if it is still wanted.
+    fn not_taken(&mut self, now: Timestamp, which: AllocationRef, error: String) {
+        self.alloc.in_flight.remove(&which);
+        self.alloc.unclear.remove(&which);
+        let Some(queue) = self.state.alloc.queues.get(&which.queue) else { return };
+        if queue.allocations.get(&which.number).is_none_or(|one| !one.is_active() || one.batch_id.is_some()) {
+            return;
+        }
+        let taken =
+            count(queue.active().filter(|(_, one)| one.batch_id.is_some()).count() as u64, "allocation");
+        let text =
+            format!("the batch system takes no more at present, beside {taken} of this queue: {error}");
+        let ask_at = now.after(NOT_NOW_RETRY);
+        self.alloc.deferred.insert(which.queue, Deferred { number: which.number, ask_at, error });
+        self.alloc.note(now, which.queue, text);
     }
 
     // Asked for twice, so that one that was just being taken in is not missed.
@@ -161,12 +179,12 @@ impl Server {
         &mut self,
         now: Timestamp,
         manager: &str,
-        states: Result<Vec<(String, BatchState)>, String>,
+        states: Result<Vec<(String, Said)>, String>,
         effects: &mut Vec<Effect>,
     ) {
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
         let asked = checks.asked.take().unwrap_or_default();
-        let states: BTreeMap<String, BatchState> = match states {
+        let states: BTreeMap<String, Said> = match states {
             Ok(states) => states.into_iter().collect(),
             Err(error) => {
                 // Nothing is concluded from silence.
@@ -182,8 +200,8 @@ impl Server {
         let mut was_new = false;
         for (which, id) in with_id {
             let missing = || BatchState::Unknown("the batch system does not know it".into());
-            let state = states.get(&id).cloned().unwrap_or_else(missing);
-            was_new |= self.state_came(now, which, state, effects);
+            let said = states.get(&id).cloned().unwrap_or_else(|| missing().into());
+            was_new |= self.state_came(now, which, said, effects);
         }
         let checks = self.alloc.managers.entry(manager.to_owned()).or_default();
         checks.interval = policy::next_interval(checks.interval, was_new);
@@ -194,10 +212,11 @@ impl Server {
         &mut self,
         now: Timestamp,
         which: AllocationRef,
-        state: BatchState,
+        said: Said,
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Some(one) = self.state.alloc.allocation(which) else { return false };
+        let state = &said.state;
         let times = match state {
             BatchState::Unknown(_) => {
                 self.alloc.unknown.entry(which).and_modify(|times| *times += 1).or_insert(1)
@@ -205,24 +224,25 @@ impl Server {
             _ => &mut 0,
         };
         let is_known_gone = *times > 1;
-        if let Some(end) = policy::end_by_state(one, &state, is_known_gone) {
+        if let Some(end) = policy::end_by_state(one, &said, is_known_gone) {
             self.end_allocation(now, which, end, effects);
             return true;
         }
         let waits = matches!(state, BatchState::Queued | BatchState::Held);
-        let is_new = self.alloc.seen.get(&which).is_some_and(|(_, before)| *before != state);
+        let is_new = self.alloc.seen.get(&which).is_some_and(|(_, before)| before.state != *state);
         if !matches!(state, BatchState::Unknown(_)) {
             self.alloc.unknown.remove(&which);
         }
         let (is_waiting, is_empty) = (one.is_waiting(), one.connected.is_empty());
         if is_waiting && matches!(state, BatchState::Running) {
             self.record_alloc(now, AllocRecord::Started { allocation: which }, effects);
+            self.has_more_room(now, which.queue);
         } else if !is_waiting && is_empty && waits {
             self.alloc.note(now, which.queue, format!("allocation {which} waits again: it was requeued"));
             self.alloc.work.remove(&which);
             self.record_alloc(now, AllocRecord::Requeued { allocation: which }, effects);
         }
-        self.alloc.seen.insert(which, (now, state));
+        self.alloc.seen.insert(which, (now, said));
         is_new
     }
 }

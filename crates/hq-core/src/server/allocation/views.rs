@@ -1,5 +1,7 @@
 //! Requests of clients about queues and allocations, and what is shown of them.
 
+use std::collections::BTreeMap;
+
 use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
 
@@ -8,8 +10,8 @@ use crate::alloc::demand::{Matched, Offer, Served};
 use crate::alloc::messages::{
     AllocRequest, AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
 };
-use crate::alloc::policy::{Permit, waiting_told, workers_told};
-use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, ShapeSource};
+use crate::alloc::policy::{Permit, clock, waiting_told, workers_told};
+use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::QUEUES_MAX;
 use crate::server::machine::{Answer, Server};
@@ -46,7 +48,11 @@ impl Server {
             AllocRequest::List => Ok(ClientResponse::Alloc(AllocResponse::Queues(self.list_queues(now)))),
             AllocRequest::Info { queue } => self.queue_details(now, queue),
             AllocRequest::Find { id } => self.find_allocation(now, &id),
-            AllocRequest::Explain { queue } => self.explain_queue(now, queue),
+            AllocRequest::Explain { queue } => {
+                let explained = self.explain_queue(now, queue);
+                self.ask_soon(queue);
+                explained
+            }
             change => self.change_queue(now, &change, effects),
         };
         let body = result.unwrap_or_else(ClientResponse::Error);
@@ -126,7 +132,7 @@ impl Server {
                 }
                 self.record_alloc(now, AllocRecord::QueueRemoved { queue: *queue }, effects);
                 self.alloc.decisions.remove(queue);
-                self.cancel_where(|queue| queue.is_removed, effects);
+                self.cancel_where(|_, queue| queue.is_removed, effects);
             }
             AllocRequest::Edit { queue, params } => {
                 let state = self.queue_state(*queue)?;
@@ -198,21 +204,21 @@ impl Server {
             allocation: which,
             batch_id: one.batch_id.clone(),
             state: one.state(),
-            detail: self.detail(which, one, seen.as_ref().map(|(_, state)| state)),
+            detail: self.detail(which, one, seen.as_ref().map(|(_, said)| said)),
             workers: one.workers,
             connected: one.connected.iter().copied().collect(),
             planned: one.planned,
             queued: one.queued,
             started: one.started,
             ended: one.ended.clone(),
-            seen,
+            seen: seen.map(|(at, said)| (at, said.state)),
             directory: one.directory.clone(),
             after: one.after,
             time: if one.is_active() { self.node_time(now, which, one) } else { one.time },
         }
     }
 
-    fn detail(&self, which: AllocationRef, one: &Allocation, seen: Option<&BatchState>) -> Option<String> {
+    fn detail(&self, which: AllocationRef, one: &Allocation, seen: Option<&Said>) -> Option<String> {
         match &one.ended {
             Some((_, AllocationEnd::Finished)) => return None,
             Some((_, end)) => return Some(end.to_string()),
@@ -221,19 +227,23 @@ impl Server {
         if self.alloc.is_unclear(which) {
             return Some("it is not known whether the batch system took it".into());
         }
+        if let Some(deferred) = self.alloc.deferred(which) {
+            return Some(format!("not accepted yet: {}", deferred.error));
+        }
         if one.batch_id.is_none() && one.joined == 0 {
             return Some("is being submitted".into());
         }
-        match seen {
-            Some(BatchState::Held) => return Some("held in the batch system".into()),
-            Some(BatchState::Suspended) => return Some("suspended by the batch system".into()),
+        let reason = seen.and_then(|said| said.reason.as_ref());
+        let why = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        match seen.map(|said| &said.state) {
+            Some(BatchState::Held) => return Some(format!("held in the batch system{why}")),
+            Some(BatchState::Suspended) => return Some(format!("suspended by the batch system{why}")),
             Some(BatchState::Unknown(text)) => return Some(format!("unknown to the batch system: {text}")),
             _ => {}
         }
         if one.is_waiting() {
-            return one
-                .after
-                .map(|after| format!("starts when {} ends", AllocationRef::new(which.queue, after)));
+            let starts = |after| format!("starts when {} ends", AllocationRef::new(which.queue, after));
+            return one.after.map(starts).or_else(|| reason.map(|reason| format!("waits: {reason}")));
         }
         match (one.connected.is_empty(), one.joined) {
             (true, 0) => Some("no worker has come yet".into()),
@@ -262,6 +272,15 @@ impl Server {
 
     // ---- why ----
 
+    // Somebody wants to know: what is waited for is asked about as soon as it may be.
+    fn ask_soon(&mut self, id: QueueId) {
+        let Some(queue) = self.state.alloc.queues.get(&id) else { return };
+        if queue.active().any(|(_, one)| one.is_waiting()) {
+            self.alloc.managers.entry(queue.params.manager.clone()).or_default().is_wished = true;
+            self.alloc.look();
+        }
+    }
+
     fn explain_queue(&self, now: Timestamp, id: QueueId) -> Answer {
         let queue = self.queue_state(id)?;
         let waiting = self.waiting_classes(now);
@@ -287,7 +306,7 @@ impl Server {
         let explanation = QueueExplanation {
             queue: self.queue_info(now, id, queue),
             next: self.next_step(now, id, &matched, &demand, permit),
-            facts: self.facts(now, queue, offer, permit),
+            facts: self.facts(now, id, queue, offer, permit),
             demand,
             decisions: self
                 .alloc
@@ -332,7 +351,36 @@ impl Server {
         }
     }
 
-    fn facts(&self, now: Timestamp, queue: &QueueState, offer: &Offer, permit: &Permit) -> Vec<String> {
+    /// Why allocations of a queue wait, each reason once, as the batch system said when it was asked last.
+    pub(in crate::server) fn waiting_reasons(&self, id: QueueId, queue: &QueueState) -> Option<String> {
+        let mut reasons: BTreeMap<&str, (Timestamp, u64)> = BTreeMap::new();
+        for (number, _) in queue.active().filter(|(_, one)| one.is_waiting()) {
+            let Some((at, said)) = self.alloc.seen.get(&AllocationRef::new(id, number)) else { continue };
+            let held = (said.state == BatchState::Held).then_some("held");
+            if let Some(reason) = said.reason.as_deref().or(held) {
+                let known = reasons.entry(reason).or_insert((*at, 0));
+                *known = (known.0.max(*at), known.1 + 1);
+            }
+        }
+        let last = reasons.values().map(|(at, _)| *at).max()?;
+        let told: Vec<String> = reasons
+            .iter()
+            .map(|(reason, (_, times))| match times {
+                1 => (*reason).to_owned(),
+                times => format!("{reason} ({times} allocations)"),
+            })
+            .collect();
+        Some(format!("the batch system lets wait, said at {}: {}", clock(last), told.join(", ")))
+    }
+
+    fn facts(
+        &self,
+        now: Timestamp,
+        id: QueueId,
+        queue: &QueueState,
+        offer: &Offer,
+        permit: &Permit,
+    ) -> Vec<String> {
         let params = &queue.params;
         let mut facts = vec![waiting_told(queue)];
         facts.push(match params.max_worker_count {
@@ -360,6 +408,7 @@ impl Server {
         if let Some(why) = &permit.why_none {
             facts.push(format!("nothing may be asked for now: {why}"));
         }
+        facts.extend(self.waiting_reasons(id, queue));
         if let Some(error) = self.alloc.check_error(&params.manager) {
             facts.push(format!("the batch system did not answer when it was asked last: {error}"));
         }

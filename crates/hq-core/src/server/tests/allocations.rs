@@ -1,12 +1,14 @@
 //! Queues and allocations: what is ordered of a batch system, and what becomes of it.
 
+mod limits;
+
 use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::worker::Manager;
 use hq_model::{AllocationRef, QueueId};
 
 use super::*;
 use crate::alloc::messages::{AllocRequest, AllocResponse, QueueExplanation, QueueStatus};
-use crate::alloc::{BatchOrder, BatchReport};
+use crate::alloc::{BatchOrder, BatchReport, Said};
 use crate::client_messages::RequestError;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -84,7 +86,7 @@ impl World {
 
     fn states_are(&mut self, states: &[(u32, BatchState)]) {
         let states =
-            states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone())).collect();
+            states.iter().map(|(number, state)| (format!("{}", 99 + number), state.clone().into())).collect();
         self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states: Ok(states) }));
     }
 
@@ -109,6 +111,11 @@ impl World {
     fn comes(&mut self, number: u32, connection: u64) {
         self.submitted(number);
         self.worker_of(connection, number);
+    }
+
+    fn is_said(&mut self, number: u32, said: Said) {
+        let states = Ok(vec![(format!("{}", 99 + number), said)]);
+        self.step(Input::Batch(BatchReport::States { manager: "slurm".into(), states }));
     }
 
     // `1.1 queued`, for each allocation.
@@ -163,8 +170,10 @@ fn an_allocation_comes_runs_and_vanishes() {
 #[test]
 fn more_is_asked_for_while_tasks_wait() {
     let mut world = World::asking(QueueParams { backlog: 2, max_worker_count: Some(3), ..params() }, 1000);
-    assert_eq!(world.orders(), "+1.1x1 +1.2x1");
+    assert_eq!(world.orders(), "+1.1x1");
     world.submitted(1);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.2x1", "one after the other");
     world.submitted(2);
     world.worker_of(2, 1);
     world.wait(MINUTE);
@@ -189,7 +198,9 @@ fn a_refused_submission_is_tried_again_after_a_while() {
     assert_eq!(world.orders(), "");
     let next = world.explained().next;
     assert!(
-        next.starts_with("it asks for nothing: the last submission failed; the next one is at "),
+        next.starts_with(
+            "it asks for nothing: the last submission failed (not accepted: partition is down); the next one is at "
+        ),
         "{next}"
     );
     world.wait(MINUTE);
@@ -247,8 +258,10 @@ fn a_failing_queue_does_not_stop_another_one() {
 #[test]
 fn after_a_restart_nothing_is_submitted_twice_and_nothing_forgotten() {
     let mut world = World::asking(QueueParams { backlog: 2, ..params() }, 8);
-    assert_eq!(world.orders(), "+1.1x1 +1.2x1");
+    assert_eq!(world.orders(), "+1.1x1");
     world.submitted(1);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.2x1");
     world.restart();
     assert_eq!(world.orders(), "=1.2 shape 1", "what became of the second one?");
     world.wait(MINUTE);
@@ -337,6 +350,89 @@ fn workers_lost_at_once_are_a_failure_and_wall_time_is_none() {
     world.says(3, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
     world.wait(MINUTE / 60);
     assert!(world.allocations().contains("1.2 finished (its time was over)"), "{}", world.allocations());
+}
+
+#[test]
+fn what_the_batch_system_does_not_know_is_canceled_all_the_same_and_ours_when_it_shows() {
+    let mut world = World::asking(params(), 1);
+    world.submitted(1);
+    world.orders();
+    for _ in 0..2 {
+        world.wait(MINUTE * 5);
+        assert_eq!(world.orders(), "?100");
+        assert!(world.allocations().starts_with("1.1 queued"), "once is not enough");
+        world.states_are(&[]);
+    }
+    let words = "its end is not known: the batch system does not know it";
+    assert!(world.allocations().starts_with(&format!("1.1 failed ({words})")), "{}", world.allocations());
+    assert!(world.orders().starts_with("-100"), "it does not start later, unseen");
+    // The batch system was away then, too.
+    world.worker_of(2, 1);
+    assert!(world.allocations().starts_with("1.1 running"), "{}", world.allocations());
+}
+
+#[test]
+fn reasons_of_the_batch_system_are_repeated() {
+    let mut world = World::asking(params(), 1);
+    world.submitted(1);
+    world.wait(MINUTE);
+    world.orders();
+    let reason = Some("PartitionDown".to_owned());
+    world.is_said(1, Said { reason, ..BatchState::Queued.into() });
+    assert_eq!(world.allocations(), "1.1 queued (waits: PartitionDown)");
+    let facts = world.explained().facts.join("\n");
+    assert!(
+        facts.contains("the batch system lets wait, said at ") && facts.contains(": PartitionDown"),
+        "{facts}"
+    );
+    // Who asks why makes the server ask, too, once a minute at most.
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "");
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "?100");
+    world.is_said(1, BatchState::Held.into());
+    assert_eq!(world.allocations(), "1.1 queued (held in the batch system)");
+}
+
+#[test]
+fn the_last_lines_of_what_failed_are_in_the_reasons_of_a_pause() {
+    let mut world = World::asking(params(), 1);
+    for number in 1..=3 {
+        world.submitted(number);
+        world.wait(MINUTE * 2);
+        let last_lines = Some("hq: command not found".to_owned());
+        world.is_said(number, Said { last_lines, ..BatchState::Failed("NonZeroExitCode".into()).into() });
+        world.wait(MINUTE);
+    }
+    let why = "failed: NonZeroExitCode; what it printed ends with `hq: command not found`";
+    assert!(world.allocations().ends_with(&format!("1.3 failed ({why})")), "{}", world.allocations());
+    let explained = world.explained();
+    assert!(explained.next.contains(why), "{}", explained.next);
+    assert!(explained.decisions.iter().any(|one| one.text.contains(why)));
+}
+
+#[test]
+fn an_allocation_that_nobody_needs_any_more_is_canceled_while_it_waits() {
+    let cancel =
+        || ClientRequest::Cancel { jobs: hq_model::selector::Selector::All, tasks: None, reason: None };
+    for keep_waiting in [false, true] {
+        let mut world = World::asking(QueueParams { keep_waiting, ..params() }, 1);
+        world.submitted(1);
+        world.orders();
+        world.ask(cancel());
+        world.wait(MINUTE / 60);
+        world.wait(MINUTE * 4);
+        // Somebody needs it again.
+        world.submit(1, |_| {});
+        world.wait(MINUTE);
+        world.ask(cancel());
+        world.wait(MINUTE / 60);
+        world.wait(MINUTE * 4);
+        let orders = world.orders();
+        assert!(!orders.contains("-1"), "its place in the queue may be worth much: {orders}");
+        world.wait(MINUTE * 2);
+        assert_eq!(world.orders().contains("-100"), !keep_waiting);
+    }
 }
 
 #[test]
@@ -455,8 +551,13 @@ fn one_worker_is_asked_for_until_it_is_known_what_workers_offer() {
     let mut world = World::asking(QueueParams { backlog: 4, resources: Vec::new(), ..params() }, 1000);
     assert_eq!(world.orders(), "+1.1x1");
     world.comes(1, 2);
-    world.wait(MINUTE);
-    assert_eq!(world.orders(), "+1.2x1 +1.3x1 +1.4x1 +1.5x1");
+    for number in 2..=5 {
+        world.wait(MINUTE / 60);
+        assert_eq!(world.orders(), format!("+1.{number}x1"));
+        world.submitted(number);
+    }
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "");
 }
 
 #[test]
@@ -523,9 +624,11 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     let edited = Box::new(QueueParams { backlog: 3, ..params() });
     world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
     world.wait(MINUTE / 60);
-    assert_eq!(world.orders(), "shape 1 +1.2x1 +1.3x1");
-    world.alloc(AllocRequest::Drain { queue: QueueId(1) });
+    assert_eq!(world.orders(), "shape 1 +1.2x1");
     world.submitted(2);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.3x1");
+    world.alloc(AllocRequest::Drain { queue: QueueId(1) });
     world.submitted(3);
     world.worker_of(2, 1);
     world.wait(MINUTE / 60);

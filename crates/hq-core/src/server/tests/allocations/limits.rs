@@ -1,0 +1,100 @@
+//! What becomes of allocations that the batch system refuses, or does not take for now.
+
+use super::*;
+
+#[test]
+fn a_round_ends_at_its_first_refusal_which_counts_once() {
+    let mut world = World::asking(QueueParams { backlog: 12, ..params() }, 400);
+    assert_eq!(world.orders(), "+1.1x1");
+    world.refused(1);
+    assert_eq!(world.fold.alloc.queues[&QueueId(1)].submit_failures, 1);
+    world.wait(MINUTE / 2);
+    assert_eq!(world.orders(), "", "what was refused is not asked for eleven times more");
+    world.wait(MINUTE / 2);
+    assert_eq!(world.orders(), "+1.2x1");
+    world.refused(2);
+    // Whoever corrects the arguments need not wait.
+    let edited = Box::new(QueueParams { manager_args: vec![b"--partition=up".to_vec()], ..params() });
+    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "shape 1 +1.3x1");
+}
+
+#[test]
+fn a_limit_of_the_site_is_waited_for_and_is_no_failure() {
+    let mut world = World::asking(QueueParams { backlog: 12, ..params() }, 400);
+    let not_now = |world: &mut World, number| {
+        let error = "QOSMaxSubmitJobPerUserLimit".into();
+        world.step(Input::Batch(BatchReport::NotNow { allocation: first(number), error }));
+    };
+    for number in 1..=2 {
+        assert_eq!(world.orders(), format!("+1.{number}x1"));
+        world.submitted(number);
+        world.wait(MINUTE / 60);
+    }
+    assert_eq!(world.orders(), "+1.3x1");
+    not_now(&mut world, 3);
+    let told = "not accepted yet: QOSMaxSubmitJobPerUserLimit";
+    assert_eq!(world.allocations(), format!("1.1 queued, 1.2 queued, 1.3 queued ({told})"));
+    let next = world.explained().next;
+    let words =
+        "it asks for nothing: the batch system takes no more at present: QOSMaxSubmitJobPerUserLimit; ";
+    assert!(next.starts_with(words), "{next}");
+    assert_eq!(world.explained().demand[0].coming, 8, "of two allocations");
+    // For hours: once a minute, with one number.
+    for _ in 0..200 {
+        world.wait(MINUTE / 2);
+        assert!(!world.orders().contains('+'));
+        world.wait(MINUTE / 2);
+        assert!(world.orders().ends_with("+1.3x1"));
+        not_now(&mut world, 3);
+    }
+    let queue = &world.fold.alloc.queues[&QueueId(1)];
+    assert_eq!((queue.submit_failures, queue.last_number, &queue.paused), (0, 3, &None));
+    // Something ends: at once.
+    world.worker_of(2, 1);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.3x1", "it started: a limit on what waits may have room");
+    not_now(&mut world, 3);
+    world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.3x1");
+    world.submitted(3);
+    world.wait(MINUTE / 60);
+    assert_eq!(world.orders(), "+1.4x1", "and the next");
+}
+
+#[test]
+fn what_was_not_taken_goes_with_the_tasks_it_was_for_and_with_its_queue() {
+    let not_now = |world: &mut World, number| {
+        let error = "Unable to contact slurm controller".into();
+        world.step(Input::Batch(BatchReport::NotNow { allocation: first(number), error }));
+    };
+    let mut world = World::asking(params(), 1);
+    not_now(&mut world, 1);
+    world.ask(ClientRequest::Cancel { jobs: hq_model::selector::Selector::All, tasks: None, reason: None });
+    world.wait(MINUTE / 60);
+    assert_eq!(world.allocations(), "1.1 finished (canceled)");
+    world.submit(1, |_| {});
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "+1.1x1 +1.2x1");
+    not_now(&mut world, 2);
+    // Another size of time is another allocation.
+    let edited = Box::new(QueueParams { time_limit: HOUR * 2, ..params() });
+    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
+    world.wait(MINUTE);
+    assert_eq!(world.orders(), "shape 1 +1.3x1");
+    not_now(&mut world, 3);
+    // A restart forgets why; the batch system is asked twice whether it is there.
+    world.restart();
+    assert!(world.orders().starts_with("=1.3"));
+    for _ in 0..2 {
+        world.step(Input::Batch(BatchReport::NotFound { allocation: first(3) }));
+        world.wait(MINUTE);
+    }
+    assert!(world.orders().ends_with("+1.4x1"));
+    not_now(&mut world, 4);
+    world.alloc(AllocRequest::Remove { queue: QueueId(1), force: false });
+    world.wait(MINUTE / 60);
+    assert!(world.fold.alloc.queues.is_empty(), "nothing has to be canceled");
+}
