@@ -10,6 +10,7 @@ mod allocations;
 mod bare;
 mod cluster;
 mod distinct;
+mod functions;
 mod graph;
 mod idle;
 mod journal;
@@ -117,6 +118,7 @@ const ALL: &[Benchmark] = &[
     ("stream-memory", "memory while one task prints 10 GiB into a stream", outputs::memory),
     ("stream-compressed", "what compressing 256 MiB of log lines costs and saves", outputs::compressed),
     ("stream-cat", "what one of a million tasks printed, out of 1 and of 16 stream files", stream::cat),
+    ("functions", "20 000 calls of a Python function against a pool of processes", functions::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

@@ -306,6 +306,35 @@ fn an_interpreter_is_a_command() {
 }
 
 #[test]
+fn an_interpreter_that_lies_fails_its_call_and_harms_nothing() {
+    let cluster = cluster();
+    for (name, says, expected) in [
+        ("much", r"b'\xff' * 100", "it says 4294967295 bytes at once"),
+        ("unknown", r"b'\x00\x00\x00\x00\x09'", "frames of kind 9 are not known"),
+        ("damaged", r"b'\x01\x00\x00\x00\x02x'", "a frame of kind 2 with 1 bytes is damaged"),
+        ("other", r"b'\x32\x00\x00\x00\x02' + b'\x07' * 8 + b'\x00' * 42", "a call that it does not have"),
+    ] {
+        let liar =
+            format!("#!/usr/bin/env python3\nimport os, time\nos.write(0, {says})\ntime.sleep(1000)\n");
+        cluster.write(name, liar);
+        fs::set_permissions(cluster.path(name), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let error = error_of(&cluster, &format!("--function lab:where --python ./{name}"));
+        assert!(
+            error.starts_with("The interpreter was killed") && error.contains(expected),
+            "{name}: {error}"
+        );
+    }
+    // One that never speaks is ended by the limit of its call.
+    cluster.write("silent", "#!/bin/sh\nexec sleep 1000\n");
+    fs::set_permissions(cluster.path("silent"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    assert_eq!(
+        error_of(&cluster, "--function lab:where --python ./silent --time-limit 1s"),
+        "Time limit reached"
+    );
+    cluster.ok("submit --wait --function lab:where");
+}
+
+#[test]
 fn what_goes_with_no_function_is_refused() {
     let cluster = cluster();
     for (options, expected) in [
