@@ -100,11 +100,15 @@ def main(connection, receive):
             name, is_set, value = variable.partition(b"=")
             if is_set:
                 wanted[name] = value
-        if dict(os.environb) != wanted:
-            for name in [name for name in os.environb if name not in wanted]:
+        # The bytes below the mapping: to ask that for each variable takes longer than many a call.
+        present = getattr(os.environ, "_data", None)
+        if present is None:
+            present = dict(os.environb)
+        if present != wanted:
+            for name in present.keys() - wanted.keys():
                 del os.environb[name]
             for name, value in wanted.items():
-                if os.environb.get(name) != value:
+                if present.get(name) != value:
                     os.environb[name] = value
 
     def enter(directory):
