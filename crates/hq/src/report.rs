@@ -248,6 +248,8 @@ pub(crate) struct Results {
     pub is_single: bool,
     /// The tasks were asked for by their ids.
     pub is_named: bool,
+    /// Is told that some of those have none.
+    pub refused: Box<dyn Fn(&str)>,
 }
 
 /// A queue was made.

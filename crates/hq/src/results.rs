@@ -59,6 +59,11 @@ impl ResultStream {
         (self.found, self.missing)
     }
 
+    /// How many tasks were asked about, when none of them has a result.
+    pub(crate) fn none_of(&self) -> Option<u64> {
+        (self.is_done && self.found == 0 && self.missing > 0).then_some(self.missing)
+    }
+
     fn read(&mut self) -> Result<(), HqError> {
         let (jobs, tasks, from) = (self.jobs.clone(), self.tasks.clone(), self.from);
         let request = ClientRequest::Results { jobs, tasks, from };

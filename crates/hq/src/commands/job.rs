@@ -87,7 +87,12 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
     let session = Rc::new(RefCell::new(context.connect()?));
     let results = ResultStream::begin(session, args.jobs, args.tasks)?;
-    Done::ok(Results { results, are_several, is_single, is_named })
+    if let Some(missing) = results.none_of() {
+        let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
+        let hint = "Functions (`hq submit --function`) have one when they have finished; `hq task list` says how far tasks are.";
+        return Err(HqError::failed("no-result", text).hint(hint));
+    }
+    Done::ok(Results { results, are_several, is_single, is_named, refused: Box::new(context.refusal()) })
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {

@@ -202,12 +202,18 @@ pub(crate) fn end_quietly_when_nobody_reads() {
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
         let mut session = Session::connect(&self.server_dir)?;
-        let is_partial = Arc::clone(&self.is_partial);
-        session.tell_refusals(move |error| {
-            is_partial.store(true, Ordering::Relaxed);
-            Printer::refused(&error.to_string());
-        });
+        let refused = self.refusal();
+        session.tell_refusals(move |error| refused(&error.to_string()));
         Ok(session)
+    }
+
+    // Says that something that was named is left out, while the rest is done.
+    fn refusal(&self) -> impl Fn(&str) + use<> {
+        let is_partial = Arc::clone(&self.is_partial);
+        move |text| {
+            is_partial.store(true, Ordering::Relaxed);
+            Printer::refused(text);
+        }
     }
 
     // What people are told of failures beside a report: why the first tasks of these jobs failed. Nothing goes wrong when this

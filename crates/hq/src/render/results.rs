@@ -32,7 +32,8 @@ impl Report for Results {
             out.write_all(&result)?;
             out.write_all(b"\n")?;
         }
-        self.complain()
+        self.complain();
+        Ok(())
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -52,7 +53,8 @@ impl Report for Results {
         }
         SerializeSeq::end(list).map_err(write_error)?;
         out.write_all(b"\n")?;
-        self.complain()
+        self.complain();
+        Ok(())
     }
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
@@ -60,24 +62,18 @@ impl Report for Results {
             out.write_all(&result?.result)?;
             out.write_all(b"\n")?;
         }
-        self.complain()
+        self.complain();
+        Ok(())
     }
 }
 
 impl Results {
-    // What was asked for by name is there, or it is an error.
-    fn complain(&self) -> Result<(), HqError> {
-        let (found, missing) = self.results.counts();
-        if missing > 0 && (found == 0 || self.is_named) {
-            let text = match (found, missing) {
-                (0, 1) => "The task has no result".to_owned(),
-                (0, _) => "None of these tasks has a result".to_owned(),
-                (_, missing) => format!("{missing} of these tasks have no result"),
-            };
-            let hint = "Functions (`hq submit --function`) have one when they have finished; `hq task list` says how far \
-                        tasks are.";
-            return Err(HqError::failed("no-result", text).hint(hint));
+    // What was asked for by its id is there, or it is said that it is not: what is there is printed all the same.
+    fn complain(&self) {
+        let (_, missing) = self.results.counts();
+        if missing > 0 && self.is_named {
+            let have = if missing == 1 { "has" } else { "have" };
+            (self.refused)(&format!("{missing} of these tasks {have} no result"));
         }
-        Ok(())
     }
 }

@@ -220,6 +220,18 @@ fn every_end_of_a_function_is_told() {
     assert_eq!(error("--function lab:ignores --time-limit 1s --kill-grace 100ms"), "Time limit reached");
     let unopened = error("--function lab:where --stdout /proc/nowhere/out");
     assert!(unopened.contains("/proc/nowhere"), "{unopened}");
+    // What people ask for and is not there is one document of an error, or is said beside what is there.
+    let ran = cluster.hq("--output-mode json job result 1");
+    let document: Value = serde_json::from_str(&ran.stdout).expect("one document");
+    assert_eq!((ran.exit, document["code"].as_str()), (1, Some("no-result")), "{ran:?}");
+    cluster.ok("job open");
+    cluster.ok("submit --wait --job last --function lab:later --args-json '[1]'");
+    cluster.hq("submit --wait --job last --function lab:strange");
+    let ran = cluster.hq("--output-mode json job result last --tasks 0-1");
+    let document: Value = serde_json::from_str(&ran.stdout).expect("one document");
+    assert_eq!((ran.exit, &document[0]["result"]), (1, &json!(2)), "{ran:?}");
+    assert!(ran.stderr.contains("1 of these tasks has no result"), "{ran:?}");
+    assert_eq!(cluster.ok("job result last"), "0: 2\n");
     // A worker that had all of this goes on.
     cluster.ok("submit --wait --function lab:later --args-json [1]");
     let ran = cluster.hq("job result 1");
