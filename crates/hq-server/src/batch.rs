@@ -359,8 +359,8 @@ fn resources(nodes: &NodeShape, params: &QueueParams) -> Option<WorkerResources>
 // How what an allocation printed ends: on standard error, else on standard output.
 fn last_lines(directory: &Path) -> Option<String> {
     ["stderr", "stdout"].iter().find_map(|file| {
-        let mut file = fs::File::open(directory.join(file)).ok()?;
-        let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        let mut file = hq_stream::open_file(&directory.join(file)).ok()?;
+        let size = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(size.saturating_sub(ALLOCATION_LAST_BYTES))).ok()?;
         let mut end = Vec::new();
         file.take(ALLOCATION_LAST_BYTES).read_to_end(&mut end).ok()?;

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::patience;
 
 const MODULE: &str = r#"
-import os, signal, sys, time
+import os, signal, sys
 
 def double(line, by=2):
     print("got", line)
@@ -50,7 +50,7 @@ def strange():
 def waits():
     print("waits", flush=True)
     try:
-        time.sleep(1000)
+        signal.pause()
     except KeyboardInterrupt:
         print("interrupted")
         raise
@@ -59,7 +59,7 @@ def ignores():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("ignores", flush=True)
     while True:
-        time.sleep(1)
+        signal.pause()
 
 def records(item, **rest):
     return {"item": item, **rest}
@@ -79,7 +79,7 @@ def directory():
 def closes():
     # Everything but what it prints to.
     os.closerange(3, 1000)
-    time.sleep(1000)
+    signal.pause()
 
 class Model:
     @staticmethod
@@ -327,7 +327,7 @@ fn an_interpreter_that_lies_fails_its_call_and_harms_nothing() {
         ("other", r"b'\x32\x00\x00\x00\x02' + b'\x07' * 8 + b'\x00' * 42", "a call that it does not have"),
     ] {
         let liar =
-            format!("#!/usr/bin/env python3\nimport os, time\nos.write(0, {says})\ntime.sleep(1000)\n");
+            format!("#!/usr/bin/env python3\nimport os, signal\nos.write(0, {says})\nsignal.pause()\n");
         cluster.write(name, liar);
         fs::set_permissions(cluster.path(name), fs::Permissions::from_mode(0o755)).expect("it is ours");
         let error = error_of(&cluster, &format!("--function lab:where --python ./{name}"));

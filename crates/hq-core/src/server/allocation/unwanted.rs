@@ -52,13 +52,15 @@ impl Server {
     // as long, it is canceled: it may have waited for hours, and the next tasks may come in a moment. While any task is
     // left, running ones included, another may follow it.
     pub(super) fn cancel_unneeded(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let is_over = self.state.jobs.values().all(|job| job.alive().is_empty());
         let waits = |(_, queue, one): &(AllocationRef, &QueueState, &Allocation)| {
-            is_over && !queue.params.keep_waiting && one.is_waiting() && one.batch_id.is_some()
+            !queue.params.keep_waiting && one.is_waiting() && one.batch_id.is_some()
         };
+        // Jobs may be many, and mostly no allocation waits.
+        let is_over = self.state.alloc.active().any(|one| waits(&one))
+            && self.state.jobs.values().all(|job| job.tasks_ended());
         let known = std::mem::take(&mut self.alloc.unneeded);
         let (mut unneeded, mut due) = (BTreeMap::new(), BTreeSet::new());
-        for (which, queue, _) in self.state.alloc.active().filter(waits) {
+        for (which, queue, _) in self.state.alloc.active().filter(|one| is_over && waits(one)) {
             let since = known.get(&which).copied().unwrap_or(now);
             unneeded.insert(which, since);
             if since.after(queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME)) <= now {

@@ -1,6 +1,6 @@
 //! What finished tasks left behind, bounded: blocks as workers sent them, the oldest dropped first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use hq_model::{Entries, IdSet, JobId, TaskId};
 
@@ -10,11 +10,10 @@ use crate::never;
 /// The results of all jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
+    // In order of time.
     blocks: BTreeMap<u64, Block>,
     // Of each job, by the first id of each interval of a block: the last one, and the block.
     by_job: BTreeMap<JobId, BTreeMap<u32, (u32, u64)>>,
-    // In order of time.
-    order: VecDeque<u64>,
     next: u64,
     bytes: usize,
 }
@@ -45,16 +44,12 @@ impl Results {
         let of_job = self.by_job.entry(job).or_default();
         of_job.extend(ids.ranges().map(|range| (*range.start(), (*range.end(), self.next))));
         self.blocks.insert(self.next, block);
-        self.order.push_back(self.next);
         self.next += 1;
         while self.bytes > RESULTS_KEPT_BYTES_MAX
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((_, oldest)) = self.blocks.pop_first()
         {
-            // Those of forgotten jobs are gone already.
-            if let Some(block) = self.blocks.remove(&oldest) {
-                self.bytes -= block.bytes();
-                self.unlist(&block);
-            }
+            self.bytes -= oldest.bytes();
+            self.unlist(&oldest);
         }
     }
 
@@ -65,7 +60,6 @@ impl Results {
             // One that is of several intervals is listed several times.
             self.bytes -= self.blocks.remove(&number).map_or(0, |block| block.bytes());
         }
-        self.order.retain(|number| self.blocks.contains_key(number));
     }
 
     /// The results of those of `ids` that have some, as far as so many bytes of room hold them, and the first task for which
@@ -155,7 +149,7 @@ mod tests {
         assert_eq!(page(&results, 1, "0-100"), ": ");
         assert_eq!(page(&results, 2, "0-100"), "11: other");
         results.forget(JobId(2));
-        assert_eq!((results.bytes(), results.order.len()), (0, 0));
+        assert_eq!((results.bytes(), results.blocks.len(), results.by_job.len()), (0, 0, 0));
     }
 
     #[test]
@@ -179,6 +173,6 @@ mod tests {
         assert_eq!(page(&results, 1, "0-10"), ": ");
         let (found, ..) = results.page(JobId(1), &IdSet::single(TaskId(299)), &mut (2 << 20));
         assert_eq!(found, IdSet::single(TaskId(299)));
-        assert_eq!(results.order.len(), results.blocks.len());
+        assert_eq!(results.by_job[&JobId(1)].len(), results.blocks.len());
     }
 }
