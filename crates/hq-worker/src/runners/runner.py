@@ -34,6 +34,22 @@ def main(connection, receive):
         # Between two calls there is nothing to interrupt, and a call that is on its way is meant to be over.
         os._exit(128 + number)
 
+    # Processes that a function forks are no runners: the signals that interrupt calls end them, as they end others. One that
+    # comes between must not be lost, nor be taken as before.
+    interrupts = {signal.SIGTERM, signal.SIGINT}
+
+    def is_child():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts)
+
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, interrupts),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts),
+        after_in_child=is_child,
+    )
+    own = os.getpid()
+
     def use_default_signals():
         signal.signal(signal.SIGTERM, is_to_end)
         signal.signal(signal.SIGINT, is_to_end)
@@ -217,6 +233,14 @@ def main(connection, receive):
         status, code, result, text = called(
             flags, name.decode(), arguments, entry, cwd, stdout, stderr, submit_dir, task_dir
         )
+        if os.getpid() != own:
+            # A process that the function forked, and that came back from it, ends here as it would at the end of a program.
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except Exception:
+                    pass
+            os._exit(code)
         close_outputs()
         restore_streams()
         use_default_signals()
@@ -228,8 +252,8 @@ def main(connection, receive):
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
-    own = set(receive(length).split(b"\0"))
-    base = {name: value for name, value in os.environb.items() if name not in own}
+    of_task = set(receive(length).split(b"\0"))
+    base = {name: value for name, value in os.environb.items() if name not in of_task}
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.reconfigure(line_buffering=True)

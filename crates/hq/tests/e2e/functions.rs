@@ -81,6 +81,25 @@ def closes():
     os.closerange(3, 1000)
     signal.pause()
 
+def pools(n):
+    import multiprocessing
+    for _ in range(n):
+        with multiprocessing.Pool(2) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+    process = multiprocessing.Process(target=signal.pause)
+    process.start()
+    process.terminate()
+    process.join()
+    return process.exitcode
+
+def forks(code):
+    child = os.fork()
+    if child == 0:
+        if code is None:
+            return "child"
+        sys.exit(code)
+    return os.waitpid(child, 0)[1]
+
 class Model:
     @staticmethod
     def fit(x):
@@ -315,6 +334,18 @@ fn an_interpreter_is_a_command() {
         cluster.command(["submit", "--wait", "--function", "w:f", "--python", "./wrap.sh -X dev"]);
     assert!(command.output().expect("hq can be run").status.success());
     assert_eq!(cluster.ok("job result last"), "0: [\"yes\",true]\n");
+}
+
+#[test]
+fn processes_that_a_function_forks_are_its_own() {
+    let cluster = cluster();
+    cluster.ok("submit --wait --function lab:pools --args-json '[40]' --array 1-4 --time-limit 100s");
+    assert_eq!(results(&cluster, "1"), vec![json!(-15); 4]);
+    assert_eq!(cluster.ok("job cat 1 stderr"), "");
+    for (code, status) in [("0", 0), ("3", 3 << 8), ("null", 0)] {
+        cluster.ok(&format!("submit --wait --function lab:forks --args-json '[{code}]' --time-limit 60s"));
+        assert_eq!(cluster.ok("job result last"), format!("0: {status}\n"), "{code}");
+    }
 }
 
 #[test]
