@@ -89,7 +89,8 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let results = ResultStream::begin(session, args.jobs, args.tasks)?;
     if let Some(missing) = results.none_of() {
         let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
-        let hint = "Functions (`hq submit --function`) have one when they have finished; `hq task list` says how far tasks are.";
+        let hint = "Functions (`hq submit --function`) have one when they have finished; `hq task list` says how far tasks are, and \
+                    `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
         return Err(HqError::failed("no-result", text).hint(hint));
     }
     Done::ok(Results { results, are_several, is_single, is_named, refused: Box::new(context.refusal()) })
