@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 16] = [
+const RULES: [(&str, &[&str], &[&str]); 17] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
@@ -42,6 +42,7 @@ const RULES: [(&str, &[&str], &[&str]); 16] = [
         ],
         &[],
     ),
+    ("hq-py", &["hq-model", "hq-core", "hq-client"], &["clap"]),
     ("hq-sim", &["hq-model", "hq-core", "hq-sched", "hq-journal", "hq-proto"], &["tokio", "rustls"]),
     (
         "hq-bench",

@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|attack|soak|matrix|bench|gen|tidy|docs`.
+//! The chores of the workspace: `cargo xtask demo|test|sim|chaos|attack|soak|matrix|bench|gen|tidy|docs|python`.
 //!
 //! Everything a person or a machine does to this repository beyond `cargo build` is here, so that it
 //! runs the same way everywhere and needs no further tool.
@@ -25,6 +25,7 @@ mod matrix;
 mod packages;
 mod page;
 mod place;
+mod python;
 mod sim;
 mod steps;
 mod test;
@@ -51,6 +52,8 @@ enum Chore {
     Demo,
     /// Install what the tests need (as root), then run all of them
     Test(test::Options),
+    /// Build the Python package as a wheel, and an environment that has it
+    Python,
     /// Run the simulator for as long as asked; arguments go to it
     Sim {
         /// Arguments of the simulator
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
     let result = match cli.chore {
         Chore::Demo => demo::run(&place),
         Chore::Test(options) => test::run(&place, &options),
+        Chore::Python => python::run(&place),
         Chore::Sim { arguments } => sim::run(&place, &arguments),
         Chore::Bench { arguments } => bench::run(&place, &arguments),
         Chore::Chaos { rounds, seed } => chaos::run(&place, rounds, seed),

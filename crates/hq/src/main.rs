@@ -11,6 +11,7 @@ mod history;
 mod jobs;
 mod json_text;
 mod launchers;
+mod lifeline;
 mod logging;
 mod pages;
 mod progress;

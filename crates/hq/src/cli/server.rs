@@ -95,6 +95,9 @@ pub(crate) struct StartArgs {
     /// Go to the background once it runs; log into its directory
     #[arg(long)]
     pub detach: bool,
+    /// End when standard input does: with the program that holds the other end of the pipe, however that ends
+    #[arg(long, conflicts_with = "detach")]
+    pub lifeline: bool,
 }
 
 // `10000`, `30d`, `10000,30d` or `all`.

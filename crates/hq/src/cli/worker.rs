@@ -192,6 +192,9 @@ pub(crate) struct StartArgs {
     /// The allocation of the server that starts it
     #[arg(long, value_name = "QUEUE.NUMBER", hide = true)]
     pub allocation: Option<hq_model::AllocationRef>,
+    /// End when standard input does: with the program that holds the other end of the pipe, however that ends
+    #[arg(long)]
+    pub lifeline: bool,
     /// How tasks are executed
     #[arg(long, value_name = "HOW", default_value = "process")]
     pub executor: ExecutorArg,

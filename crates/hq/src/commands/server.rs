@@ -16,6 +16,7 @@ use crate::cli::OutputMode;
 use crate::cli::server::{DurabilityArg, GenerateAccessArgs, InfoArgs, StartArgs, StopArgs, WaitArgs};
 use crate::config;
 use crate::error::HqError;
+use crate::lifeline;
 use crate::logging;
 use crate::report::{Nothing, Sentence, Server};
 
@@ -34,6 +35,9 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
             }
             Detached::Child(child) => options.detached = Some(child),
         }
+    }
+    if args.lifeline {
+        lifeline::hold()?;
     }
     // What a script in quiet mode finds on standard error, it takes for a failure.
     let level = match context.printer.mode {

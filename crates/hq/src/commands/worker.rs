@@ -21,18 +21,23 @@ use crate::cli::worker::{
     AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
 };
 use crate::error::HqError;
+use crate::lifeline;
 use crate::logging;
 use crate::report::{Answer, Hardware, Nothing, WorkerDetails, WorkerEnded, Workers, WorkersStopped};
 
 /// How long a worker waits for a server that is about to start.
 const SERVER_PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks, at first and after that.
+/// Time between two looks: a part of the time that has passed, within these.
+const SERVER_PAUSE_MIN: Duration = Duration::from_millis(1);
 const SERVER_PAUSE: Duration = Duration::from_millis(50);
 const SERVER_PAUSE_LONG: Duration = Duration::from_secs(2);
 
 /// Runs a worker until it ends.
 pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
+    if args.lifeline {
+        lifeline::hold()?;
+    }
     // What a script in quiet mode finds on standard error, it takes for a failure.
     let level = match context.printer.mode {
         OutputMode::Cli => LevelFilter::INFO,
@@ -74,7 +79,8 @@ fn await_server(context: &Context, server: &ServerSource, patience: Duration) ->
                 .note(&format!("No server answers in {dir} yet: waiting up to {patience} for one"));
         }
         let is_short = begin.elapsed() < SERVER_PATIENCE;
-        std::thread::sleep(if is_short { SERVER_PAUSE } else { SERVER_PAUSE_LONG });
+        let pause = (begin.elapsed() / 8).clamp(SERVER_PAUSE_MIN, SERVER_PAUSE);
+        std::thread::sleep(if is_short { pause } else { SERVER_PAUSE_LONG });
     }
     if is_said { begin.elapsed() } else { Duration::ZERO }
 }

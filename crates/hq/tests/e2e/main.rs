@@ -12,6 +12,7 @@ mod functions;
 mod graphs;
 mod jobs;
 mod journal;
+mod lifeline;
 mod logs;
 mod matrix;
 mod nodes;

@@ -1,0 +1,19 @@
+//! The extension module `headquarters._native`: what Python needs of the client library, and nothing else.
+//!
+//! All that can be said in Python is said there (`python/headquarters`); here are bytes, sockets and options.
+
+mod error;
+mod session;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let python = module.py();
+    module.add("NativeError", python.get_type::<error::NativeError>())?;
+    module.add("ServerLost", python.get_type::<error::ServerLost>())?;
+    module.add("Forked", python.get_type::<error::Forked>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<session::Session>()
+}

@@ -1,0 +1,26 @@
+//! Waiting that can be interrupted: a handler of Python runs soon after its signal, and may raise.
+
+use std::time::Duration;
+
+use hq_client::session::{Next, Watch};
+use hq_core::client_messages::ClientResponse;
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// How often a blocked call looks for signals.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// The next answer of a watch; without the GIL, but for looking for signals.
+///
+/// # Errors
+/// When the server refuses or is lost, or a handler raises.
+pub(crate) fn next(watch: &mut Watch<'_>) -> PyResult<ClientResponse> {
+    loop {
+        let pause = async { tokio::time::sleep(SIGNALS).await };
+        match watch.next_or(std::pin::pin!(pause)).map_err(|error| error::of_client(&error))? {
+            Next::Response(response) => return Ok(response),
+            Next::Other(()) => Python::attach(|python| python.check_signals())?,
+        }
+    }
+}
