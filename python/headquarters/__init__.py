@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from ._base import Forked as Forked
     from ._base import NativeError as NativeError
     from ._base import ServerLost as ServerLost
+    from .cluster import ClusterError as ClusterError
+    from .cluster import LocalCluster as LocalCluster
+    from .cluster import WorkerConfig as WorkerConfig
 
 # Where each public name is defined.
 _PLACES: dict[str, str] = {
+    "ClusterError": ".cluster",
     "Forked": "._base",
+    "LocalCluster": ".cluster",
     "NativeError": "._base",
     "ServerLost": "._base",
+    "WorkerConfig": ".cluster",
 }
 
 __all__ = list(_PLACES)  # pyright: ignore[reportUnsupportedDunderAll]

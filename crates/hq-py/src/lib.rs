@@ -4,6 +4,7 @@
 
 mod error;
 mod session;
+mod waiting;
 
 use pyo3::prelude::*;
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use pyo3::prelude::*;
 
-use crate::error;
+use crate::{error, waiting};
 
 /// A connection to the server of a directory. Calls of several threads wait for each other.
 #[pyclass(frozen, module = "headquarters._native")]
@@ -30,6 +30,26 @@ impl Session {
     #[getter]
     fn server_uid(&self, python: Python<'_>) -> PyResult<String> {
         self.with(python, |session| Ok(session.server_uid().to_owned()))
+    }
+
+    /// Where clients reach the server: host and port.
+    #[getter]
+    fn address(&self, python: Python<'_>) -> PyResult<String> {
+        self.with(python, |session| match ask(session, ClientRequest::ServerInfo)? {
+            ClientResponse::ServerInfo(info) => Ok(format!("{}:{}", info.client_host, info.client_port)),
+            _ => Err(error::unexpected()),
+        })
+    }
+
+    /// Waits until so many workers are connected.
+    fn wait_for_workers(&self, python: Python<'_>, count: u32) -> PyResult<()> {
+        self.with(python, |session| {
+            let mut watch = waiting::watch(session, ClientRequest::WaitWorkers { count })?;
+            match waiting::next(&mut watch)? {
+                ClientResponse::Done => Ok(()),
+                _ => Err(error::unexpected()),
+            }
+        })
     }
 
     /// Stops the server and its workers.
