@@ -3,6 +3,7 @@
 //! All that can be said in Python is said there (`python/headquarters`); here are bytes, sockets and options.
 
 mod error;
+mod jobs;
 mod session;
 mod waiting;
 

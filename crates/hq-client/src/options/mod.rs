@@ -17,13 +17,14 @@ mod submit;
 mod task;
 pub mod values;
 mod warnings;
+mod word;
 
 pub use dependencies::DependencyOptions;
 pub use directives::{Defaults, Directives, message, parse as parse_directives};
 pub use entries::{each_line, from_json};
 pub use error::OptionsError;
 pub use job::{ArrayOptions, JobOptions, WaitOptions};
-pub use job_file::{PreparedFile, prepare_file};
+pub use job_file::{PreparedFile, prepare_file, prepare_json};
 pub use prepare::{Prepared, Surroundings, prepare};
 pub use submit::{CommandOptions, CommonOptions, DirectivesArg, RunOptions, SubmitOptions};
 pub use task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};

@@ -554,3 +554,20 @@ fn a_script_may_say_how_to_wait() {
     let wait = place.prepared("--progress job.sh").wait;
     assert!(!wait.wait && wait.progress);
 }
+
+#[test]
+fn json_has_the_same_keys() {
+    let toml = "name = \"n\"\n[[task]]\ncommand = [\"a\"]\nstdin = \"x\"\n[[task.request]]\nresources = { cpus = 2, mem = \"1 GiB\" }\n";
+    let json = r#"{"name": "n", "task": [{"command": ["a"], "stdin": [120],
+        "request": [{"resources": {"cpus": 2, "mem": "1 GiB"}}]}]}"#;
+    let of_json = |content| {
+        prepare_json("job", content, None, b"/here").map_err(|error: OptionsError| error.to_string())
+    };
+    assert_eq!(
+        of_json(json),
+        prepare_file(Path::new("job"), toml, None, b"/here").map_err(|error| error.to_string())
+    );
+    assert!(of_json("{").expect_err("no JSON").starts_with("job: EOF while parsing"));
+    let error = of_json(r#"{"task": [{"command": ["a"], "timelimit": 1}]}"#).expect_err("unknown");
+    assert!(error.contains("unknown field `timelimit`"), "{error}");
+}
