@@ -42,6 +42,7 @@ fn main() {
         nodes: Vec::new(),
         after: None,
         variant: None,
+        inputs: Vec::new(),
     };
     worker.handle(now(), Input::Server(ToWorker::Run(vec![batch])), &mut effects);
     let mut done = 0;

@@ -297,6 +297,7 @@ mod tests {
             started: None,
             usage: Usage::default(),
             nodes: Vec::new(),
+            result: Vec::new(),
         }
     }
 

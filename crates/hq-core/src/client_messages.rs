@@ -18,7 +18,7 @@ use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::limit_value::LimitValue;
 use crate::measures::Measures;
 use crate::output_messages::{Output, OutputRead};
-use crate::record::{Record, RequestKey};
+use crate::record::{FailureKind, Record, RequestKey};
 pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -107,6 +107,13 @@ pub enum ClientRequest {
         /// Shown beside the job.
         reason: Option<String>,
     },
+    /// Cancel those of these tasks that no worker has: what this cancels has never begun. Answered by `Canceled`.
+    CancelWaiting {
+        /// Their job.
+        job: JobId,
+        /// The tasks.
+        tasks: IdSet,
+    },
     /// Drop ended jobs. Answered by `Jobs` with those that were dropped.
     ForgetJobs {
         /// The jobs to drop.
@@ -164,6 +171,14 @@ pub enum ClientRequest {
         tasks: Option<IdSet>,
         /// Begin with this task: the `next` of the answer before.
         from: Option<TaskRef>,
+    },
+    /// Say how tasks of a job have ended, as soon as there is one of which the client does not know: it asks again for the
+    /// next ones. Answered by `Ends`.
+    AwaitEnds {
+        /// The job.
+        job: JobId,
+        /// Tasks whose ends it knows.
+        known: IdSet,
     },
     /// Say what a task waits for. Answered by `Explained`.
     ExplainTask {
@@ -288,6 +303,8 @@ pub enum ClientResponse {
         /// The first task of which there was no room to tell.
         next: Option<TaskRef>,
     },
+    /// Answer to `AwaitEnds`.
+    Ends(Box<JobEnds>),
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.
@@ -535,6 +552,27 @@ impl RequestError {
             RequestError::Batch(_) => "batch",
         }
     }
+}
+
+/// Ends of tasks of a job, some of those that are to be told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobEnds {
+    /// The job.
+    pub job: JobId,
+    /// Ended with success.
+    pub finished: IdSet,
+    /// Canceled by a user.
+    pub canceled: IdSet,
+    /// Ended without success: which, how, and why in words.
+    pub failed: Vec<(TaskId, FailureKind, String)>,
+    /// Given up by the server, with the reasons.
+    pub aborted: Vec<(IdSet, String)>,
+    /// Finished and failed ones that left something behind that is kept.
+    pub ids: IdSet,
+    /// What that is, in order of ids.
+    pub results: Entries,
+    /// There are no more: the job is closed, and all of its tasks have ended.
+    pub is_over: bool,
 }
 
 /// What the core knows about the server; the shell adds directory, hosts and ports.

@@ -429,12 +429,15 @@ pub struct Failure {
     pub usage: Usage,
     /// Of a task on several nodes, its workers; the first one led.
     pub nodes: Vec<WorkerId>,
+    /// What a function left behind that raised an exception: at most
+    /// [`RESULT_BYTES_MAX`](crate::limits::RESULT_BYTES_MAX), mostly nothing.
+    pub result: ByteString,
 }
 
 impl Failure {
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
-        256 + self.error.len() + self.nodes.len() * 4
+        256 + self.error.len() + self.nodes.len() * 4 + self.result.len()
     }
 }
 

@@ -126,6 +126,19 @@ pub struct RunBatch {
     /// The variant of its requests as which each of the tasks was placed into free room: it starts as that, whatever waits
     /// before it. Without it the tasks wait for room, and the worker takes the preferred one of those that fit.
     pub variant: Option<u32>,
+    /// Of calls with packed arguments: results of tasks that they wait for, in order of the calls.
+    pub inputs: Vec<CallInput>,
+}
+
+/// The result of a task, which is an argument of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallInput {
+    /// The one that is called.
+    pub task: TaskId,
+    /// Whose result it is.
+    pub of: TaskRef,
+    /// The result.
+    pub result: ByteString,
 }
 
 /// A node of a task on several nodes.

@@ -20,8 +20,12 @@ pub enum Body {
 /// A function of a module, and what it is called with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// `MODULE:NAME`. The module is looked for in the working directory, too, and the name may have dots.
+    /// `MODULE:NAME`. The module is looked for in the working directory, too, and the name may have dots. When there is
+    /// code: what people call it.
     pub name: String,
+    /// The function itself, as the client's library packs it for its runners; nothing else looks into it. Empty when the
+    /// name says where it is.
+    pub code: ByteString,
     /// The program of the interpreter and arguments for it, which come before ours; never empty.
     pub interpreter: Vec<ByteString>,
     /// JSON: an array of positional arguments, an object of named ones, or nothing.
@@ -38,7 +42,12 @@ pub enum EntryKind {
     Text,
     /// A value in JSON.
     Json,
+    /// All its arguments, as the client's library packs them; so are its results and exceptions.
+    Packed,
 }
+
+/// Most bytes of the code of a function.
+pub const CODE_MAX: usize = 256 << 10;
 
 impl Function {
     /// Checks what a function has to keep to.
@@ -46,6 +55,21 @@ impl Function {
     /// # Errors
     /// Which rule is broken, to come after the name of the option.
     pub fn check(&self) -> Result<(), &'static str> {
+        if self.interpreter.is_empty() {
+            return Err("must have an interpreter");
+        }
+        if self.is_packed() {
+            let is_name = !self.name.is_empty() && !self.name.chars().any(char::is_control);
+            return match self.code.len() {
+                0 => Err("must have code when its arguments are packed"),
+                CODE_MAX.. => Err("must have less than 256 KiB of code"),
+                _ if !is_name => Err("must have a name without control characters"),
+                _ => Ok(()),
+            };
+        }
+        if !self.code.is_empty() {
+            return Err("must have packed arguments when it has code");
+        }
         let is_identifier = |part: &str| {
             let mut letters = part.chars();
             letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
@@ -56,10 +80,12 @@ impl Function {
             Some((module, function)) if is_dotted(module) && is_dotted(function) => {}
             _ => return Err("must be a module and a function of it, for example `score:main`"),
         }
-        if self.interpreter.is_empty() {
-            return Err("must have an interpreter");
-        }
         Ok(())
+    }
+
+    /// True when it and what it is given are the client's alone to read.
+    pub fn is_packed(&self) -> bool {
+        self.entry == EntryKind::Packed
     }
 }
 
@@ -110,7 +136,7 @@ impl Body {
         let texts: usize = self.texts().iter().map(|text| 24 + text.len()).sum();
         let more = match self {
             Body::Program { .. } => 0,
-            Body::Function(function) => function.name.len() + function.arguments.len(),
+            Body::Function(function) => function.name.len() + function.arguments.len() + function.code.len(),
         };
         texts + more
     }
@@ -121,6 +147,11 @@ impl Body {
             Body::Program { .. } => None,
             Body::Function(function) => Some(function),
         }
+    }
+
+    /// True when a client waits for each result, and what its tasks wait for may be among their arguments.
+    pub fn is_packed_call(&self) -> bool {
+        self.function().is_some_and(Function::is_packed)
     }
 }
 
@@ -143,5 +174,21 @@ mod tests {
             // A file is no module, but it reads like one with a dot in its name.
             assert_eq!(check(bad), bad == "score.py:main", "{bad}");
         }
+    }
+
+    #[test]
+    fn code_comes_with_packed_arguments_and_a_name_for_people() {
+        let function = |name: &str, code: usize, entry| Function {
+            name: name.to_owned(),
+            code: vec![0; code],
+            interpreter: vec![b"python3".to_vec()],
+            entry,
+            ..Function::default()
+        };
+        let check = |name, code, entry| function(name, code, entry).check().is_ok();
+        assert!(check("main.<locals>.<lambda>", 1, EntryKind::Packed));
+        assert!(!check("f", 0, EntryKind::Packed) && !check("f", CODE_MAX, EntryKind::Packed));
+        assert!(!check("", 1, EntryKind::Packed) && !check("a\tb", 1, EntryKind::Packed));
+        assert!(!check("score:main", 1, EntryKind::Json));
     }
 }

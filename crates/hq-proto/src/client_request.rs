@@ -6,7 +6,8 @@ use prost::Message;
 
 use crate::ProtoError;
 use crate::generated::{self as form, client_request::Body};
-use crate::job::{key_from_wire, key_to_wire};
+use crate::idset;
+use crate::job::{key_from_wire, key_to_wire, tasks_from_wire, tasks_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required, wire_enum};
 
 wire_enum!(WorkerFilter = WorkerFilter, "filter of workers": All, Running, Offline);
@@ -120,6 +121,10 @@ fn to_wire(body: &ClientRequest) -> Body {
             tasks: tasks.as_ref().map(Wire::to_wire),
             from: from.map(|task| task.to_wire()),
         }),
+        ClientRequest::AwaitEnds { job, known } => {
+            Body::AwaitEnds(form::AwaitEnds { job: job.0, known: idset::to_wire(known) })
+        }
+        ClientRequest::CancelWaiting { job, tasks } => Body::CancelWaiting(tasks_to_wire(*job, tasks)),
         ClientRequest::JobFailures { jobs, from } => {
             Body::JobFailures(form::ListFailures { jobs: Some(jobs.to_wire()), from: from.map(|job| job.0) })
         }
@@ -200,6 +205,14 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             tasks: list.tasks.map(IdSet::from_wire).transpose()?,
             from: list.from.map(TaskRef::from_wire).transpose()?,
         },
+        Body::AwaitEnds(wait) => ClientRequest::AwaitEnds {
+            job: JobId(wait.job),
+            known: idset::from_wire("ids of tasks whose ends are known", &wait.known)?,
+        },
+        Body::CancelWaiting(cancel) => {
+            let (job, tasks) = tasks_from_wire(cancel)?;
+            ClientRequest::CancelWaiting { job, tasks }
+        }
         Body::JobFailures(list) => ClientRequest::JobFailures {
             jobs: required("jobs whose failures are listed", list.jobs)?,
             from: list.from.map(JobId),

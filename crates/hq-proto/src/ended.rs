@@ -1,7 +1,7 @@
 //! Ended tasks on the wire and in the journal: spans of finished ones with their measures, failures.
 
 use hq_core::cause::{FailureCause, JobFailures};
-use hq_core::client_messages::JobResults;
+use hq_core::client_messages::{JobEnds, JobResults};
 use hq_core::limits::RESULT_BYTES_MAX;
 use hq_core::measures::Measures;
 use hq_core::record::{Failure, FailureKind, FinishedSpan};
@@ -80,10 +80,13 @@ impl Wire for Failure {
             started_us: self.started.map(|time| time.0),
             usage: Some(self.usage.to_wire()),
             nodes: self.nodes.iter().map(|worker| worker.0).collect(),
+            result: self.result.clone(),
         }
     }
 
     fn from_wire(failure: form::Failure) -> Result<Failure, ProtoError> {
+        let fits = failure.result.len() <= RESULT_BYTES_MAX;
+        rule("result of a failed task", fits, "must not be larger than those of others")?;
         Ok(Failure {
             task: TaskId(failure.task),
             instance: Instance(failure.instance),
@@ -93,6 +96,7 @@ impl Wire for Failure {
             started: failure.started_us.map(Timestamp),
             usage: failure.usage.map(Usage::from_wire).transpose()?.unwrap_or_default(),
             nodes: failure.nodes.into_iter().map(WorkerId).collect(),
+            result: failure.result,
         })
     }
 }
@@ -168,6 +172,54 @@ impl Wire for JobResults {
         let entries = entries_from_wire(results.results, ids.len())?;
         count("results", ids.len(), entries.len() as u64)?;
         Ok(JobResults { job: JobId(results.job), asked: results.asked, ids, results: entries })
+    }
+}
+
+impl Wire for JobEnds {
+    type Form = form::JobEnds;
+
+    fn to_wire(&self) -> form::JobEnds {
+        let failed = self.failed.iter().map(|(task, kind, error)| form::EndedTask {
+            task: task.0,
+            kind: Some(kind.to_wire()),
+            error: error.clone(),
+        });
+        let aborted = self.aborted.iter();
+        let aborted = aborted
+            .map(|(ids, reason)| form::AbortedTasks { ids: idset::to_wire(ids), reason: reason.clone() });
+        form::JobEnds {
+            job: self.job.0,
+            finished: idset::to_wire(&self.finished),
+            canceled: idset::to_wire(&self.canceled),
+            failed: failed.collect(),
+            aborted: aborted.collect(),
+            ids: idset::to_wire(&self.ids),
+            results: entries_to_wire(&self.results),
+            is_over: self.is_over,
+        }
+    }
+
+    fn from_wire(ends: form::JobEnds) -> Result<JobEnds, ProtoError> {
+        let ids = idset::from_wire("ids of tasks with results", &ends.ids)?;
+        let results = entries_from_wire(ends.results, ids.len())?;
+        count("results", ids.len(), results.len() as u64)?;
+        let failed = ends.failed.into_iter().map(|failed| {
+            let kind = required("kind of a failure", failed.kind)?;
+            Ok((TaskId(failed.task), kind, failed.error))
+        });
+        let aborted = ends.aborted.into_iter().map(|aborted| {
+            Ok((idset::some_from_wire("ids of aborted tasks", &aborted.ids)?, aborted.reason))
+        });
+        Ok(JobEnds {
+            job: JobId(ends.job),
+            finished: idset::from_wire("ids of finished tasks", &ends.finished)?,
+            canceled: idset::from_wire("ids of canceled tasks", &ends.canceled)?,
+            failed: failed.collect::<Result<_, ProtoError>>()?,
+            aborted: aborted.collect::<Result<_, ProtoError>>()?,
+            ids,
+            results,
+            is_over: ends.is_over,
+        })
     }
 }
 

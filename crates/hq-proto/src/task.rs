@@ -111,7 +111,7 @@ impl Wire for TaskSpec {
     }
 }
 
-wire_enum!(EntryKind = EntryKind, "kind of an entry": Text, Json);
+wire_enum!(EntryKind = EntryKind, "kind of an entry": Text, Json, Packed);
 
 impl Wire for Function {
     type Form = form::Function;
@@ -121,6 +121,7 @@ impl Wire for Function {
             name: self.name.clone(),
             interpreter: self.interpreter.clone(),
             arguments: self.arguments.clone(),
+            code: self.code.clone(),
             entry: self.entry.to_wire(),
         }
     }
@@ -130,6 +131,7 @@ impl Wire for Function {
             name: name("name of a function", function.name)?,
             interpreter: function.interpreter,
             arguments: function.arguments,
+            code: function.code,
             entry: EntryKind::from_wire(function.entry)?,
         };
         function.check().map_err(|rule| ProtoError::Rule { field: "function", rule })?;

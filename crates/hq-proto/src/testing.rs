@@ -187,6 +187,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
         let (task_dir, launcher) = flags;
+        let is_packed = priority % 3 == 0;
         let is_streamed = stdout == OutputSink::Stream || stderr == OutputSink::Stream;
         let kind = if task_dir { Stream::Log } else { Stream::Directory };
         let stream = is_streamed.then(|| kind([b"s", &cwd[..]].concat()));
@@ -197,7 +198,12 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
                     name: "lab.score:Model.fit".into(),
                     interpreter: args,
                     arguments: cwd.clone(),
-                    entry: if task_dir { EntryKind::Json } else { EntryKind::Text },
+                    code: if is_packed { b"code".to_vec() } else { Vec::new() },
+                    entry: match task_dir {
+                        _ if is_packed => EntryKind::Packed,
+                        true => EntryKind::Json,
+                        false => EntryKind::Text,
+                    },
                 }),
                 _ => Body::Program { args },
             },
@@ -395,8 +401,10 @@ pub fn failure() -> impl Strategy<Value = Failure> {
         ])
     ];
     let nodes = vec(worker(), 0..3);
-    (edgy_id(), instance(), of(worker()), kind, text(), of(timestamp()), usage(), nodes).prop_map(
-        |(task, instance, worker, kind, error, started, usage, nodes)| Failure {
+    let result = vec(any::<u8>(), 0..20);
+    let rest = (of(timestamp()), usage(), nodes, result);
+    (edgy_id(), instance(), of(worker()), kind, text(), rest).prop_map(
+        |(task, instance, worker, kind, error, (started, usage, nodes, result))| Failure {
             task: TaskId(task),
             instance,
             worker,
@@ -405,6 +413,7 @@ pub fn failure() -> impl Strategy<Value = Failure> {
             started,
             usage,
             nodes,
+            result,
         },
     )
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use hq_core::log::LogBatch;
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
-    FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
-    WorkerEnd, WorkerHello,
+    CallInput, FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
+    Welcome, WorkerEnd, WorkerHello,
 };
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
 use prost::Message;
@@ -150,6 +150,7 @@ impl Wire for RunBatch {
             after: self.after.map(|(task, _)| task.0),
             after_instance: self.after.map_or(0, |(_, instance)| instance.0),
             variant: self.variant,
+            inputs: list_to_wire(&self.inputs),
         }
     }
 
@@ -165,8 +166,12 @@ impl Wire for RunBatch {
         let after = batch.after.map(|task| (TaskId(task), Instance(batch.after_instance)));
         let follows = after.is_none_or(|(leader, _)| ids.len() == 1 && !ids.contains(leader));
         rule("task to follow", follows, "must be another one, of one task")?;
+        let inputs: Vec<CallInput> = list_from_wire(batch.inputs)?;
+        let in_order = inputs.is_sorted_by_key(|input| input.task);
+        rule("inputs of calls", in_order, "must come in order of the calls")?;
         Ok(RunBatch {
             template: id,
+            inputs,
             nodes: list_from_wire(batch.nodes)?,
             after,
             variant: batch.variant,
@@ -176,6 +181,19 @@ impl Wire for RunBatch {
             services: batch.services.into_iter().map(|said| (said.name, said.value)).collect(),
             ids,
         })
+    }
+}
+
+impl Wire for CallInput {
+    type Form = form::CallInput;
+
+    fn to_wire(&self) -> form::CallInput {
+        form::CallInput { task: self.task.0, of: Some(self.of.to_wire()), result: self.result.clone() }
+    }
+
+    fn from_wire(input: form::CallInput) -> Result<CallInput, ProtoError> {
+        let of = required("task of an input", input.of)?;
+        Ok(CallInput { task: TaskId(input.task), of, result: input.result })
     }
 }
 

@@ -275,6 +275,7 @@ fn impossible_orders() {
             nodes: Vec::new(),
             after: leader.map(|leader| (TaskId(leader), Instance(0))),
             variant: None,
+            inputs: Vec::new(),
         };
         match decode_to_worker(&encode_to_worker(&ToWorker::Run(vec![batch]))) {
             Ok(_) => "accepted".to_owned(),

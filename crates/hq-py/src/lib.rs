@@ -2,6 +2,7 @@
 //!
 //! All that can be said in Python is said there (`python/headquarters`); here are bytes, sockets and options.
 
+mod calls;
 mod error;
 mod jobs;
 mod session;
@@ -17,5 +18,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ServerLost", python.get_type::<error::ServerLost>())?;
     module.add("Forked", python.get_type::<error::Forked>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<calls::Calls>()?;
+    module.add_function(wrap_pyfunction!(calls::find_open_job, module)?)?;
     module.add_class::<session::Session>()
 }

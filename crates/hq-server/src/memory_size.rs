@@ -12,14 +12,14 @@ use hq_core::alloc::messages::{
 };
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientResponse, JobDetail, JobResults, JobSummary, ServerInfo, SubmitInfo, TaskInfo,
+    AlikeTasks, ClientResponse, JobDetail, JobEnds, JobResults, JobSummary, ServerInfo, SubmitInfo, TaskInfo,
     WorkerInfo,
 };
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, SecondAttempt};
-use hq_core::worker_messages::{RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
+use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
 use hq_model::resources::Coupling;
@@ -53,6 +53,9 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::ExplainedJobs(jobs) => jobs.heap(),
         Is::Failures { jobs, .. } => jobs.heap(),
         Is::Results { jobs, .. } => jobs.heap(),
+        Is::Ends(ends) => {
+            ends.heap() + ends.failed.iter().map(|failed| LEAST + failed.2.heap()).sum::<usize>()
+        }
         Is::Output(output) => output.bytes.heap(),
         Is::Notification { text, .. } => text.heap(),
         Is::Workers(workers) => workers.heap(),
@@ -92,7 +95,13 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
 /// Bytes of some tasks for a worker.
 pub(crate) fn of_batch(batch: &RunBatch) -> usize {
     let content = batch.content.as_ref().map_or(0, Heap::heap);
-    LEAST + content + batch.ids.heap() + batch.entries.heap() + batch.services.heap() + batch.nodes.heap()
+    LEAST
+        + content
+        + batch.ids.heap()
+        + batch.entries.heap()
+        + batch.services.heap()
+        + batch.nodes.heap()
+        + batch.inputs.heap()
 }
 
 /// Bytes of a record.
@@ -235,7 +244,9 @@ sum_of! {
     JobSpec: name;
     After: tasks key;
     FinishedSpan: ids measures results;
-    Failure: error nodes;
+    Failure: error nodes result;
+    CallInput: result;
+    JobEnds: finished canceled aborted ids results;
     JobProgress: cancel_reason leased finished failed canceled abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes;
     FailureCause: text workers first_error;
@@ -288,7 +299,10 @@ impl Heap for Body {
         match self {
             Body::Program { args } => args.heap(),
             Body::Function(function) => {
-                function.name.heap() + function.interpreter.heap() + function.arguments.heap()
+                function.name.heap()
+                    + function.interpreter.heap()
+                    + function.arguments.heap()
+                    + function.code.heap()
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use hq_core::client_messages::{ClientRequest, RequestError};
 use hq_core::worker_messages::RunBatch;
-use hq_model::{Entries, Submit};
+use hq_model::{Entries, Submit, TaskId};
 
 use crate::limits::{ENTRY_BYTES_MAX, RUN_BYTES, TASK_BYTES_MAX};
 use crate::memory_size;
@@ -51,33 +51,45 @@ pub(crate) fn messages(batches: Vec<RunBatch>) -> Vec<Vec<RunBatch>> {
     messages
 }
 
-// Only entries make a batch large: its ids are intervals, its content is bounded.
+// Only entries and inputs make a batch large: its ids are intervals, its content is bounded. What has inputs has entries.
 fn parts(batch: RunBatch) -> Vec<RunBatch> {
-    if batch.entries.bytes_len() <= RUN_BYTES {
+    let input_bytes: usize = batch.inputs.iter().map(|input| input.result.len()).sum();
+    if batch.entries.bytes_len() + input_bytes <= RUN_BYTES {
         return vec![batch];
     }
+    let mut inputs = batch.inputs;
     let mut parts = Vec::new();
     let mut ids = batch.ids;
     let mut content = batch.content;
     let mut begin = 0;
     while begin < batch.entries.len() {
-        let mut bytes = 0;
-        let fits = |entry: &&[u8]| {
-            bytes += entry.len();
-            bytes <= RUN_BYTES
+        let (mut bytes, mut taken) = (0, 0);
+        let fits = |(id, entry): &(TaskId, &[u8])| {
+            let of_task = inputs[taken..].iter().take_while(|input| input.task == *id);
+            let (count, input_bytes) =
+                of_task.fold((0, 0), |(count, bytes), input| (count + 1, bytes + input.result.len()));
+            bytes += entry.len() + input_bytes;
+            let fits = bytes <= RUN_BYTES;
+            taken += if fits { count } else { 0 };
+            fits
         };
         // One entry at least, however long.
-        let count = batch.entries.iter().skip(begin).take_while(fits).count().max(1);
+        let of_tasks = ids.iter().zip(batch.entries.iter().skip(begin));
+        let count = of_tasks.take_while(fits).count().max(1);
+        let part = ids.take_first(count as u64);
+        let rest = inputs.partition_point(|input| part.last().is_some_and(|last| input.task <= last));
+        let rest = inputs.split_off(rest);
         let entries = Entries::new(batch.entries.iter().skip(begin).take(count));
         parts.push(RunBatch {
             template: batch.template,
             content: content.take(),
-            ids: ids.take_first(count as u64),
+            ids: part,
             instance: batch.instance,
             services: batch.services.clone(),
             nodes: batch.nodes.clone(),
             after: batch.after,
             variant: batch.variant,
+            inputs: std::mem::replace(&mut inputs, rest),
             entries: entries.expect("a part of entries is no longer than all of them"),
         });
         begin += count;
@@ -89,9 +101,9 @@ fn parts(batch: RunBatch) -> Vec<RunBatch> {
 mod tests {
     use std::sync::Arc;
 
-    use hq_core::worker_messages::{Template, TemplateId};
+    use hq_core::worker_messages::{CallInput, Template, TemplateId};
     use hq_model::job::{Target, TaskIds};
-    use hq_model::{IdSet, Instance, JobId, JobSpec, Submit, TaskSpec};
+    use hq_model::{IdSet, Instance, JobId, JobSpec, Submit, TaskRef, TaskSpec};
 
     use super::*;
 
@@ -114,6 +126,7 @@ mod tests {
             nodes: Vec::new(),
             after: None,
             variant: None,
+            inputs: Vec::new(),
         }
     }
 
@@ -132,6 +145,25 @@ mod tests {
                 assert_eq!(entry, entries[id.0 as usize - 1]);
             }
         }
+    }
+
+    #[test]
+    fn what_others_left_behind_goes_with_the_call_that_gets_it() {
+        let entries = vec![vec![1]; 4];
+        let input = |task: u32, of: u32, bytes: usize| CallInput {
+            task: TaskId(task),
+            of: TaskRef::new(JobId(1), TaskId(of)),
+            result: vec![0; bytes],
+        };
+        let large = RUN_BYTES - 20;
+        let inputs = vec![input(1, 90, 3), input(1, 91, large), input(3, 90, 5), input(4, 92, 2 * large)];
+        let messages = messages(vec![RunBatch { inputs, ..batch(1, &entries) }]);
+        let told = messages.iter().flatten().map(|part| {
+            let inputs: Vec<(u32, u32)> = part.inputs.iter().map(|i| (i.task.0, i.of.task.0)).collect();
+            (part.ids.to_string(), inputs)
+        });
+        let expected = [("1-3".to_owned(), vec![(1, 90), (1, 91), (3, 90)]), ("4".to_owned(), vec![(4, 92)])];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 
     #[test]

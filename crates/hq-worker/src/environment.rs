@@ -514,6 +514,7 @@ mod tests {
             template: template.clone(),
             services: Default::default(),
             entry: None,
+            inputs: Vec::new(),
             variant: 0,
             grant: Grant {
                 resources: vec![GrantedResource {

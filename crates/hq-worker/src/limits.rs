@@ -103,6 +103,8 @@ pub const LOG_AGAIN: Duration = Duration::from_millis(50);
 pub const STREAM_LEFT: Duration = Duration::from_secs(1);
 /// How long the end of a task waits for room for what it has printed; then the task fails.
 pub const STREAM_ROOM_WAIT: Duration = Duration::from_secs(60);
+/// Bytes of code of functions that are remembered as told to one interpreter; with more, it is told again.
+pub const RUNNER_CODE_MAX: usize = 16 << 20;
 /// Most bytes that an interpreter says at once: a result, and words about it.
 pub const RUNNER_FRAME_MAX: usize = 64 << 10;
 /// Most inputs handed to the machine before it settles and its effects are carried out.

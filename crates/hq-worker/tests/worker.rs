@@ -251,6 +251,7 @@ impl Connection {
             services: Vec::new(),
             after: None,
             variant: None,
+            inputs: Vec::new(),
         };
         self.say(&ToWorker::Run(vec![batch])).await;
     }

@@ -67,6 +67,7 @@ pub(super) fn body(
     Body::Function(Function {
         name,
         interpreter: interpreter.into_iter().map(String::into_bytes).collect(),
+        code: Vec::new(),
         arguments: arguments.unwrap_or_default().into_bytes(),
         entry: if is_json { EntryKind::Json } else { EntryKind::Text },
     })

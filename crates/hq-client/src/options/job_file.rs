@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hq_model::OnClose;
+use hq_model::body::Function;
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::check_variants;
@@ -378,6 +379,18 @@ impl Task {
     /// `together` is what the file says of that.
     pub(super) fn spec(mut self, together: Together) -> Result<TaskSpec, String> {
         let body = self.body()?;
+        self.spec_of(body, together)
+    }
+
+    /// What it executes is said elsewhere, and what it prints goes nowhere unless that is said.
+    pub(super) fn spec_of_call(mut self, function: Function) -> Result<TaskSpec, String> {
+        for output in [&mut self.stdout, &mut self.stderr] {
+            output.get_or_insert_with(|| Output::Text("none".to_owned()));
+        }
+        self.spec_of(Body::Function(function), Together::default())
+    }
+
+    fn spec_of(self, body: Body, together: Together) -> Result<TaskSpec, String> {
         let (stream, log) = match together.stream {
             Some(Stream::Directory(path)) => (Some(OsString::from_vec(path)), None),
             Some(Stream::Log(path)) => (None, Some(OsString::from_vec(path))),

@@ -1,6 +1,7 @@
 //! The one definition of every option of a submit: read from flags and from `#HQ` lines alike, and
 //! turned into the model's [`Submit`](hq_model::Submit) in one place.
 
+mod call;
 mod checks;
 mod dependencies;
 mod directives;
@@ -19,6 +20,7 @@ pub mod values;
 mod warnings;
 mod word;
 
+pub use call::call_spec;
 pub use dependencies::DependencyOptions;
 pub use directives::{Defaults, Directives, message, parse as parse_directives};
 pub use entries::{each_line, from_json};

@@ -12,7 +12,7 @@ use hq_model::{IdSet, TaskId, TaskRef, Timestamp, WorkerId};
 use hq_sched::Plan;
 
 use batches::join;
-pub(super) use batches::{Batches, entries_of};
+pub(super) use batches::{Batches, entries_of, inputs_of};
 
 use super::Effect;
 use super::forecast::Estimate;

@@ -173,6 +173,8 @@ impl Server {
             && second.locality.is_none()
             && second.crash_limit != CrashLimit::NeverRestart
             && !first.service
+            // Its arguments are not known before.
+            && !second.body.is_packed_call()
             && job.spec.share.is_none();
         let lives = live.life.is_none() || request.time_request.is_zero();
         // One attempt alone, that may still end well.

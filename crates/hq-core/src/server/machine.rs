@@ -14,6 +14,7 @@ use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Worker
 use super::allocation::AllocLive;
 use super::clients::Clients;
 use super::drafts::Drafts;
+use super::ends::EndWaits;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
 use super::live::LiveWorker;
@@ -85,6 +86,7 @@ pub struct Server {
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
     /// Clients that wait.
     clients: Clients,
+    pub(super) end_waits: EndWaits,
     /// Clients that read what tasks print.
     pub(super) reads: Reads,
     /// Workers and classes for which placement may have changed since it was last decided.
@@ -152,6 +154,7 @@ impl Server {
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             clients: Clients::default(),
+            end_waits: EndWaits::default(),
             reads: Reads::default(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
@@ -236,6 +239,7 @@ impl Server {
             }
             Input::ClientGone { connection } => {
                 self.clients.forget(connection);
+                self.end_waits.forget(connection);
                 self.forget_reader(connection, effects);
                 self.alloc.forget_client(connection);
                 self.followers.forget_client(connection);
@@ -496,6 +500,9 @@ impl Server {
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },
             ClientRequest::ReadOutput(read) => self.client_reads(now, (connection, request), read, effects),
+            ClientRequest::AwaitEnds { job, known } => {
+                self.client_awaits_ends((connection, request), job, known, effects);
+            }
             ClientRequest::WaitWorkers { count } => {
                 self.clients.wait_for_workers((connection, request), count);
             }

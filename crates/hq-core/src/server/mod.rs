@@ -8,6 +8,7 @@ mod check;
 mod clients;
 mod dispatch;
 mod drafts;
+mod ends;
 mod explain;
 mod fleet;
 mod followers;

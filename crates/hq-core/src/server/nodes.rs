@@ -278,6 +278,7 @@ impl Server {
             let nodes = if at == 0 { all.clone() } else { all[..1].to_vec() };
             let services = services.clone();
             let batch = RunBatch {
+                inputs: Vec::new(),
                 template,
                 content,
                 ids: ids.clone(),

@@ -290,6 +290,7 @@ fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
         started: None,
         usage: Usage::default(),
         nodes: Vec::new(),
+        result: Vec::new(),
     }
 }
 

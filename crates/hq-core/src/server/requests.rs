@@ -46,6 +46,7 @@ impl Server {
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
             }
+            ClientRequest::CancelWaiting { job, tasks } => self.cancel_waiting(now, *job, tasks, effects),
             ClientRequest::ForgetJobs { jobs, states } => self.forget_jobs(now, jobs, states, effects),
             ClientRequest::StopWorkers { workers, drain } => self.stop_workers(now, workers, *drain, effects),
             _ => return None,
@@ -411,6 +412,24 @@ impl Server {
         Ok(ClientResponse::Canceled(answer))
     }
 
+    // What a worker has may have begun, whatever was heard of it.
+    fn cancel_waiting(
+        &mut self,
+        now: Timestamp,
+        id: JobId,
+        tasks: &IdSet,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        let Some(job) = self.state.jobs.get(&id) else { return Err(RequestError::NoJob(id)) };
+        let ids = job.queued.intersection(tasks);
+        let others = tasks.len() - ids.len();
+        if !ids.is_empty() {
+            self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason: None }, &ids, effects);
+            self.forget_if_over(id);
+        }
+        Ok(ClientResponse::Canceled(vec![(id, ids, others)]))
+    }
+
     /// Tasks that have not ended end now, as the record says; those that run are told to.
     pub(super) fn end_by(&mut self, now: Timestamp, record: Record, ids: &IdSet, effects: &mut Vec<Effect>) {
         let Some(id) = record.job() else { return };
@@ -451,6 +470,7 @@ impl Server {
             started: Some(run.since),
             usage: Usage { wall_us: now.0.saturating_sub(run.since.0), ..Usage::default() },
             nodes: job.nodes.get(task).cloned().unwrap_or_default(),
+            result: Vec::new(),
         });
         ended.collect()
     }

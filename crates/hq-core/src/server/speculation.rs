@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use hq_model::task::SpeculateFactor;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
-use super::dispatch::entries_of;
+use super::dispatch::{entries_of, inputs_of};
 use super::job::Job;
 use super::live::Choice;
 use super::machine::{Running, Server};
@@ -210,6 +210,7 @@ impl Server {
         let record = Record::Speculated { worker, job: template.job, task, instance };
         self.record(now, record, effects);
         let submit = &self.state.jobs[&template.job].submits[template.submit as usize];
+        let inputs = inputs_of(&self.state, template, &ids);
         if let Some(shared) = self.shared_by(class).and_then(|job| self.shared.get_mut(&job)) {
             shared.out += 1;
         }
@@ -229,8 +230,18 @@ impl Server {
         if let Some(connection) = live.connection {
             let nodes = Vec::new();
             let after = None;
-            let batch =
-                RunBatch { template, content, ids, instance, entries, nodes, services, after, variant };
+            let batch = RunBatch {
+                template,
+                content,
+                ids,
+                instance,
+                entries,
+                nodes,
+                services,
+                after,
+                variant,
+                inputs,
+            };
             let message = ToWorker::Run(vec![batch]);
             effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         }

@@ -208,10 +208,17 @@ impl State {
                         *job.progress.crashes.entry(failure.task).or_default() += 1;
                     }
                     job.progress.usage.add(&failure.usage);
-                    job.failures.insert(failure.task, (at, failure.clone()));
                     job.note_workers(failure.worker.iter().chain(&failure.nodes));
                     job.progress.last_end = at;
-                    self.bound_failures(*id, failure);
+                    let result = (!failure.result.is_empty()).then_some(failure.result.as_slice());
+                    let results = result.and_then(|result| Entries::new([result])).unwrap_or_default();
+                    self.results.add(*id, &IdSet::single(failure.task), &results);
+                    // Those are dropped apart.
+                    let failure = Failure { result: Vec::new(), ..failure.clone() };
+                    self.bound_failures(*id, &failure);
+                    if let Some(job) = self.jobs.get_mut(id) {
+                        job.failures.insert(failure.task, (at, failure));
+                    }
                 }
             }
             Record::JobClosed { job }

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod backlogs;
+mod calls;
 mod defer;
 mod drafts;
 mod explanations;
@@ -334,6 +335,7 @@ fn failed(task: u32, instance: u32, code: u8) -> Failure {
         started: Some(Timestamp(5)),
         usage: Usage::default(),
         nodes: Vec::new(),
+        result: Vec::new(),
     }
 }
 

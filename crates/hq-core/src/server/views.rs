@@ -120,7 +120,9 @@ impl Server {
                 });
             };
             room = left;
-            let (found, results, next) = self.state.results.page(id, &ids, &mut room);
+            // What failed ones left behind is for who waits for their ends.
+            let finished = ids.intersection(&self.state.jobs[&id].finished);
+            let (found, results, next) = self.state.results.page(id, &finished, &mut room);
             let results = Entries::new(results).unwrap_or_default();
             if !ids.is_empty() {
                 told.push(JobResults { job: id, asked: ids.len(), ids: found, results });

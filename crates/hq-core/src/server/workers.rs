@@ -504,6 +504,7 @@ impl Server {
                         ..Usage::default()
                     },
                     nodes: Vec::new(),
+                    result: Vec::new(),
                 };
                 self.fail(now, id, failure, effects);
             }

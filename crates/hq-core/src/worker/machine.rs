@@ -1,5 +1,6 @@
 //! The worker machine: takes what it is handed, starts what fits, ends what must end, reports.
 
+mod batch;
 mod checking;
 mod followers;
 mod greeting;
@@ -13,8 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::worker::{OnServerLost, WorkerConfig};
-use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
+use hq_model::{ByteString, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
+
+pub(super) use batch::Batch;
 
 use super::arming::{Armed, Why};
 use super::faults::NodeFault;
@@ -27,7 +30,7 @@ use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
-use crate::worker_messages::{FromWorker, RunBatch, TaskNode, Template, TemplateId, ToWorker, WorkerEnd};
+use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
 
 const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
@@ -69,6 +72,7 @@ pub struct Worker {
     // Failures that the end of the worker may explain.
     pub(super) outside: Outside,
     pub(super) node_fault: NodeFault,
+    pub(super) last_report: Timestamp,
     pub(super) next_report: Timestamp,
     // The latest end of what tasks that were started here have asked for.
     pub(super) promised_until: Timestamp,
@@ -118,26 +122,6 @@ pub(super) struct Way {
     pub(super) needs: ResolvedRequest,
     // Pools that it needs.
     pub(super) pools: u64,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Batch {
-    // When it came.
-    pub(super) since: Timestamp,
-    pub(super) priority: i32,
-    pub(super) template: TemplateId,
-    pub(super) instance: Instance,
-    // As it came, for the entries.
-    pub(super) all: IdSet,
-    pub(super) left: IdSet,
-    pub(super) entries: Entries,
-    // Of a task on several nodes.
-    pub(super) nodes: Vec<TaskNode>,
-    // It is not the first of them: the program runs elsewhere.
-    pub(super) is_part: bool,
-    pub(super) services: Arc<Vec<(ByteString, ByteString)>>,
-    // As which variant they were placed.
-    pub(super) variant: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -210,6 +194,7 @@ impl Worker {
             reading: Reading::default(),
             outside: Outside::default(),
             node_fault: NodeFault::default(),
+            last_report: started,
             next_report: started,
             promised_until: started,
             starts_due: started,
@@ -274,6 +259,7 @@ impl Worker {
             Input::Ended { task, outcome, usage, result } => {
                 self.task_ended(now, task, outcome, (usage, result), effects);
             }
+            Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),
@@ -448,6 +434,7 @@ impl Worker {
                 left: ids,
                 entries: batch.entries,
                 services: Arc::new(batch.services),
+                inputs: Arc::new(batch.inputs),
                 variant,
                 is_part: batch.nodes.first().is_some_and(|first| Some(first.worker) != self.id),
                 nodes: batch.nodes,
@@ -578,6 +565,9 @@ impl Worker {
         let Some(mut run) = self.running.remove(&task) else { return };
         self.last_end = now;
         self.reading.ended(task, &run, effects);
+        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
+            self.reporting.await_report();
+        }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
         if !self.leader_is_over(&mut run, is_success) {
             self.pools.free(&run.grant);
@@ -619,6 +609,7 @@ impl Worker {
             (None, Outcome::NotStarted(_)) => return self.reporting.returned(task.job, &single),
             (None, Outcome::Failed(kind, error)) => (kind, error),
         };
+        let result = if run.ending.is_none() { result } else { ByteString::new() };
         let failure = Failure {
             task: task.task,
             instance: run.instance,
@@ -628,6 +619,7 @@ impl Worker {
             started: Some(run.since),
             usage,
             nodes: Vec::new(),
+            result,
         };
         if self.config.allocation.is_some() && self.leaving.is_none() && Outside::may_cause(kind) {
             self.outside.hold(now, task.job, failure);

@@ -22,7 +22,7 @@ use hq_model::{ByteString, Instance, TaskRef, Usage};
 
 use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
-use crate::worker_messages::{FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
+use crate::worker_messages::{CallInput, FromWorker, TaskNode, Template, ToWorker, WorkerEnd};
 
 /// What the worker machine is told.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +47,11 @@ pub enum Input {
     },
     /// A runner is gone, by itself or after [`Effect::EndRunner`]. The end of a call that it had is told by itself.
     RunnerEnded {
+        /// The runner.
+        runner: RunnerId,
+    },
+    /// A runner that has a call, whose end is told next, is of no use for another one.
+    RunnerSpent {
         /// The runner.
         runner: RunnerId,
     },
@@ -167,6 +172,8 @@ pub struct Start {
     pub entry: Option<ByteString>,
     /// Keys of the services that it waited for, and what those said.
     pub services: Arc<Vec<(ByteString, ByteString)>>,
+    /// Results of others among its arguments.
+    pub inputs: Vec<CallInput>,
     /// Which variant of its requests was chosen.
     pub variant: u32,
     /// What it may use; nothing when its ranks have it.

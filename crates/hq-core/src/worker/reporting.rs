@@ -16,6 +16,8 @@ pub(super) struct Reporting {
     finished_count: usize,
     // What the results of these take.
     results_bytes: usize,
+    // Some end is waited for by a client.
+    is_awaited: bool,
     failed: Vec<(JobId, Failure)>,
     canceled: BTreeMap<JobId, IdSet>,
     returned: BTreeMap<JobId, IdSet>,
@@ -71,6 +73,16 @@ impl Reporting {
     /// Forgets starts: a hello has just said what runs.
     pub(super) fn starts_are_known(&mut self) {
         self.started.clear();
+    }
+
+    /// A client waits for what has ended.
+    pub(super) fn await_report(&mut self) {
+        self.is_awaited = true;
+    }
+
+    /// True when a client waits for some end that was not told.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 
     /// True when there is something to report.
@@ -169,6 +181,7 @@ impl Reporting {
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
     ) -> &Report {
         self.last_number += 1;
+        self.is_awaited = false;
         let mut report = Report { number: self.last_number, is_leaving, trouble, ..Report::default() };
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at, variant)) = runs(task) {

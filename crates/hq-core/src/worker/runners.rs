@@ -35,6 +35,8 @@ struct Runner {
     variant: u32,
     grant: Grant,
     state: State,
+    // The call that it has is its last one.
+    is_spent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +44,7 @@ enum State {
     Busy,
     /// Since when.
     Idle(Timestamp),
-    /// Its call was ended by force: it is told to end when all that has happened is known.
+    /// Its call was ended by force, or it can do no other: it is told to end when all that has happened is known.
     Spent,
     Ending,
 }
@@ -86,7 +88,8 @@ impl Runners {
             self.end(longest, effects);
         }
         self.last.0 += 1;
-        let runner = Runner { template: template.clone(), variant, grant: grant.clone(), state: State::Busy };
+        let (template, grant) = (template.clone(), grant.clone());
+        let runner = Runner { template, variant, grant, state: State::Busy, is_spent: false };
         self.all.insert(self.last, runner);
         RunsIn { runner: self.last, is_new: true }
     }
@@ -95,7 +98,14 @@ impl Runners {
     pub(super) fn release(&mut self, now: Timestamp, id: RunnerId, was_forced: bool) {
         // It may have ended with its call.
         if let Some(runner) = self.all.get_mut(&id) {
-            runner.state = if was_forced { State::Spent } else { State::Idle(now) };
+            runner.state = if was_forced || runner.is_spent { State::Spent } else { State::Idle(now) };
+        }
+    }
+
+    /// It is not used again after the call that it has.
+    pub(super) fn spend(&mut self, id: RunnerId) {
+        if let Some(runner) = self.all.get_mut(&id) {
+            runner.is_spent = true;
         }
     }
 

@@ -262,6 +262,7 @@ pub(super) fn start_of(
         template: known.template.clone(),
         entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec),
         services: batch.services.clone(),
+        inputs: batch.inputs_of(id),
         variant,
         grant: grant.clone(),
         ranks: ranks.to_vec(),

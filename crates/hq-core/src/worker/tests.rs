@@ -202,6 +202,7 @@ impl World {
             nodes: Vec::new(),
             after,
             variant,
+            inputs: Vec::new(),
         };
         self.step(Input::Server(ToWorker::Run(vec![batch])));
     }

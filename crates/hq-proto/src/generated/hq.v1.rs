@@ -58,6 +58,20 @@ pub struct TaskRef {
     #[prost(uint32, tag = "2")]
     pub task: u32,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TasksOfJob {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbortedTasks {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
 /// The entries of many tasks, one after the other.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Entries {
@@ -279,6 +293,9 @@ pub struct Function {
     pub arguments: ::prost::alloc::vec::Vec<u8>,
     #[prost(enumeration = "EntryKind", tag = "4")]
     pub entry: i32,
+    /// The function itself, with packed entries only.
+    #[prost(bytes = "vec", tag = "5")]
+    pub code: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Variable {
@@ -526,6 +543,9 @@ pub struct Failure {
     /// Of a task on several nodes; the first one led.
     #[prost(uint32, repeated, tag = "8")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// What a function left behind, packed.
+    #[prost(bytes = "vec", tag = "9")]
+    pub result: ::prost::alloc::vec::Vec<u8>,
 }
 /// What some failures of a job have in common.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -667,6 +687,7 @@ pub enum EntryKind {
     Unspecified = 0,
     Text = 1,
     Json = 2,
+    Packed = 3,
 }
 impl EntryKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -678,6 +699,7 @@ impl EntryKind {
             Self::Unspecified => "ENTRY_KIND_UNSPECIFIED",
             Self::Text => "ENTRY_KIND_TEXT",
             Self::Json => "ENTRY_KIND_JSON",
+            Self::Packed => "ENTRY_KIND_PACKED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -686,6 +708,7 @@ impl EntryKind {
             "ENTRY_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "ENTRY_KIND_TEXT" => Some(Self::Text),
             "ENTRY_KIND_JSON" => Some(Self::Json),
+            "ENTRY_KIND_PACKED" => Some(Self::Packed),
             _ => None,
         }
     }
@@ -1590,7 +1613,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 142"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1656,6 +1679,10 @@ pub mod client_request {
         ReadOutput(super::OutputRead),
         #[prost(message, tag = "140")]
         Results(super::ListResults),
+        #[prost(message, tag = "141")]
+        AwaitEnds(super::AwaitEnds),
+        #[prost(message, tag = "142")]
+        CancelWaiting(super::TasksOfJob),
     }
 }
 /// A page of what is known of jobs.
@@ -1811,7 +1838,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1865,6 +1892,8 @@ pub mod client_response {
         Output(super::OutputAnswer),
         #[prost(message, tag = "140")]
         Results(super::Results),
+        #[prost(message, tag = "141")]
+        Ends(super::JobEnds),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1989,6 +2018,44 @@ pub struct JobResults {
     /// In order of ids.
     #[prost(message, optional, tag = "4")]
     pub results: ::core::option::Option<Entries>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AwaitEnds {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    /// Tasks whose ends are known already.
+    #[prost(uint32, repeated, tag = "2")]
+    pub known: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JobEnds {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub finished: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "3")]
+    pub canceled: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "4")]
+    pub failed: ::prost::alloc::vec::Vec<EndedTask>,
+    #[prost(message, repeated, tag = "5")]
+    pub aborted: ::prost::alloc::vec::Vec<AbortedTasks>,
+    /// Those that left something behind, and what, in order of ids.
+    #[prost(uint32, repeated, tag = "6")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, optional, tag = "7")]
+    pub results: ::core::option::Option<Entries>,
+    /// All tasks have ended, the job is closed, and there is nothing that was not said.
+    #[prost(bool, tag = "8")]
+    pub is_over: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndedTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, optional, tag = "2")]
+    pub kind: ::core::option::Option<FailureKind>,
+    #[prost(string, tag = "3")]
+    pub error: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListFailures {
@@ -2627,6 +2694,20 @@ pub struct RunBatch {
     /// Which variant of its requests each of them takes of free room; absent: they wait, for the preferred one that fits.
     #[prost(uint32, optional, tag = "93")]
     pub variant: ::core::option::Option<u32>,
+    /// Results of tasks that these wait for, where those are arguments.
+    #[prost(message, repeated, tag = "94")]
+    pub inputs: ::prost::alloc::vec::Vec<CallInput>,
+}
+/// The result of a task that is an argument of another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CallInput {
+    /// The one that is called.
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, optional, tag = "2")]
+    pub of: ::core::option::Option<TaskRef>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub result: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskNode {
@@ -2646,13 +2727,6 @@ pub struct Template {
     /// 0 from servers that do not say it.
     #[prost(uint64, tag = "20")]
     pub submitted_us: u64,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TasksOfJob {
-    #[prost(uint32, tag = "1")]
-    pub job: u32,
-    #[prost(uint32, repeated, tag = "2")]
-    pub ids: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stop {
@@ -3357,13 +3431,6 @@ pub struct TasksOfWorker {
     pub worker: u32,
     #[prost(uint32, repeated, tag = "2")]
     pub ids: ::prost::alloc::vec::Vec<u32>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AbortedTasks {
-    #[prost(uint32, repeated, tag = "1")]
-    pub ids: ::prost::alloc::vec::Vec<u32>,
-    #[prost(string, tag = "2")]
-    pub reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksOfInstance {

@@ -2,16 +2,16 @@
 
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobPage, JobResults, JobSummary, PageStart,
-    RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
+    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary,
+    PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
-    FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker, Welcome,
-    WorkerHello,
+    CallInput, FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
+    Welcome, WorkerHello,
 };
 use hq_model::Epoch;
 
@@ -73,6 +73,8 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
             tasks,
             from
         }),
+        (job(), id_set()).prop_map(|(job, known)| AwaitEnds { job, known }),
+        (job(), id_set()).prop_map(|(job, tasks)| CancelWaiting { job, tasks }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
 }
@@ -107,6 +109,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         vec(explanation::job_explanation(), 0..3).prop_map(ExplainedJobs),
         (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
         (vec(job_results(), 0..3), of(task_ref())).prop_map(|(jobs, next)| Results { jobs, next }),
+        job_ends().prop_map(|ends| Ends(Box::new(ends))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
@@ -235,6 +238,23 @@ fn job_summary() -> impl Strategy<Value = JobSummary> {
 fn job_failures() -> impl Strategy<Value = JobFailures> {
     (job(), any::<(u64, u64)>(), vec((cause(), instance()), 0..3))
         .prop_map(|(job, (tasks, failed), causes)| JobFailures { job, tasks, failed, causes })
+}
+
+fn job_ends() -> impl Strategy<Value = JobEnds> {
+    let failed = vec(failure().prop_map(|failure| (failure.task, failure.kind, failure.error)), 0..3);
+    let aborted = vec((some_ids(), text()), 0..3);
+    (job(), id_set(), id_set(), failed, aborted, ids_with_results(), any::<bool>()).prop_map(
+        |(job, finished, canceled, failed, aborted, (ids, results), is_over)| JobEnds {
+            job,
+            finished,
+            canceled,
+            failed,
+            aborted,
+            ids,
+            results,
+            is_over,
+        },
+    )
 }
 
 fn job_results() -> impl Strategy<Value = JobResults> {
@@ -393,7 +413,13 @@ pub fn run_batch() -> impl Strategy<Value = RunBatch> {
             let other = ids.first().map(|task| TaskId(task.0 ^ 1)).filter(|_| ids.len() == 1);
             let after = other.zip(leader);
             let variant = variant_of(instance);
-            RunBatch { template, content, ids, instance, entries, nodes, services, after, variant }
+            let inputs = ids.iter().take(2).map(|task| CallInput {
+                task,
+                of: TaskRef::new(template.job, TaskId(task.0 ^ 1)),
+                result: vec![1; services.len()],
+            });
+            let inputs = inputs.collect();
+            RunBatch { template, content, ids, instance, entries, nodes, services, after, variant, inputs }
         },
     )
 }

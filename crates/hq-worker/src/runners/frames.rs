@@ -2,15 +2,18 @@
 
 use crate::limits::RUNNER_FRAME_MAX;
 use hq_core::limits::RESULT_BYTES_MAX;
+use hq_core::worker_messages::CallInput;
 
 const CALL: u8 = 1;
 const END: u8 = 2;
+const CODE: u8 = 3;
 const READY: u8 = 1;
 const DONE: u8 = 2;
 
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
 const ENTRY_IS_JSON: u8 = 4;
+const IS_PACKED: u8 = 8;
 
 /// Bytes before each body.
 pub(crate) const HEADER: usize = 5;
@@ -22,12 +25,16 @@ pub(crate) struct Call<'a> {
     pub(crate) number: u64,
     /// Outputs are open and directories made: the runner was started for it.
     pub(crate) is_prepared: bool,
-    /// `MODULE:NAME`.
+    /// `MODULE:NAME`, or what people call it when it is packed.
     pub(crate) name: &'a [u8],
     /// JSON; none when empty.
     pub(crate) arguments: &'a [u8],
     pub(crate) entry: Option<&'a [u8]>,
     pub(crate) entry_is_json: bool,
+    /// Of a function that was told with its code: the number of that.
+    pub(crate) code: Option<u32>,
+    /// What others have left behind that are among its arguments.
+    pub(crate) inputs: &'a [CallInput],
     pub(crate) cwd: &'a [u8],
     /// Nowhere when empty.
     pub(crate) stdout: &'a [u8],
@@ -46,6 +53,7 @@ impl Call<'_> {
             (self.is_prepared, IS_PREPARED),
             (self.entry.is_some(), HAS_ENTRY),
             (self.entry_is_json, ENTRY_IS_JSON),
+            (self.code.is_some(), IS_PACKED),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let parts = [
@@ -58,15 +66,33 @@ impl Call<'_> {
             self.submit_dir,
             self.task_dir,
             self.environment,
+            &inputs(self.inputs),
         ];
         let mut body = Vec::with_capacity(64 + parts.iter().map(|part| 4 + part.len()).sum::<usize>());
         body.extend_from_slice(&self.number.to_le_bytes());
         body.extend_from_slice(&[flags, parts.len() as u8]);
+        body.extend_from_slice(&self.code.unwrap_or_default().to_le_bytes());
         for part in parts {
             put(&mut body, part);
         }
         frame(CALL, &body)
     }
+}
+
+// Job, task and length of each, and its bytes.
+fn inputs(inputs: &[CallInput]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for CallInput { of, result, .. } in inputs {
+        out.extend_from_slice(&of.job.0.to_le_bytes());
+        out.extend_from_slice(&of.task.0.to_le_bytes());
+        put(&mut out, result);
+    }
+    out
+}
+
+/// The frame that tells the code of a function, and which calls it is for.
+pub(crate) fn code(number: u32, code: &[u8]) -> Vec<u8> {
+    frame(CODE, &[&number.to_le_bytes(), code].concat())
 }
 
 /// The frame that ends a runner.
@@ -127,8 +153,8 @@ pub(crate) enum Status {
     Raised(u8),
     /// There is no such module or function.
     NotLoaded,
-    /// What it returned is nothing that JSON knows.
-    NotJson,
+    /// What it returned is nothing that can be told: JSON does not know it, or it cannot be pickled.
+    NotTold,
     /// Its outputs or directories could not be made.
     NotStarted,
     /// What it returned takes too much room; the text is how much.
@@ -174,7 +200,7 @@ fn done(body: &[u8]) -> Option<Said> {
         0 => Status::Value,
         1 => Status::Raised(head[9].max(1)),
         2 => Status::NotLoaded,
-        3 => Status::NotJson,
+        3 => Status::NotTold,
         4 => Status::NotStarted,
         5 => Status::TooLarge,
         _ => return None,

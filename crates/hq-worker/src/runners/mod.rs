@@ -4,6 +4,7 @@
 //! socket, so that nothing has to be installed where it runs. It begins as the process of its first task, with the outputs
 //! of that: what goes wrong before it can speak is said like that of any program.
 
+mod codes;
 pub(crate) mod frames;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use tracing::{debug, warn};
 use crate::launcher::{End, Ended, MARK, Slot, text};
 use crate::prepare::{Prepared, strings};
 use crate::supervise::{Active, Supervisor};
+use codes::Codes;
 use frames::{Call, Done, Said, Status};
 
 /// What is read into an interpreter once it runs.
@@ -61,6 +63,7 @@ struct Runner {
     slot: Slot,
     // What waits to be written there is written by a task of its own: this loop waits for no interpreter.
     to: mpsc::UnboundedSender<Vec<u8>>,
+    codes: Codes,
     /// Its last call is or was ended by force.
     is_spent: bool,
     /// It was told to end.
@@ -114,7 +117,10 @@ impl Runners {
             // The loop may have ended.
             let _ = heard.send((id, Err(why)));
         });
-        self.all.insert(id, Runner { slot, to, is_spent: false, is_ending: false, fault: None });
+        self.all.insert(
+            id,
+            Runner { slot, to, codes: Codes::default(), is_spent: false, is_ending: false, fault: None },
+        );
     }
 
     fn say(&self, id: RunnerId, frame: Vec<u8>) {
@@ -230,7 +236,7 @@ impl Supervisor {
             strings(&self.buffers.env).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
         let names: Vec<&[u8]> = names.collect();
         self.runners.say(id, frames::preface(PROGRAM, &names.join(&0)));
-        self.runners.say(id, self.frame(start, prepared, number, true));
+        self.say_call(id, start, prepared, number, true);
         Ok(slot)
     }
 
@@ -246,13 +252,23 @@ impl Supervisor {
         prepared
             .fill(start, &self.node, &mut self.buffers)
             .map_err(|error| Outcome::Failed(FailureKind::Start, error))?;
-        self.runners.say(id, self.frame(start, prepared, number, false));
+        self.say_call(id, start, prepared, number, false);
         Ok(slot)
     }
 
     // The buffers are those of this task.
-    fn frame(&self, start: &Start, prepared: &Prepared, number: u64, is_prepared: bool) -> Vec<u8> {
-        let Some(function) = prepared.template.spec.body.function() else { return Vec::new() };
+    fn say_call(&mut self, id: RunnerId, start: &Start, prepared: &Prepared, number: u64, is_prepared: bool) {
+        let Some(function) = prepared.template.spec.body.function() else { return };
+        let code = match (function.is_packed(), self.runners.all.get_mut(&id)) {
+            (true, Some(runner)) => {
+                let (number, is_new) = runner.codes.number_of(&prepared.template.spec, &function.code);
+                if is_new {
+                    self.runners.say(id, frames::code(number, &function.code));
+                }
+                Some(number)
+            }
+            _ => None,
+        };
         let buffers = &self.buffers;
         let call = Call {
             number,
@@ -261,6 +277,8 @@ impl Supervisor {
             arguments: &function.arguments,
             entry: start.entry.as_deref(),
             entry_is_json: function.entry == EntryKind::Json,
+            code,
+            inputs: &start.inputs,
             cwd: &buffers.cwd,
             stdout: &buffers.stdout,
             stderr: &buffers.stderr,
@@ -268,7 +286,7 @@ impl Supervisor {
             task_dir: &buffers.task_dir,
             environment: &buffers.env,
         };
-        call.encode()
+        self.runners.say(id, call.encode());
     }
 
     /// The machine has no further use for a runner.
@@ -299,7 +317,8 @@ impl Supervisor {
 
     fn call_done(&mut self, id: RunnerId, done: Done) -> Result<(), String> {
         let Some(runner) = self.runners.all.get(&id) else { return Ok(()) };
-        let state = &mut self.slots[runner.slot.index as usize];
+        let slot = runner.slot.index;
+        let state = &mut self.slots[slot as usize];
         let Some(Active::Runner(process)) =
             state.active.as_mut().filter(|_| state.generation == runner.slot.generation)
         else {
@@ -311,7 +330,15 @@ impl Supervisor {
         self.running.remove(&task);
         let Done { status, wall_us, user_us, system_us, rss_max_kib, result, text, .. } = done;
         let usage = Usage { wall_us, user_us, system_us, rss_max_kib, ..Usage::default() };
-        let name = current.prepared.template.spec.body.function().map_or("", |function| &function.name);
+        if status == Status::NotStarted {
+            // It may have no descriptors left.
+            self.call_is_ended(slot);
+            self.ended.push(Input::RunnerSpent { runner: id });
+        }
+        let body = &current.prepared.template.spec.body;
+        let name = body.function().map_or("", |function| &function.name);
+        let (told, form) =
+            if body.is_packed_call() { ("pickled", "pickled") } else { ("said in JSON", "as JSON") };
         let outcome = match status {
             Status::Value => Outcome::Finished,
             Status::Raised(code) => Outcome::Failed(FailureKind::Exit(code), text),
@@ -319,14 +346,13 @@ impl Supervisor {
                 Outcome::Failed(FailureKind::Start, format!("The function {name} cannot be loaded: {text}"))
             }
             Status::NotStarted => Outcome::Failed(FailureKind::Start, text),
-            Status::NotJson => Outcome::Failed(
-                FailureKind::Output,
-                format!("The result of {name} cannot be said in JSON: {text}"),
-            ),
+            Status::NotTold => {
+                Outcome::Failed(FailureKind::Output, format!("The result of {name} cannot be {told}: {text}"))
+            }
             Status::TooLarge => Outcome::Failed(
                 FailureKind::Output,
                 format!(
-                    "The result of {name} takes {text} bytes as JSON, and at most {} are kept: let it write a file, and \
+                    "The result of {name} takes {text} bytes {form}, and at most {} are kept: let it write a file, and \
                      return the path.",
                     hq_core::limits::RESULT_BYTES_MAX
                 ),

@@ -4,8 +4,11 @@
 
 
 def main(connection, receive):
+    import fcntl
+    import io
     import json
     import os
+    import pickle
     import resource
     import signal
     import struct
@@ -13,16 +16,19 @@ def main(connection, receive):
     import time
     import traceback
 
-    VERSION = 1
-    CALL, END = 1, 2
+    VERSION = 2
+    CALL, END, CODE = 1, 2, 3
     READY, DONE = 1, 2
-    IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON = 1, 2, 4
-    VALUE, RAISED, NOT_LOADED, NOT_JSON, NOT_STARTED, TOO_LARGE = 0, 1, 2, 3, 4, 5
+    IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
+    VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE = 0, 1, 2, 3, 4, 5
     RESULT_MAX = 16384
     TEXT_MAX = 2048
+    TRACE_MAX = 6144
+    PRINTED_MAX = 4096
+    CAPTURE_MAX = 1 << 20
 
     nowhere = os.open(os.devnull, os.O_RDWR)
-    state = {"runs": False, "submit_dir": None}
+    state = {"runs": False, "submit_dir": None, "printed": 0}
     loaded = {}
 
     def say(kind, body):
@@ -61,12 +67,15 @@ def main(connection, receive):
             text = type(error).__name__
         return text[:TEXT_MAX]
 
-    def print_exception(error):
+    def trace_of(error):
         # Without the lines that are not the user's.
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == "<hq runner>":
             trace = trace.tb_next
-        traceback.print_exception(type(error), error, trace)
+        return trace
+
+    def print_exception(error):
+        traceback.print_exception(type(error), error, trace_of(error))
 
     def open_output(path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOCTTY
@@ -76,9 +85,50 @@ def main(connection, receive):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.open(path, flags, 0o666)
 
-    def open_outputs(stdout, stderr):
-        for target, path in ((1, stdout), (2, stderr)):
-            if not path:
+    captures = {}
+
+    def capture(target):
+        # Into memory that has a name only here.
+        if target not in captures:
+            captures[target] = os.memfd_create("printed", os.MFD_CLOEXEC)
+            flags = fcntl.fcntl(captures[target], fcntl.F_GETFL)
+            fcntl.fcntl(captures[target], fcntl.F_SETFL, flags | os.O_APPEND)
+        os.dup2(captures[target], target)
+
+    def take_printed(target):
+        # The last of it.
+        size = os.fstat(captures[target]).st_size
+        if not size:
+            return b""
+        printed = os.pread(captures[target], PRINTED_MAX, max(0, size - PRINTED_MAX))
+        os.ftruncate(captures[target], 0)
+        return printed
+
+    class Printed(io.FileIO):
+        # Does not let what is captured grow for ever.
+        def write(self, data):
+            count = super().write(data)
+            state["printed"] += count
+            if state["printed"] > CAPTURE_MAX and self.target in captures:
+                state["printed"] = 0
+                if os.fstat(captures[self.target]).st_size > CAPTURE_MAX:
+                    os.write(captures[self.target], take_printed(self.target))
+            return count
+
+    def stream_to(target):
+        raw = Printed(target, "w", closefd=False)
+        raw.target = target
+        return io.TextIOWrapper(io.BufferedWriter(raw), errors="backslashreplace", line_buffering=True)
+
+    def open_outputs(outputs, captured, only=(True, True)):
+        stdout = outputs[0]
+        for target in (1, 2):
+            path = outputs[target - 1]
+            if not only[target - 1]:
+                continue
+            if captured[target - 1]:
+                capture(target)
+            elif not path:
                 os.dup2(nowhere, target)
             elif target == 2 and path == stdout:
                 os.dup2(1, 2)
@@ -96,19 +146,22 @@ def main(connection, receive):
         for name, descriptor in (("stdout", 1), ("stderr", 2)):
             stream = getattr(sys, "__" + name + "__")
             if stream is None or stream.closed:
-                stream = open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)
+                stream = stream_to(descriptor)
                 setattr(sys, "__" + name + "__", stream)
             setattr(sys, name, stream)
 
-    def close_outputs():
+    def flush():
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             try:
                 stream.flush()
             except Exception:
                 pass
+
+    def close_outputs(captured):
         # A pipe behind them is to see the end.
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
+        for target in (1, 2):
+            if not captured[target - 1]:
+                os.dup2(nowhere, target)
 
     def set_environment(block):
         wanted = dict(base)
@@ -147,6 +200,156 @@ def main(connection, receive):
             loaded[name] = function
         return loaded[name]
 
+    # --- calls whose function, arguments and results the client has packed ---
+
+    codes = {}
+    functions = {}
+    values = {}
+    inputs_of_call = {}
+
+    def ref(job, task):
+        if (job, task) not in values:
+            if (job, task) not in inputs_of_call:
+                raise RuntimeError(f"the result of task {job}@{task} is not kept any more")
+            payload = inputs_of_call[job, task]
+            if payload[:1] == b"P":
+                payload = pickle.loads(payload[1:])[0]
+            values[job, task] = pickle.loads(payload)
+        return values[job, task]
+
+    def unpack(number):
+        if number in functions:
+            return functions[number]
+        python, cloudpickle_dir, paths, function = pickle.loads(codes[number])
+        if python is not None and tuple(python) != sys.version_info[:2]:
+            wanted, found = ".".join(map(str, python)), ".".join(map(str, sys.version_info[:2]))
+            raise RuntimeError(
+                f"the function comes by value from Python {wanted}, and this is Python {found} ({sys.executable}): use the "
+                "same minor version, or put the function into a module that both have"
+            )
+        for path in paths:
+            if path not in sys.path and os.path.isdir(path):
+                sys.path.append(path)
+        use_cloudpickle_of(cloudpickle_dir)
+        functions[number] = pickle.loads(function)
+        return functions[number]
+
+    def use_cloudpickle_of(directory):
+        # That of the client, where there is none here.
+        if not directory or "cloudpickle" in sys.modules:
+            return
+        import importlib.util
+
+        init = os.path.join(directory, "__init__.py")
+        if importlib.util.find_spec("cloudpickle") is None and os.path.isfile(init):
+            spec = importlib.util.spec_from_file_location("cloudpickle", init, submodule_search_locations=[directory])
+            module = importlib.util.module_from_spec(spec)
+            sys.modules["cloudpickle"] = module
+            spec.loader.exec_module(module)
+
+    def pack(value):
+        try:
+            packed = pickle.dumps(value, 5)
+            if b"__main__" not in packed:
+                return packed
+        except Exception as error:
+            try:
+                import cloudpickle
+            except ImportError:
+                raise error from None
+        else:
+            try:
+                import cloudpickle
+            except ImportError:
+                return packed
+        return cloudpickle.dumps(value, protocol=5)
+
+    def told(kind, error, text=None):
+        # How a call failed, for the client.
+        try:
+            packed = pack(error) if kind == "raised" else None
+            if packed is not None:
+                pickle.loads(packed)
+        except Exception:
+            packed = None
+        if packed is not None and len(packed) > RESULT_MAX - TRACE_MAX - TEXT_MAX:
+            packed = None
+        try:
+            trace = "".join(traceback.format_exception(type(error), error, trace_of(error)))
+        except Exception:
+            trace = type(error).__name__
+        if text is None:
+            try:
+                text = str(error)
+            except Exception:
+                text = ""
+        name = type(error).__module__ + "." + type(error).__qualname__
+        name = name[9:] if name.startswith("builtins.") else name
+        trace = cut(trace, TRACE_MAX)
+        return pickle.dumps((kind, packed, name[:256], cut(text, TEXT_MAX // 2), trace), 5)
+
+    def cut(text, most):
+        # To so many bytes, the beginning and the end.
+        data = text.encode("utf-8", "replace")
+        if len(data) > most:
+            data = data[: most // 4] + b"\n...\n" + data[len(data) - most // 2 :]
+        return data.decode("utf-8", "replace")
+
+    def call_packed(number, entry, inputs, stderr):
+        inputs_of_call.clear()
+        values.clear()
+        at = 0
+        while at < len(inputs):
+            job, task, length = struct.unpack_from("<III", inputs, at)
+            inputs_of_call[job, task] = inputs[at + 12 : at + 12 + length]
+            at += 12 + length
+
+        def failed(status, kind, error, text=None):
+            if stderr:
+                print_exception(error)
+            return status, 1, told(kind, error, text), text_of(error)
+
+        # What is raised while it is interrupted is of the call, whatever it does at that moment.
+        kind, status = "not-loaded", NOT_LOADED
+        try:
+            state["runs"] = True
+            function = unpack(number)
+            kind, status = "arguments", NOT_LOADED
+            args, kwargs = pickle.loads(entry)
+            kind, status = "raised", RAISED
+            value = function(*args, **kwargs)
+            if hasattr(value, "send") and hasattr(value, "cr_frame"):
+                import asyncio
+
+                value = asyncio.run(value)
+        except BaseException as error:
+            state["runs"] = False
+            return failed(status, kind, error)
+        finally:
+            state["runs"] = False
+        try:
+            result = pack(value)
+        except Exception as error:
+            return failed(NOT_TOLD, "not-picklable", error)
+        finally:
+            inputs_of_call.clear()
+            values.clear()
+        if len(result) > RESULT_MAX:
+            size = len(result)
+            text = f"it takes {size} bytes pickled, and at most {RESULT_MAX} are kept"
+            return TOO_LARGE, 1, told("too-large", ValueError(text)), str(size)
+        return VALUE, 0, result, ""
+
+    def with_printed(status, result, captured):
+        printed = [take_printed(target) if captured[target - 1] else b"" for target in (1, 2)]
+        state["printed"] = 0
+        if not any(printed) or not result:
+            return status, result
+        room = (RESULT_MAX - len(result) - 64) // 2
+        printed = [text[-room:] if room > 0 else b"" for text in printed]
+        whole = b"P" + pickle.dumps((result, *printed), 5)
+        return status, whole if len(whole) <= RESULT_MAX else result
+
     def run(name, arguments, entries):
         function = load(name)
         args, kwargs = [], {}
@@ -163,22 +366,28 @@ def main(connection, receive):
             value = asyncio.run(value)
         return value
 
-    def called(flags, name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir):
-        # What becomes of a call: status, exit code, result, text.
+    def prepare(flags, cwd, outputs, captured, submit_dir, task_dir):
+        # What a call finds; the words of what is in the way.
         try:
             if not flags & IS_PREPARED:
                 if task_dir:
                     os.mkdir(task_dir, 0o700)
-                open_outputs(stdout, stderr)
+                open_outputs(outputs, captured)
+            elif any(captured):
+                # Those that have a place were opened for the process.
+                open_outputs(outputs, captured, captured)
             enter(cwd)
         except (OSError, RuntimeError) as error:
-            text = str(error) if isinstance(error, RuntimeError) else f"cannot use {error.filename}: {error.strerror}"
-            return NOT_STARTED, 1, b"", text
+            return str(error) if isinstance(error, RuntimeError) else f"cannot use {error.filename}: {error.strerror}"
         if state["submit_dir"] != submit_dir:
             state["submit_dir"] = submit_dir
             directory = os.fsdecode(submit_dir)
             if directory not in sys.path:
                 sys.path.insert(1, directory)
+        return ""
+
+    def called(flags, name, arguments, entry):
+        # What becomes of a call: status, exit code, result, text.
         if flags & HAS_ENTRY:
             entries = [json.loads(entry) if flags & ENTRY_IS_JSON else os.fsdecode(entry)]
         else:
@@ -208,7 +417,7 @@ def main(connection, receive):
         try:
             result = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True).encode()
         except Exception as error:
-            return NOT_JSON, 1, b"", text_of(error)
+            return NOT_TOLD, 1, b"", text_of(error)
         if len(result) > RESULT_MAX:
             return TOO_LARGE, 1, b"", str(len(result))
         return VALUE, 0, result, ""
@@ -221,18 +430,24 @@ def main(connection, receive):
         return usage.ru_utime + children.ru_utime, usage.ru_stime + children.ru_stime, peak
 
     def call(body):
-        number, flags, count = struct.unpack_from("<QBB", body)
-        at, parts = 10, []
+        number, flags, count, code_number = struct.unpack_from("<QBBI", body)
+        at, parts = 14, []
         for _ in range(count):
             (length,) = struct.unpack_from("<I", body, at)
             parts.append(body[at + 4 : at + 4 + length])
             at += 4 + length
-        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment = parts[:9]
+        name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs = parts[:10]
         began, (user, system, _) = time.monotonic(), used()
         set_environment(environment)
-        status, code, result, text = called(
-            flags, name.decode(), arguments, entry, cwd, stdout, stderr, submit_dir, task_dir
-        )
+        # What has no place of its own is told with the result.
+        captured = flags & IS_PACKED and not stdout, flags & IS_PACKED and not stderr
+        failed = prepare(flags, cwd, (stdout, stderr), captured, submit_dir, task_dir)
+        if failed:
+            status, code, result, text = NOT_STARTED, 1, b"", failed
+        elif flags & IS_PACKED:
+            status, code, result, text = call_packed(code_number, entry, inputs, stderr)
+        else:
+            status, code, result, text = called(flags, name.decode(), arguments, entry)
         if os.getpid() != own:
             # A process that the function forked, and that came back from it, ends here as it would at the end of a program.
             for stream in (sys.stdout, sys.stderr):
@@ -241,8 +456,11 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
-        close_outputs()
+        flush()
         restore_streams()
+        if any(captured):
+            status, result = with_printed(status, result, captured)
+        close_outputs(captured)
         use_default_signals()
         took, (user_after, system_after, peak) = time.monotonic() - began, used()
         text = text.encode("utf-8", "replace")
@@ -254,11 +472,13 @@ def main(connection, receive):
     (length,) = struct.unpack("<I", receive(4))
     of_task = set(receive(length).split(b"\0"))
     base = {name: value for name, value in os.environb.items() if name not in of_task}
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.reconfigure(line_buffering=True)
-        except Exception:
-            pass
+    for name, target in (("stdout", 1), ("stderr", 2)):
+        stream = stream_to(target)
+        setattr(sys, name, stream)
+        setattr(sys, "__" + name + "__", stream)
+    # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
+    sys.modules["_hq_runner"] = type(sys)("_hq_runner")
+    sys.modules["_hq_runner"].ref = ref
     use_default_signals()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
     while True:
@@ -269,6 +489,8 @@ def main(connection, receive):
             break
         if kind == CALL:
             call(body)
+        elif kind == CODE:
+            codes[struct.unpack_from("<I", body)[0]] = body[4:]
         elif kind == END:
             break
     # What is to be done at the end may hang.

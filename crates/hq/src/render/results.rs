@@ -18,6 +18,27 @@ struct Document<'a> {
     job: u32,
     task: u32,
     result: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pickle: Option<String>,
+}
+
+// What a client in Python packed for itself: no JSON begins like that.
+fn is_pickle(result: &[u8]) -> bool {
+    matches!(result, [0x80, ..] | [b'P', 0x80, ..])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn write_result(out: &mut dyn Write, result: &[u8]) -> Result<(), HqError> {
+    if is_pickle(result) {
+        writeln!(out, "<pickle of {} bytes>", result.len())?;
+        return Ok(());
+    }
+    out.write_all(result)?;
+    out.write_all(b"\n")?;
+    Ok(())
 }
 
 impl Report for Results {
@@ -29,8 +50,7 @@ impl Report for Results {
                 (false, true) => write!(out, "{}@{}: ", task.job, task.task)?,
                 (false, false) => write!(out, "{}: ", task.task)?,
             }
-            out.write_all(&result)?;
-            out.write_all(b"\n")?;
+            write_result(out, &result)?;
         }
         self.complain();
         Ok(())
@@ -48,7 +68,9 @@ impl Report for Results {
                 tracing::debug!(%error, "a result is no JSON");
                 RawValue::from_string(text).unwrap_or_default()
             });
-            let document = Document { job: task.job.0, task: task.task.0, result: &value };
+            let pickle = is_pickle(&result).then(|| hex(&result));
+            let value = if pickle.is_some() { RawValue::NULL.to_owned() } else { value };
+            let document = Document { job: task.job.0, task: task.task.0, result: &value, pickle };
             list.serialize_element(&document).map_err(write_error)?;
         }
         SerializeSeq::end(list).map_err(write_error)?;
@@ -59,8 +81,7 @@ impl Report for Results {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         for result in self.results.by_ref() {
-            out.write_all(&result?.result)?;
-            out.write_all(b"\n")?;
+            write_result(out, &result?.result)?;
         }
         self.complain();
         Ok(())

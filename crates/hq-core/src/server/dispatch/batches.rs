@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hq_model::task::CrashLimit;
-use hq_model::{Entries, IdSet, Timestamp, WorkerId};
+use hq_model::{Entries, IdSet, TaskRef, Timestamp, WorkerId};
 
+use crate::limits::CALL_INPUTS_BYTES_MAX;
 use crate::record::Record;
 use crate::server::machine::Server;
 use crate::server::readiness::Services;
+use crate::server::state::State;
 use crate::server::{Effect, Gate};
-use crate::worker_messages::{RunBatch, Template, TemplateId, ToWorker};
+use crate::worker_messages::{CallInput, RunBatch, Template, TemplateId, ToWorker};
 
 /// Tasks of a template, as the variant as which they were placed; nothing is said of what waits, which comes last.
 pub(in crate::server) type Lot = (TemplateId, Reverse<Option<u32>>);
@@ -105,6 +107,7 @@ impl Server {
                 submitted: submit.submitted,
             });
             let entries = entries_of(&submit.ids, &submit.entries, &ids);
+            let inputs = inputs_of(&self.state, template, &ids);
             run.push(RunBatch {
                 template,
                 content,
@@ -115,6 +118,7 @@ impl Server {
                 services,
                 after: None,
                 variant,
+                inputs,
             });
         }
     }
@@ -128,6 +132,30 @@ pub(super) fn join(batches: &mut Batches, more: Batches) {
             batch.entry(lot).or_default().union_with(&ids);
         }
     }
+}
+
+/// What others have left behind that some tasks of a submit wait for, as far as it may be among their arguments.
+pub(in crate::server) fn inputs_of(state: &State, template: TemplateId, ids: &IdSet) -> Vec<CallInput> {
+    let mut inputs = Vec::new();
+    let Some(job) = state.jobs.get(&template.job) else { return inputs };
+    let submit = &job.submits[template.submit as usize];
+    if !submit.task.body.is_packed_call() || submit.dependencies.is_empty() {
+        return inputs;
+    }
+    for task in ids.iter() {
+        let mut room = CALL_INPUTS_BYTES_MAX;
+        for after in job.dependencies_of(template.job, task) {
+            let Some(tasks) = after.tasks else { continue };
+            let (found, results, _) = state.results.page(after.job, &tasks, &mut room);
+            let results = found.iter().zip(results);
+            inputs.extend(results.map(|(of, result)| CallInput {
+                task,
+                of: TaskRef::new(after.job, of),
+                result: result.to_vec(),
+            }));
+        }
+    }
+    inputs
 }
 
 /// The entries of some tasks of a submit, in order of ids.

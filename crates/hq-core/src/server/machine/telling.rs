@@ -10,6 +10,7 @@ impl Server {
     /// Tells clients that follow jobs what changed.
     pub(super) fn report_progress(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let changed = std::mem::take(&mut self.touched);
+        self.tell_ends(&changed, effects);
         for news in self.clients.news(now, &changed, &self.state) {
             let (connection, request) = news.to;
             let jobs = news.changed.iter().filter_map(|id| Some((*id, self.state.jobs.get(id)?)));

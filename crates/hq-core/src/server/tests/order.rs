@@ -76,6 +76,7 @@ fn the_observer_of_the_order_sees_lower_priority_in_the_room_of_higher() {
             services: Vec::new(),
             after: None,
             variant,
+            inputs: Vec::new(),
         };
         let message = ToWorker::Run(vec![batch]);
         [Effect::ToWorker { connection: ConnectionId(2), message, gate: Gate::Open }]

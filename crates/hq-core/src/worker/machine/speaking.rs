@@ -4,7 +4,7 @@ use hq_model::worker::Executor;
 use hq_model::{IdSet, JobId, TaskRef, Timestamp};
 
 use super::{Link, Worker};
-use crate::limits::REPORT_INTERVAL;
+use crate::limits::{AWAITED_REPORT_INTERVAL, REPORT_INTERVAL};
 use crate::worker::Effect;
 use crate::worker_messages::FromWorker;
 
@@ -16,8 +16,17 @@ impl Worker {
         match self.reporting.has_ends() {
             _ if self.node_fault.is_news => Timestamp(0),
             true if !self.has_more_here() => Timestamp(0),
+            true if self.reporting.is_awaited() => self.awaited_report_due(),
             true => self.next_report,
             false => self.next_report.max(self.starts_due),
+        }
+    }
+
+    // At once after what the server knows already: then as many come together as end while it hears of the last ones.
+    fn awaited_report_due(&self) -> Timestamp {
+        match self.reporting.last_unsaved() {
+            0 => Timestamp(0),
+            _ => self.last_report.after(AWAITED_REPORT_INTERVAL).min(self.next_report),
         }
     }
 
@@ -71,7 +80,7 @@ impl Worker {
             // Results may need several.
             while self.has_news() && is_due {
                 effects.push(Effect::Send(self.make_report()));
-                self.next_report = now.after(REPORT_INTERVAL);
+                (self.last_report, self.next_report) = (now, now.after(REPORT_INTERVAL));
                 self.next_heartbeat = now.after(self.config.heartbeat);
             }
             if now >= self.next_heartbeat {

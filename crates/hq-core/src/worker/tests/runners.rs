@@ -143,3 +143,69 @@ fn results_are_reported_with_their_tasks_and_no_report_is_too_large() {
         assert_eq!(span.ids.len(), span.results.len() as u64);
     }
 }
+
+#[test]
+fn a_runner_that_says_that_it_can_do_no_more_is_replaced() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, function);
+    world.did();
+    let task = TaskRef::new(JobId(1), TaskId(0));
+    world.steps(vec![
+        Input::RunnerSpent { runner: RunnerId(1) },
+        Input::ended(task, failed(), Usage::default()),
+    ]);
+    assert!(world.did().contains("end runner 1"));
+    world.run(1, "1", 0, function);
+    assert_eq!(world.did(), "start 1@1/0 in new 2");
+}
+
+fn packed(spec: &mut TaskSpec) {
+    spec.body = Body::Function(Function {
+        name: "fit".into(),
+        code: b"code".to_vec(),
+        entry: hq_model::body::EntryKind::Packed,
+        interpreter: vec![b"python3".to_vec()],
+        ..Function::default()
+    });
+}
+
+#[test]
+fn what_a_client_waits_for_is_reported_at_once_and_then_with_what_ends_meanwhile() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-99", 0, packed);
+    world.did();
+    world.step(returned(1, 0, b"a"));
+    assert!(world.did().ends_with("finished 1:0"), "others are queued, and the server knows all before");
+    world.step(returned(1, 1, b"a"));
+    assert!(!world.did().contains("finished"), "the one before is on its way");
+    world.wait(crate::limits::AWAITED_REPORT_INTERVAL);
+    assert_eq!(world.did(), "finished 1:1");
+    world.step(returned(1, 2, b"a"));
+    world.step(returned(1, 3, b"a"));
+    assert!(!world.did().contains("finished"));
+    let reports = world.worker.reporting.last_unsaved();
+    world.step(Input::Server(ToWorker::Saved { report: reports }));
+    assert_eq!(world.did(), "finished 1:2-3");
+}
+
+#[test]
+fn what_a_failed_call_leaves_behind_is_reported_unless_it_was_ended() {
+    let mut world = World::new(|_| {});
+    let raised = |task: u32| Input::Ended {
+        task: TaskRef::new(JobId(1), TaskId(task)),
+        outcome: failed(),
+        usage: Usage::default(),
+        result: b"error".to_vec(),
+    };
+    world.run(1, "0", 0, packed);
+    world.step(raised(0));
+    world.run(1, "1", 0, |spec| {
+        packed(spec);
+        spec.time_limit = Some(Duration::from_secs(1));
+    });
+    world.wait(Duration::from_secs(1));
+    world.step(raised(1));
+    let failures = world.worker.reporting.unsaved().flat_map(|report| &report.failed);
+    let results: Vec<_> = failures.map(|(_, failure)| failure.result.as_slice()).collect();
+    assert_eq!(results, [&b"error"[..], b""]);
+}

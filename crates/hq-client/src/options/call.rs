@@ -1,0 +1,84 @@
+//! Options of calls that a program makes: those of `[[task]]` in a job file, in JSON.
+
+use hq_model::TaskSpec;
+use hq_model::body::Function;
+
+use super::job_file::Task;
+
+/// Those that a call can have.
+const OPTIONS: [&str; 17] = [
+    "crash_limit",
+    "cwd",
+    "env",
+    "expect",
+    "kill_grace",
+    "locality",
+    "pin",
+    "priority",
+    "request",
+    "retry",
+    "retry_delay",
+    "retry_on",
+    "signal",
+    "speculate",
+    "stderr",
+    "stdout",
+    "time_limit",
+];
+
+/// What calls of a function have in common, from an object of options in JSON. Outputs go nowhere unless they are named.
+///
+/// # Errors
+/// What is wrong with which option.
+pub fn call_spec(options: &str, function: Function) -> Result<TaskSpec, String> {
+    let value: serde_json::Value =
+        serde_json::from_str(options).map_err(|error| format!("the options are no JSON: {error}"))?;
+    let Some(object) = value.as_object() else {
+        return Err("the options are no JSON object".to_owned());
+    };
+    if let Some(unknown) = object.keys().find(|key| !OPTIONS.contains(&key.as_str())) {
+        return Err(format!("{unknown}: a call has no such option; there are {}", OPTIONS.join(", ")));
+    }
+    // With these it says which one is wrong, and where.
+    let task: Task = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    task.spec_of_call(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hq_model::OutputSink;
+    use hq_model::body::EntryKind;
+
+    use super::*;
+
+    fn spec(options: &str) -> Result<TaskSpec, String> {
+        let interpreter = vec![b"python3".to_vec()];
+        call_spec(options, Function { interpreter, entry: EntryKind::Packed, ..Function::default() })
+    }
+
+    #[test]
+    fn options_are_those_of_job_files() {
+        let options = r#"{"priority": 3, "time_limit": "10m", "retry": 2, "env": {"A": "1"},
+            "request": [{"resources": {"cpus": 4, "gpus": 1}}], "stderr": "%{TASK_ID}.err"}"#;
+        let spec = spec(options).expect("good options");
+        assert_eq!((spec.priority, spec.retry.max), (3, 2));
+        assert_eq!(spec.time_limit, Some(Duration::from_secs(600)));
+        assert_eq!(spec.requests[0].resources.len(), 2);
+        assert_eq!(spec.stdout, OutputSink::None);
+        assert!(matches!(spec.stderr, OutputSink::File { .. }));
+        assert!(spec.body.is_packed_call());
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        let error = |options: &str| spec(options).expect_err("bad options");
+        assert!(error("{").starts_with("the options are no JSON: "));
+        assert_eq!(error("[]"), "the options are no JSON object");
+        assert!(error(r#"{"command": ["ls"]}"#).starts_with("command: a call has no such option"));
+        assert!(error(r#"{"time_limit": "soon"}"#).starts_with("time_limit: "));
+        assert!(error(r#"{"request": [{"resources": {"cpus": -1}}]}"#).starts_with("request: cpus"));
+        assert!(error(r#"{"retry_delay": "1s"}"#).contains("need retry"));
+    }
+}

@@ -1,0 +1,38 @@
+//! Tasks that have not started, as they were handed over.
+
+use std::sync::Arc;
+
+use hq_model::{ByteString, Entries, IdSet, Instance, TaskId, Timestamp};
+
+use crate::worker_messages::{CallInput, TaskNode, TemplateId};
+
+/// What is left of tasks of one template that came together.
+#[derive(Clone, Debug)]
+pub(in crate::worker) struct Batch {
+    // When it came.
+    pub(in crate::worker) since: Timestamp,
+    pub(in crate::worker) priority: i32,
+    pub(in crate::worker) template: TemplateId,
+    pub(in crate::worker) instance: Instance,
+    // As it came, for the entries.
+    pub(in crate::worker) all: IdSet,
+    pub(in crate::worker) left: IdSet,
+    pub(in crate::worker) entries: Entries,
+    // Of a task on several nodes.
+    pub(in crate::worker) nodes: Vec<TaskNode>,
+    // It is not the first of them: the program runs elsewhere.
+    pub(in crate::worker) is_part: bool,
+    pub(in crate::worker) services: Arc<Vec<(ByteString, ByteString)>>,
+    // As which variant they were placed.
+    pub(in crate::worker) variant: Option<u32>,
+    // In order of tasks.
+    pub(in crate::worker) inputs: Arc<Vec<CallInput>>,
+}
+
+impl Batch {
+    /// What others have left behind for one of them.
+    pub(in crate::worker) fn inputs_of(&self, task: TaskId) -> Vec<CallInput> {
+        let first = self.inputs.partition_point(|input| input.task < task);
+        self.inputs[first..].iter().take_while(|input| input.task == task).cloned().collect()
+    }
+}
