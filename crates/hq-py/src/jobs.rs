@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use hq_client::options::prepare_json;
+use hq_client::options::{PackedCall, prepare_json};
 use hq_client::{Session, request_key};
 use hq_core::client_messages::{
     ClientRequest, ClientResponse, JobDetail, JobPage, JobSummary, SubmitInfo, TaskInfo, WorkerFilter,
@@ -12,6 +12,7 @@ use hq_core::client_messages::{
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobSpec, TaskId, TaskState, Timestamp};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::session::ask;
@@ -71,15 +72,23 @@ pub(crate) struct Worker {
     is_draining: bool,
 }
 
+/// A task, what its function is called, the function and its arguments.
+pub(crate) type Call = (u32, String, Vec<u8>, Vec<u8>);
+
 /// Submits what JSON says in the words of job files, and gives the job and what the user should know.
 pub(crate) fn submit(
     session: &mut Session,
     tasks: &str,
     submit_dir: &[u8],
     job: Option<u32>,
+    calls: Vec<Call>,
 ) -> PyResult<(u32, Vec<String>)> {
     let open = job.map(JobId);
-    let file = prepare_json("job", tasks, open, submit_dir).map_err(|error| error::of_options(&error))?;
+    let mut file = prepare_json("job", tasks, open, submit_dir).map_err(|error| error::of_options(&error))?;
+    let calls = calls
+        .into_iter()
+        .map(|(task, name, code, arguments)| (TaskId(task), PackedCall { name, code, arguments }));
+    file.pack(calls.collect()).map_err(PyValueError::new_err)?;
     let submitted = session.submit_file(file, open, &mut |_| {});
     let submitted = submitted.map_err(|refused| error::of_client(&refused.error))?;
     Ok((submitted.job.0, submitted.warnings))
@@ -259,7 +268,7 @@ fn only(jobs: &[u32]) -> Selector {
 
 fn state(word: &str) -> PyResult<TaskState> {
     let found = TaskState::ALL.into_iter().find(|state| state.word() == word);
-    found.ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("`{word}` is no state of tasks")))
+    found.ok_or_else(|| PyValueError::new_err(format!("`{word}` is no state of tasks")))
 }
 
 fn seconds(time: Timestamp) -> f64 {

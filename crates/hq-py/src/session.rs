@@ -53,16 +53,18 @@ impl Session {
         })
     }
 
-    /// Submits tasks: JSON in the words of job files. Gives the job and what the user should know.
-    #[pyo3(signature = (tasks, submit_dir, job=None))]
+    /// Submits tasks: JSON in the words of job files, and packed functions for those that it names. Gives the job and what the user should know.
+    #[pyo3(signature = (tasks, submit_dir, job=None, calls=Vec::new()))]
     fn submit(
         &self,
         python: Python<'_>,
         tasks: &str,
         submit_dir: PathBuf,
         job: Option<u32>,
+        calls: Vec<jobs::Call>,
     ) -> PyResult<(u32, Vec<String>)> {
-        self.with(python, |session| jobs::submit(session, tasks, submit_dir.as_os_str().as_bytes(), job))
+        let submit_dir = submit_dir.as_os_str().as_bytes();
+        self.with(python, |session| jobs::submit(session, tasks, submit_dir, job, calls))
     }
 
     /// Waits until jobs have ended; `tell` hears of what changes. Gives those with tasks that did not finish.
