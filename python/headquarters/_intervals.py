@@ -55,6 +55,6 @@ class Intervals:
                 ]
                 return
 
-    def list(self) -> list[tuple[int, int]]:
+    def as_list(self) -> list[tuple[int, int]]:
         """All of them."""
         return self._all.copy()

@@ -71,7 +71,7 @@ class Session:
         self._cluster = cluster
         self._on_end = on_end
         self._echo = _Echo() if echo else None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Notified, under the lock, when there is something to send, and when all was sent or has ended.
         self._to_send = threading.Condition(self._lock)
         self._was_sent = threading.Condition(self._lock)
@@ -211,6 +211,11 @@ class Session:
         if self.is_forked:
             raise errors.Forked(str(errors.Forked.__doc__))
 
+    def check_open(self) -> None:
+        """Raises what a submit would raise now."""
+        with self._lock:
+            self._admit()
+
     def _admit(self) -> None:
         self._check()
         while self._queued_bytes > limits.QUEUED_BYTES_MAX and self._broken is None and not self._is_shut:
@@ -323,7 +328,7 @@ class Session:
             for at in range(block.count):
                 block.fail(at, error)
         self._pending.clear()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._to_send = self._was_sent = self._all_ended = threading.Condition(self._lock)
         self._queue.clear()
         self._queued_calls = 0
@@ -447,7 +452,7 @@ class Session:
         try:
             while not self._is_over:
                 with self._lock:
-                    known = self._known.list()
+                    known = self._known.as_list()
                     if self._is_shut and not self._queue and not self._is_sending and not self._has_pending():
                         break
                 ends = self._calls.ends(known)
