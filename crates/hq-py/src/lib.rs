@@ -4,7 +4,9 @@
 
 mod calls;
 mod error;
+mod jobs;
 mod session;
+mod waiting;
 
 use pyo3::prelude::*;
 

@@ -2,14 +2,22 @@
 
 use std::time::Duration;
 
-use hq_client::session::{Next, Watch};
-use hq_core::client_messages::ClientResponse;
+use hq_client::session::{Next, Session, Watch};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
 use pyo3::prelude::*;
 
 use crate::error;
 
 /// How often a blocked call looks for signals.
 const SIGNALS: Duration = Duration::from_millis(100);
+
+/// Begins to follow what a request tells.
+///
+/// # Errors
+/// When the server is lost.
+pub(crate) fn watch(session: &mut Session, request: ClientRequest) -> PyResult<Watch<'_>> {
+    session.watch(request).map_err(|error| error::of_client(&error))
+}
 
 /// The next answer of a watch; without the GIL, but for looking for signals.
 ///

@@ -30,6 +30,7 @@ use super::prepare::{job_name, request, spec};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
 use super::values::{self, EnvArg, OutputArg};
 use super::warnings::warnings;
+use super::word::{Stdin, Word};
 
 /// What a service without a key is told.
 pub(super) const SERVICE_WITHOUT_KEY: &str = "a service needs a key";
@@ -111,7 +112,7 @@ pub(super) struct Task {
     #[serde(default)]
     outputs: Vec<String>,
     cwd: Option<String>,
-    stdin: Option<String>,
+    stdin: Option<Stdin>,
     #[serde(default)]
     task_dir: bool,
     #[serde(default)]
@@ -178,25 +179,6 @@ struct RequestTable {
     resources: BTreeMap<String, Word>,
 }
 
-/// A number, or a text as on the command line.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Word {
-    Whole(i64),
-    Number(f64),
-    Text(String),
-}
-
-impl Display for Word {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Word::Whole(number) => number.fmt(f),
-            Word::Number(number) => number.fmt(f),
-            Word::Text(text) => text.fmt(f),
-        }
-    }
-}
-
 /// Reads a job file with this content. Its tasks go to the open job `job`, or to a new one. Tasks without an id are
 /// numbered on from the largest one of the file, from 0 when none has one.
 ///
@@ -208,8 +190,37 @@ pub fn prepare_file(
     job: Option<JobId>,
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
-    let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
     let (file, tables) = Tables::read(path, content, submit_dir)?;
+    prepared(path, file, tables, job, submit_dir)
+}
+
+/// As [`prepare_file`], of what a program has made: JSON with the keys and values of a job file. `name` stands for its path
+/// where something is wrong.
+///
+/// # Errors
+/// As there.
+pub fn prepare_json(
+    name: &str,
+    content: &str,
+    job: Option<JobId>,
+    submit_dir: &[u8],
+) -> Result<PreparedFile, OptionsError> {
+    let path = Path::new(name);
+    let file: Result<File, _> = serde_json::from_str(content);
+    let file =
+        file.map_err(|error| OptionsError::JobFile { path: path.into(), message: error.to_string() })?;
+    let (file, tables) = Tables::of(path, file, submit_dir)?;
+    prepared(path, file, tables, job, submit_dir)
+}
+
+fn prepared(
+    path: &Path,
+    file: File,
+    tables: Tables,
+    job: Option<JobId>,
+    submit_dir: &[u8],
+) -> Result<PreparedFile, OptionsError> {
+    let in_file = |message: String| OptionsError::JobFile { path: path.into(), message };
     let shares = file.share.is_some() || file.share_weight.is_some();
     if job.is_some() && (file.name.is_some() || file.max_fails.is_some() || shares) {
         let what = "name, max_fails, share and share_weight belong to a new job";
@@ -442,7 +453,7 @@ impl Task {
         if body.function().is_some() {
             function::check(&task).map_err(|error| error.to_string())?;
         }
-        let stdin = self.stdin.unwrap_or_default().into_bytes();
+        let stdin = self.stdin.map(Stdin::into_bytes).unwrap_or_default();
         if body.function().is_some() && !stdin.is_empty() {
             return Err("stdin: a function has no standard input".into());
         }

@@ -59,7 +59,14 @@ impl Tables {
             path: path.into(),
             message: error.to_string().trim_end().to_owned(),
         };
-        let mut file: File = toml::from_str(content).map_err(wrong)?;
+        Tables::of(path, toml::from_str(content).map_err(wrong)?, submit_dir)
+    }
+
+    /// Takes the `[[task]]` tables out of a file that was read as a whole.
+    ///
+    /// # Errors
+    /// When a table has values that are none.
+    pub(super) fn of(path: &Path, mut file: File, submit_dir: &[u8]) -> Result<(File, Tables), OptionsError> {
         let together = file.together();
         let together = together.map_err(|message| OptionsError::JobFile { path: path.into(), message })?;
         let mut tables = Tables { together, ..Tables::default() };

@@ -554,3 +554,61 @@ fn a_script_may_say_how_to_wait() {
     let wait = place.prepared("--progress job.sh").wait;
     assert!(!wait.wait && wait.progress);
 }
+
+#[test]
+fn json_has_the_same_keys() {
+    let toml = "name = \"n\"\n[[task]]\ncommand = [\"a\"]\nstdin = \"x\"\n[[task.request]]\nresources = { cpus = 2, mem = \"1 GiB\" }\n";
+    let json = r#"{"name": "n", "task": [{"command": ["a"], "stdin": [120],
+        "request": [{"resources": {"cpus": 2, "mem": "1 GiB"}}]}]}"#;
+    let of_json = |content| {
+        prepare_json("job", content, None, b"/here").map_err(|error: OptionsError| error.to_string())
+    };
+    assert_eq!(
+        of_json(json),
+        prepare_file(Path::new("job"), toml, None, b"/here").map_err(|error| error.to_string())
+    );
+    assert!(of_json("{").expect_err("no JSON").starts_with("job: EOF while parsing"));
+    let error = of_json(r#"{"task": [{"command": ["a"], "timelimit": 1}]}"#).expect_err("unknown");
+    assert!(error.contains("unknown field `timelimit`"), "{error}");
+}
+
+#[test]
+fn packed_functions_take_the_place_of_named_ones() {
+    let task = |id: u32, more: &str| format!(r#"{{"id": {id}, "function": "call:t{id}"{more}}}"#);
+    let tasks = [task(0, ""), task(1, ""), task(2, r#", "deps": [1]"#), task(3, "")].join(",");
+    let read = |tasks: &str| {
+        let content = format!(r#"{{"task": [{tasks}]}}"#);
+        prepare_json("job", &content, None, b"/here").expect("a job")
+    };
+    let call = |code: &[u8], id: u32| PackedCall {
+        name: "score".into(),
+        code: code.to_vec(),
+        arguments: id.to_string().into_bytes(),
+    };
+    let calls = |ids: &[u32]| ids.iter().map(|id| (hq_model::TaskId(*id), call(b"f", *id))).collect();
+    let shown = |file: &PreparedFile| -> Vec<String> {
+        let one = |submit: &Submit| {
+            let entries: Vec<_> = submit.entries.iter().map(String::from_utf8_lossy).collect();
+            format!(
+                "{:?} {} {}",
+                submit.ids,
+                String::from_utf8_lossy(submit.spec.body.name()),
+                entries.join(",")
+            )
+        };
+        file.submits.iter().map(one).collect()
+    };
+    let mut graph = read(&tasks);
+    assert_eq!(graph.pack(calls(&[0, 1, 2, 3])), Ok(()));
+    let ids = |ids: &str| format!("{:?}", TaskIds::Given(ids.parse().expect("ids")));
+    let alone = |id: &str| format!("{} score {id}", ids(id));
+    assert_eq!(graph.submits.len(), shown(&graph).len());
+    assert!(shown(&graph).contains(&alone("2")), "{:?}", shown(&graph));
+    let mut array = read(&[task(0, ""), task(1, ""), task(2, "")].join(","));
+    assert_eq!(array.pack(calls(&[0, 1, 2])), Ok(()));
+    assert_eq!(shown(&array), [format!("{} score 0,1,2", ids("0-2"))]);
+    let mut missing = read(&task(0, ""));
+    assert_eq!(missing.pack(calls(&[0, 7])), Err("there is no task 7 for a function".to_owned()));
+    let mut program = read(r#"{"command": ["a"]}"#);
+    assert_eq!(program.pack(calls(&[0])), Err("task 0 is no function".to_owned()));
+}

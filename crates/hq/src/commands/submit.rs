@@ -9,16 +9,14 @@ use std::path::Path;
 use std::rc::Rc;
 
 use hq_client::limits::JOB_FILE_BYTES_MAX;
-use hq_client::options::{
-    OptionsError, Prepared, PreparedFile, SubmitOptions, Surroundings, prepare, prepare_file,
-};
-use hq_client::{ClientError, Session, Watch, blocks, request_key};
+use hq_client::options::{OptionsError, Prepared, SubmitOptions, Surroundings, prepare, prepare_file};
+use hq_client::{NotSubmitted, Session, SubmittedFile, Watch, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage};
 use hq_model::dependency::After;
 use hq_model::job::Target;
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, JobSpec, Stream, Submit, TaskState, pattern};
+use hq_model::{Channel, IdSet, JobId, Stream, Submit, TaskState, pattern};
 use hq_stream::StreamFile;
 
 use super::{Context, Done, exit_of, unexpected};
@@ -103,9 +101,7 @@ fn submit_and_follow(
     Ok(Done::ok(SubmitWaited { submitted, waited })?.exit(exit).noting(notes))
 }
 
-/// Submits the tasks of a job file. Those that do not fit into one request go into a draft, which counts when it is
-/// closed: so all of them are submitted or none. What was in an open job before stays there, so its tasks come in as many
-/// parts as there are requests.
+/// Submits the tasks of a job file.
 pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Done, HqError> {
     let submit_dir = std::env::current_dir().map_err(OptionsError::NoDirectory)?;
     let content = read_job_file(&args.file)?;
@@ -124,20 +120,17 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         Some(session) => session,
         None => context.connect()?,
     };
-    let PreparedFile { job: spec, mut submits, mut warnings } = file;
-    if submits.len() == 1 {
-        let response = session.request(request(submits.remove(0))?)?;
-        return Done::ok(submitted(context, response, warnings)?);
-    }
-    let job = match open {
-        Some(job) => job,
-        None => open_draft(&mut session, spec)?,
-    };
-    let requests = blocks(job, submits)?;
-    // Requests behind a refused one may have been done.
-    let with_hint = |error: HqError, new: u64| {
-        match (open, new) {
-        (Some(job), 0) if requests.len() > 1 => {
+    let submitted = session.submit_file(file, open, &mut |warnings| context.printer.advise(warnings));
+    let SubmittedFile { job, existing, warnings } = submitted.map_err(|refused| with_hint(refused, open))?;
+    Done::ok(Submitted { job, existing, warnings })
+}
+
+// What of an open job's tasks is there all the same.
+fn with_hint(refused: NotSubmitted, open: Option<JobId>) -> HqError {
+    let NotSubmitted { error, new, is_in_parts } = refused;
+    let error = HqError::from(error);
+    match (open, new) {
+        (Some(job), 0) if is_in_parts => {
             error.hint(format!("some tasks of the file may be in job {job}; {WITH_KEYS}"))
         }
         (Some(job), 1..) => error.hint(format!(
@@ -145,33 +138,6 @@ pub(super) fn submit_file(context: &Context, args: SubmitFileArgs) -> Result<Don
         )),
         _ => error,
     }
-    };
-    let answers = session.request_all(&requests).map_err(|error| with_hint(error.into(), 0))?;
-    let (mut existing, mut new) = (0, 0);
-    for answer in answers {
-        match answer {
-            ClientResponse::Submitted { ids, warnings: more, existing: known, .. } => {
-                let unknown: Vec<String> = more.into_iter().filter(|text| !warnings.contains(text)).collect();
-                context.printer.advise(&unknown);
-                warnings.extend(unknown);
-                existing += known.len();
-                new += ids.len();
-            }
-            ClientResponse::Error(error) => {
-                let error = HqError::from(ClientError::from(error));
-                if open.is_none() {
-                    // The server would drop it as well, some time after this client.
-                    let _ = withdraw(&mut session, job);
-                }
-                return Err(with_hint(error, new));
-            }
-            _ => return unexpected(),
-        }
-    }
-    if open.is_none() {
-        close_draft(&mut session, job)?;
-    }
-    Done::ok(Submitted { job, existing, warnings })
 }
 
 /// Submits tasks of a job again. The server has them, so nothing but their ids is sent.
@@ -181,38 +147,6 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
     let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
     let response = context.ask(request)?;
     Done::ok(submitted(context, response, Vec::new())?)
-}
-
-fn open_draft(session: &mut Session, spec: JobSpec) -> Result<JobId, HqError> {
-    let spec = JobSpec { is_draft: true, ..spec };
-    match session.request(ClientRequest::OpenJob { key: request_key()?, spec })? {
-        ClientResponse::Submitted { job, .. } => Ok(job),
-        _ => unexpected(),
-    }
-}
-
-// Takes back what was submitted so far.
-fn withdraw(session: &mut Session, job: JobId) -> Result<(), HqError> {
-    session.request(ClientRequest::Cancel { jobs: only([job]), tasks: None, reason: None })?;
-    session.request(ClientRequest::CloseJobs { jobs: only([job]) })?;
-    session.request(ClientRequest::ForgetJobs { jobs: only([job]), states: Vec::new() })?;
-    Ok(())
-}
-
-// When the answer is lost, the job says whether it was closed.
-fn close_draft(session: &mut Session, job: JobId) -> Result<(), HqError> {
-    let close = || ClientRequest::CloseJobs { jobs: only([job]) };
-    match session.request(close()) {
-        Ok(_) => return Ok(()),
-        Err(ClientError::Lost(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
-    match session.request(ClientRequest::JobInfo { jobs: only([job]), page })? {
-        ClientResponse::JobDetails { jobs, .. } if jobs.iter().all(|job| !job.summary.is_open) => Ok(()),
-        ClientResponse::JobDetails { .. } => Ok(session.request(close()).map(|_| ())?),
-        _ => unexpected(),
-    }
 }
 
 /// The job that was made last.

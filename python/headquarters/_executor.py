@@ -1,0 +1,250 @@
+"""An executor whose calls are tasks of an open job: on a cluster of its own, or on any server."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from . import _options
+from ._errors import HqError
+from ._future import Future, fail
+from ._map import Blocks, all_blocks, in_order
+from ._native_types import open_calls
+from ._pickling import Code, Codes, Initializer, dumps_entry
+from ._results import Results
+from ._session import Session
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import ParamSpec, Self
+
+    from ._options import TaskOptions, Unpack
+
+    P = ParamSpec("P")
+else:
+    try:
+        from typing import ParamSpec
+    except ImportError:  # pragma: no cover
+        ParamSpec = TypeVar
+    P = ParamSpec("P")
+
+T = TypeVar("T")
+
+
+class Environment(Protocol):
+    """What starts the interpreters of calls."""
+
+    def interpreter(self) -> list[str]: ...
+    def variables(self) -> list[tuple[str, str]]: ...
+
+
+class HasServerDir(Protocol):
+    """A cluster or a client: something that knows the directory of its server."""
+
+    @property
+    def server_dir(self) -> Any: ...
+
+
+class Executor(concurrent.futures.Executor):
+    """Calls functions on workers; takes the place of `ProcessPoolExecutor`.
+
+    `Executor(5)` has a private cluster on this machine with 5 slots, which ends with it. `cluster` names another one: a
+    `LocalCluster`, a `Client`, or a server directory. `name` is the name of the job, `job` the number of an open job to
+    add to instead. `env` says which interpreter is started; without it, the one that runs here. `initializer` is called
+    once by each interpreter. `echo` repeats here what calls print; it is on for private clusters and in notebooks. All
+    other keywords are options of the calls, as in `options`.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        *,
+        cluster: HasServerDir | str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        job: int | None = None,
+        max_fails: int | None = None,
+        env: Environment | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        echo: bool | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        if max_workers is not None and max_workers < 1:
+            raise ValueError(f"max_workers must be at least 1, not {max_workers}")
+        if max_workers is not None and cluster is not None:
+            raise TypeError("max_workers is the size of a private cluster; a given cluster has its size already")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be callable")
+        self._options = _options.merged({}, options)
+        self._json = _options.to_json(self._options)
+        self._env = env
+        self._codes = Codes(Initializer(initializer, initargs) if initializer is not None else None)
+        self._templates: dict[str, int] = {}
+        self._template_lock = threading.Lock()
+        self._parent: Executor | None = None
+        own: Any = None
+        if cluster is None:
+            own = cluster = _private_cluster(max_workers)
+        server_dir = os.fspath(getattr(cluster, "server_dir", cluster))
+        try:
+            calls = open_calls(server_dir, name or "executor", max_fails=max_fails, job=job)
+        except BaseException:
+            if own is not None:
+                own.stop()
+            raise
+        is_echoed = (own is not None or hasattr(sys, "ps1")) if echo is None else echo
+        self._session = Session(
+            calls,
+            owns_job=job is None,
+            cluster=cluster,
+            echo=is_echoed,
+            on_end=None if own is None else own.stop,
+        )
+        self._end = weakref.finalize(self, self._session.shutdown, False, False)
+        self._end.atexit = False
+        try:
+            self._template = self._make_template(self._json)
+        except BaseException:
+            self._session.shutdown(True, True)
+            raise
+
+    @property
+    def job_id(self) -> int:
+        """The job whose tasks the calls are."""
+        return self._session.job
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Calls `fn(*args, **kwargs)` on a worker. Futures anywhere in the arguments stand for their values."""
+        try:
+            code = self._codes.of(fn)
+            entry, futures = dumps_entry(args, kwargs)
+        except HqError as error:
+            return self._unsent(fn, error)
+        deps = (*code.futures, *futures) if futures or code.futures else None
+        return self._session.submit(self._template, code, entry, deps)
+
+    def submit_named(self, key: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As `submit`, once for each key of this executor's job: again, it gives the call that is there."""
+        try:
+            code = self._codes.of(fn)
+            entry, futures = dumps_entry(args, kwargs)
+        except HqError as error:
+            return self._unsent(fn, error)
+        return self._session.submit_named(key, self._template, code, entry, (*code.futures, *futures) or None)
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int | None = None,
+        buffersize: int | None = None,
+    ) -> Iterator[T]:
+        """The values of `fn` for the elements of `iterables`, in their order.
+
+        Each element is a task of its own; `chunksize` says only how many travel together. With `buffersize`, at most so
+        many elements are taken before their values are. After `timeout` seconds from now, TimeoutError is raised.
+        """
+        if chunksize is not None and chunksize < 1:
+            raise ValueError("chunksize must be at least 1")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be at least 1, or None")
+        blocks = self._blocks(fn, zip(*iterables), chunksize)
+        return in_order(self._session, blocks, buffersize=buffersize, timeout=timeout)
+
+    def starmap(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Results[T]:
+        """Calls `fn(*row)` for each row. What comes back is one array, also of millions."""
+        return Results(self._session, all_blocks(self._blocks(fn, map(tuple, rows), None)))
+
+    def options(self, **options: Unpack[TaskOptions]) -> Executor:
+        """The same executor, for calls with these options: `ex.options(cpus=4, time_limit="10m").submit(f, x)`."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._parent = self
+        view._options = _options.merged(self._options, options)
+        view._json = _options.to_json(view._options)
+        view._template = self._make_template(view._json)
+        return view
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more calls. With `wait`, returns when all have ended; `cancel_futures` cancels those not begun."""
+        self._session.shutdown(wait, cancel_futures)
+
+    def __repr__(self) -> str:
+        return f"<Executor: job {self.job_id}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an executor stays in its process")
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Self: ...
+
+    else:
+
+        def __enter__(self):
+            _ENTERED.append(self)
+            return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        if self in _ENTERED:
+            _ENTERED.remove(self)
+        self.shutdown()
+        return None
+
+    def _unsent(self, fn: Callable[..., Any], error: HqError) -> Future[Any]:
+        self._session.check_open()
+        name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+        future: Future[Any] = Future(self._session, None, name, None)
+        fail(future, error)
+        return future
+
+    def _blocks(self, fn: Callable[..., Any], rows: Iterable[tuple[Any, ...]], calls_max: int | None) -> Blocks:
+        self._session.check_open()
+        code: Code = self._codes.of(fn)
+        return Blocks(self._session, self._template, code, rows, calls_max)
+
+    def _make_template(self, options: str) -> int:
+        with self._template_lock:
+            number = self._templates.get(options)
+            if number is None:
+                env = self._env
+                interpreter = [sys.executable] if env is None else env.interpreter()
+                variables = [] if env is None else env.variables()
+                number = self._session.template(options, variables, interpreter)
+                self._templates[options] = number
+        return number
+
+
+_ENTERED: list[Executor] = []
+_DEFAULT_LOCK = threading.Lock()
+_default: Executor | None = None
+
+
+def current() -> Executor:
+    """The executor of the innermost `with` block; without one, an executor of this process, made at the first call.
+
+    Within a call it goes to the server that the call came from.
+    """
+    global _default
+    if _ENTERED:
+        return _ENTERED[-1]
+    with _DEFAULT_LOCK:
+        if _default is None or _default._session.is_forked:
+            _default = Executor(cluster=os.environ.get("HQ_SERVER_DIR"))
+        return _default
+
+
+def _private_cluster(slots: int | None) -> Any:
+    import importlib
+
+    module: Any = importlib.import_module("headquarters.cluster")
+    return module.LocalCluster() if slots is None else module.LocalCluster(cpus=slots)

@@ -1,0 +1,274 @@
+"""The future of a call: light while it waits, and a `concurrent.futures.Future` for everything that knows these.
+
+A condition, which a future of the standard library makes at once, is made here when somebody looks in. Until then only
+`STATES` guards it, so that a batch of ends takes one lock.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from . import _pickling
+from ._errors import DependencyFailed, Forked
+from ._native_types import ABORTED, CANCELED, FAILED
+from ._outcome import decode, printed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ._native_types import End
+    from ._session import Session
+
+T = TypeVar("T")
+
+STATES = threading.RLock()
+"""Held while a future without condition ends, or gets one."""
+
+_PICKLED_HERE = "a future is pickled only as an argument of another call; take its .ref to name it elsewhere"
+
+
+class Future(concurrent.futures.Future[T]):
+    """A call that was submitted. It ends with its value, its exception, or one of the errors of this package."""
+
+    __slots__ = (
+        "_callbacks", "_code_name", "_deps", "_end", "_exception", "_lock", "_output", "_result", "_session", "_state",
+        "_task", "_waiting",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, task: int | None, name: str, deps: tuple[Future[Any], ...] | None) -> None:
+        self._session = session
+        self._task = task
+        self._code_name = name
+        self._deps = deps
+        self._state = PENDING
+        self._lock: threading.Condition | None = None
+        self._end: End | None = None
+        self._waiting: list[Any] | None = None
+        self._callbacks: list[Callable[[Any], object]] | None = None
+        self._output: tuple[bytes, bytes] | None = None
+        self._result: Any = None
+        self._exception: BaseException | None = None
+
+    # What the functions of concurrent.futures look at.
+
+    @property
+    def _condition(self) -> threading.Condition:  # type: ignore[override, unused-ignore]
+        lock = self._lock
+        if lock is None:
+            with STATES:
+                lock = self._lock
+                if lock is None:
+                    self._lock = lock = threading.Condition()
+            if self._state is PENDING:
+                self._session.hurry()
+        return lock
+
+    @property
+    def _waiters(self) -> list[Any]:  # type: ignore[override, unused-ignore]
+        if self._waiting is None:
+            self._waiting = []
+        return self._waiting
+
+    @property
+    def _done_callbacks(self) -> list[Callable[[Any], object]]:  # type: ignore[override, unused-ignore]
+        if self._callbacks is None:
+            self._callbacks = []
+        return self._callbacks
+
+    # What a user asks.
+
+    @property
+    def job_id(self) -> int:
+        """The job of its executor."""
+        return self._session.job
+
+    @property
+    def task_id(self) -> int:
+        """Its number in the job; -1 if it could not be sent."""
+        return -1 if self._task is None else self._task
+
+    @property
+    def task(self) -> str:
+        """How the command line names it, as in `hq submit --after 3@17`."""
+        return f"{self.job_id}@{self.task_id}"
+
+    @property
+    def ref(self) -> tuple[int, int]:
+        """Job and task, which stay valid in other processes."""
+        return self.job_id, self.task_id
+
+    def done(self) -> bool:
+        """True if it has ended, in any way."""
+        return self._state is not PENDING
+
+    def cancelled(self) -> bool:
+        """True if it was canceled."""
+        return self._state is CANCELLED_AND_NOTIFIED
+
+    def running(self) -> bool:
+        """True if a worker runs it now; asks the server."""
+        if self._state is not PENDING or self._task is None:
+            return False
+        return bool(self._session.info(self._task).get("state") == "running") and self._state is PENDING
+
+    def result(self, timeout: float | None = None) -> T:
+        """The value, or its exception is raised; waits for the end, at most `timeout` seconds."""
+        if self._state is not FINISHED:
+            super().result(timeout)
+        if self._end is not None:
+            self._decode()
+        if self._exception is not None:
+            try:
+                raise self._exception
+            finally:
+                # Else the exception would hold this frame, and the frame the future.
+                self = None  # type: ignore[assignment]
+        value: T = self._result
+        return value
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The exception that it ended with, if any; waits for the end, at most `timeout` seconds."""
+        if self._state is not FINISHED:
+            super().exception(timeout)
+        if self._end is not None:
+            self._decode()
+        return self._exception
+
+    def cancel(self) -> bool:
+        """Cancels the call if no worker has begun it, and says whether that is so. Asks the server."""
+        if self._state is PENDING and self._task is not None:
+            self._session.cancel([self])
+        return self._state is CANCELLED_AND_NOTIFIED
+
+    def kill(self) -> None:
+        """Ends the call, also if it runs. The future ends when the call has ended."""
+        if self._state is PENDING and self._task is not None:
+            self._session.kill(self._task)
+
+    def output(self, channel: str = "stdout") -> str:
+        """The last 4 KiB of what the call printed to `"stdout"` or `"stderr"`; waits for its end."""
+        if channel not in ("stdout", "stderr"):
+            raise ValueError(f"there are stdout and stderr, not {channel!r}")
+        if not self.cancelled():
+            self.exception()
+        if self._output is None:
+            return ""
+        return self._output[channel == "stderr"].decode(errors="replace")
+
+    @property
+    def usage(self) -> Any:
+        """What it used, as the server knows it; None if it does not."""
+        return self._info("usage")
+
+    @property
+    def worker(self) -> Any:
+        """The worker that has it or had it; None if none."""
+        return self._info("worker")
+
+    def explain(self) -> str:
+        """Why it is where it is."""
+        if self._task is None:
+            return f"It was not sent: {self._exception}"
+        return self._session.explain(self._task)
+
+    def _info(self, word: str) -> Any:
+        return None if self._task is None else self._session.info(self._task).get(word)
+
+    def __repr__(self) -> str:
+        state = {PENDING: "pending", FINISHED: "ended", CANCELLED_AND_NOTIFIED: "canceled"}.get(self._state, "")
+        return f"<Future {self.task} of {self._code_name}, {state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        found = _pickling.collecting.futures
+        if found is None:
+            raise TypeError(_PICKLED_HERE)
+        if self._task is None:
+            raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}") from self._exception
+        if self._session.is_forked:
+            raise Forked(str(Forked.__doc__))
+        found.append(self)
+        return _pickling.ref, (self._session.job, self._task)
+
+    def _decode(self) -> None:
+        end = self._end
+        if end is None:
+            return
+        value, error = decode(end, self._code_name)
+        output = printed(end[2]) if error is None or end[2] else None
+        if end[1] == ABORTED:
+            error = self._because_of_another() or error
+        with STATES:
+            if self._end is end:
+                self._result, self._exception, self._output = value, error, output
+                self._deps = None
+                self._end = None
+
+    def _because_of_another(self) -> BaseException | None:
+        for other in self._deps or ():
+            if not other.done():
+                continue
+            cause: BaseException | None
+            if other.cancelled():
+                cause = concurrent.futures.CancelledError(f"{other.task} was canceled")
+            else:
+                cause = other.exception()
+            if cause is not None:
+                made = DependencyFailed(f"{self._code_name} waits for {other.task} ({other._code_name}): {cause!r}")
+                made.__cause__ = cause
+                return made
+        return None
+
+
+def finish(ended: Iterable[tuple[Future[Any], End]]) -> None:
+    """Ends futures as the engine says. Callbacks are called when all of them have ended."""
+    looked_at: list[tuple[Future[Any], End]] = []
+    with STATES:
+        for future, end in ended:
+            if future._lock is not None:
+                looked_at.append((future, end))
+            elif future._state is PENDING:
+                future._end = None if end[1] == CANCELED else end
+                future._state = CANCELLED_AND_NOTIFIED if end[1] == CANCELED else FINISHED
+    for future, end in looked_at:
+        if end[1] == CANCELED:
+            _end(future, None, None)
+        else:
+            _end(future, end, None)
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Ends a future with an exception that came about here."""
+    _end(future, None, error)
+
+
+def _end(future: Future[Any], end: End | None, error: BaseException | None) -> None:
+    is_canceled = end is None and error is None
+    with future._condition:
+        if future._state is not PENDING:
+            return
+        future._end, future._exception = end, error
+        future._state = CANCELLED_AND_NOTIFIED if is_canceled else FINISHED
+        for waiter in future._waiting or ():
+            if is_canceled:
+                waiter.add_cancelled(future)
+            elif error is not None or (end is not None and end[1] in (FAILED, ABORTED)):
+                waiter.add_exception(future)
+            else:
+                waiter.add_result(future)
+        future._condition.notify_all()
+    if future._callbacks:
+        future._invoke_callbacks()  # type: ignore[attr-defined]
+
+
+def forget_locks(futures: Iterable[Future[Any]], error: BaseException) -> None:
+    """In a process that was forked: ends futures whose locks may be held by threads that are not here."""
+    global STATES
+    STATES = threading.RLock()
+    for future in futures:
+        future._lock = future._waiting = future._callbacks = None
+        if future._state is PENDING:
+            future._exception = error
+            future._state = FINISHED

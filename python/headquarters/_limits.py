@@ -1,0 +1,43 @@
+"""How much of what the client takes, and what happens beyond it."""
+
+ENTRY_BYTES_MAX = 60 * 1024
+"""Pickled arguments of a call; beyond, it ends with ArgumentsNotPicklable."""
+
+CODE_BYTES_MAX = 256 * 1024
+"""A pickled function with what it refers to; beyond, its calls end with ArgumentsNotPicklable."""
+
+SUBMIT_CALLS = 256
+"""Calls that make a submit leave at once."""
+
+SUBMIT_BYTES = 256 * 1024
+"""Bytes of arguments that make a submit leave at once, and the most of one block of a map."""
+
+SUBMIT_CALLS_MAX = 8192
+"""The most calls of one submit."""
+
+QUIET_S = 100e-6
+"""Seconds without a further call after which a submit leaves."""
+
+QUEUED_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of arguments that wait to be sent; beyond, submit blocks until some have been."""
+
+BLOCK_CALLS = 2048
+"""Calls of a map that are sent as one."""
+
+CODES_MAX = 1024
+"""Functions whose pickle is kept; beyond, the oldest half is dropped and pickled again when needed."""
+
+NAME_CHARS_MAX = 200
+"""Length of the name a task has; the rest is cut."""
+
+ECHO_BYTES_PER_S = 1024 * 1024
+"""What calls print is repeated here up to this rate; the rest is left out, with a note."""
+
+EXIT_S = 5.0
+"""Seconds for which the end of the interpreter waits to send calls that were submitted, and to end threads."""
+
+SEARCH_STEPS_MAX = 2000
+"""Values looked at to name the one that cannot be pickled."""
+
+FINGERPRINT_PARTS_MAX = 64
+"""Values a function may depend on before it is rather pickled again for each call."""

@@ -1,0 +1,134 @@
+"""The options of calls, and their form for the engine: the words of the `[[task]]` table of job files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 12):
+        from typing import Unpack as Unpack
+    else:
+        from typing_extensions import Unpack as Unpack
+
+
+class TaskOptions(TypedDict, total=False):
+    """What a call asks for. Durations are seconds, a timedelta, or a text such as `"10m"`."""
+
+    cpus: int | float | str
+    """CPUs of the call: a number, or a text such as `"4 compact"`; 1 if not given."""
+    gpus: int | float | str
+    memory: str | int
+    """Memory: a text such as `"8 GiB"`, or MiB."""
+    mem: str | int
+    """Another word for `memory`."""
+    resources: Mapping[str, int | float | str]
+    """Amounts of any other pools."""
+    time_request: float | str | timedelta
+    """Time that the worker must have left."""
+    time_limit: float | str | timedelta
+    kill_grace: float | str | timedelta
+    retry: int
+    retry_delay: float | str | timedelta
+    retry_on: str | int | Iterable[str | int]
+    """Exit codes, `"signal"`, `"timeout"`."""
+    priority: int
+    crash_limit: int | Literal["never-restart", "unlimited"]
+    expect: float | str | timedelta
+    """How long the call will probably run; longer ones start first."""
+    locality: str
+    pin: Literal["taskset", "omp"] | bool
+    cwd: str | os.PathLike[str]
+    stdout: str | os.PathLike[str]
+    stderr: str | os.PathLike[str]
+    variables: Mapping[str, str]
+
+
+_DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")
+_PATHS = ("cwd", "stdout", "stderr")
+_PLAIN = ("retry", "priority", "crash_limit", "locality")
+_KNOWN = frozenset(TaskOptions.__annotations__)
+
+
+def merged(base: TaskOptions, more: TaskOptions) -> TaskOptions:
+    """Both, with `more` counting where both say something; resources and variables are joined by name.
+
+    Raises TypeError for a word that is no option.
+    """
+    for word in more:
+        if word not in _KNOWN:
+            raise TypeError(f"{word!r} is no option of a call; there are: {', '.join(sorted(_KNOWN))}")
+    result: dict[str, Any] = {**base, **more}
+    for word in ("resources", "variables"):
+        here, there = base.get(word), more.get(word)
+        if isinstance(here, Mapping) and isinstance(there, Mapping):
+            result[word] = {**here, **there}
+    if "mem" in more and "memory" in base and "memory" not in more:
+        del result["memory"]
+    if "memory" in more and "mem" in base and "mem" not in more:
+        del result["mem"]
+    if "mem" in result and "memory" in result:
+        raise TypeError("memory and mem are the same option; give one of them")
+    return result  # type: ignore[return-value]
+
+
+def to_json(options: TaskOptions) -> str:
+    """The options as the engine reads them; equal options give equal texts."""
+    given: dict[str, Any] = dict(options)
+    out: dict[str, Any] = {}
+    request = _request(given)
+    if request:
+        out["request"] = [request]
+    for word in _DURATIONS:
+        if word in given:
+            out[word] = _duration(given[word])
+    for word in _PATHS:
+        if word in given:
+            out[word] = os.fspath(given[word])
+    for word in _PLAIN:
+        if word in given:
+            out[word] = given[word]
+    if "retry_on" in given:
+        out["retry_on"] = _list(given["retry_on"])
+    if "pin" in given and given["pin"] is not False:
+        out["pin"] = "taskset" if given["pin"] is True else given["pin"]
+    if "variables" in given:
+        out["env"] = {str(name): str(value) for name, value in given["variables"].items()}
+    return json.dumps(out, sort_keys=True)
+
+
+def _request(given: dict[str, Any]) -> dict[str, Any]:
+    resources: dict[str, Any] = dict(given.get("resources", {}))
+    for word, pool in (("cpus", "cpus"), ("gpus", "gpus"), ("memory", "mem"), ("mem", "mem")):
+        if word not in given:
+            continue
+        if pool in resources:
+            raise TypeError(f"{word} is given twice, once of them in resources")
+        resources[pool] = given[word]
+    request: dict[str, Any] = {}
+    if resources:
+        request["resources"] = resources
+    if "time_request" in given:
+        request["time_request"] = _duration(given["time_request"])
+    return request
+
+
+def _duration(value: float | str | timedelta) -> str:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, str):
+        return value
+    if value < 0:
+        raise ValueError(f"a duration cannot be negative: {value}")
+    whole_ms = round(value * 1000)
+    return f"{whole_ms // 1000}s" if whole_ms % 1000 == 0 else f"{whole_ms}ms"
+
+
+def _list(value: str | int | Iterable[str | int]) -> str:
+    if isinstance(value, (str, int)):
+        return str(value)
+    return ",".join(str(one) for one in value)

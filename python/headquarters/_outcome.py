@@ -1,0 +1,93 @@
+"""What an end means: a value, what was printed, or the exception that says why there is no value."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from . import _errors as errors
+from ._native_types import ABORTED, CANCELED, FINISHED
+
+if TYPE_CHECKING:
+    from ._native_types import End
+
+_PRINTED = 0x50
+_BY_KIND: dict[str, type[errors.HqError]] = {
+    "exit": errors.RunnerDied,
+    "signal": errors.RunnerDied,
+    "memory": errors.RunnerDied,
+    "timeout": errors.TaskTimeout,
+    "start": errors.EnvironmentBroken,
+    "output": errors.EnvironmentBroken,
+    "crash": errors.TooManyCrashes,
+    "crashes": errors.TooManyCrashes,
+    "lost": errors.TooManyCrashes,
+    "ended-early": errors.JobAborted,
+}
+_BY_ANSWER: dict[str, type[errors.HqError]] = {
+    "not-loaded": errors.EnvironmentBroken,
+    "arguments": errors.ArgumentsNotPicklable,
+    "not-picklable": errors.ResultNotPicklable,
+    "too-large": errors.ResultTooLarge,
+}
+
+
+def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
+    """What the call wrote to standard output and error, if it wrote anything."""
+    if not payload or payload[0] != _PRINTED:
+        return None
+    _, stdout, stderr = pickle.loads(memoryview(payload)[1:])
+    return stdout, stderr
+
+
+def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
+    """The value of a call, or the exception that it ends with. Canceled calls are no matter of this function."""
+    _, state, payload, kind, message = end
+    assert state != CANCELED
+    try:
+        if payload and payload[0] == _PRINTED:
+            payload = pickle.loads(memoryview(payload)[1:])[0]
+        if state == FINISHED:
+            return (pickle.loads(payload) if payload else None), None
+        if state == ABORTED:
+            return None, errors.JobAborted(message or f"{name} was aborted")
+        answer = pickle.loads(payload) if payload else None
+    except BaseException as error:
+        made = errors.RemoteError(
+            f"what {name} gave back cannot be loaded here: {type(error).__name__}: {error}",
+            type(error).__qualname__,
+            str(error),
+        )
+        made.__cause__ = error
+        return None, made
+    return None, _failure(answer, kind, message, name)
+
+
+def _failure(answer: Any, kind: str, message: str, name: str) -> BaseException:
+    if answer is None or kind == "timeout":
+        of_kind = _BY_KIND.get(kind, errors.RemoteError)(message or f"{name} failed: {kind}")
+        if answer is not None:
+            of_kind.__cause__ = errors.RemoteTraceback(answer[4])
+        return of_kind
+    how, exception, type_name, text, traceback = answer
+    raised: BaseException
+    if how in _BY_ANSWER:
+        raised = _BY_ANSWER[how](f"{name}: {text}")
+    elif type_name.endswith("InitializerFailed"):
+        raised = errors.EnvironmentBroken(f"the initializer failed: {text}")
+    else:
+        raised = _raised(exception, type_name, text)
+    if traceback:
+        raised.__cause__ = errors.RemoteTraceback(traceback)
+    return raised
+
+
+def _raised(exception: bytes | None, type_name: str, text: str) -> BaseException:
+    if exception is not None:
+        try:
+            raised = pickle.loads(exception)
+        except Exception:
+            raised = None
+        if isinstance(raised, BaseException):
+            return raised
+    return errors.RemoteError(f"{type_name}: {text}", type_name, text)

@@ -1,0 +1,369 @@
+"""Calls as bytes: functions, arguments, and what comes back.
+
+Arguments are pickled by the pickle of the standard library; cloudpickle is imported only where that fails, or where
+something of `__main__` would have to be found by name. A future in the arguments is a reference to its call.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import _limits as limits
+from ._errors import ArgumentsNotPicklable
+from ._fingerprint import Fingerprint, by_reference, fingerprint
+
+if TYPE_CHECKING:
+    from ._future import Future
+
+_dumps = pickle.dumps
+
+
+class _Collecting(threading.local):
+    # The futures met while something is pickled; None while nothing of ours is.
+    futures: list[Future[Any]] | None = None
+
+
+collecting = _Collecting()
+resolve: Callable[[int, int], Any] | None = None
+"""What gives the value of a reference in this process; in a process that only submits there is none."""
+
+
+def _ref(job: int, task: int) -> Any:
+    if resolve is None:
+        raise LookupError(f"the value of task {job}@{task} is known to the runner only")
+    return resolve(job, task)
+
+
+def _ref_function() -> Callable[[int, int], Any]:
+    # In a runner there is a module of this name already, whose `ref` gives values.
+    module: Any = sys.modules.get("_hq_runner")
+    if module is None:
+        module = types.ModuleType("_hq_runner", "References to the values of other calls.")
+        _ref.__module__, _ref.__name__, _ref.__qualname__ = "_hq_runner", "ref", "ref"
+        module.ref = _ref
+        sys.modules["_hq_runner"] = module
+    function: Callable[[int, int], Any] = module.ref
+    return function
+
+
+ref = _ref_function()
+
+
+class Code:
+    """A function as bytes, with the futures that are in it."""
+
+    __slots__ = ("data", "fingerprint", "futures", "name")
+
+    def __init__(self, name: str, data: bytes, futures: tuple[Future[Any], ...]) -> None:
+        self.name = name
+        self.data = data
+        self.futures = futures
+        self.fingerprint: Fingerprint | None = None
+
+
+class Initializer:
+    """A function that each interpreter calls before its first call."""
+
+    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.function = function
+        self.args = args
+
+
+class Codes:
+    """The functions that were pickled, each once as long as it would give the same bytes."""
+
+    def __init__(self, initializer: Initializer | None = None) -> None:
+        self._known: dict[Any, Code] = {}
+        self._by_data: dict[bytes, Code] = {}
+        self._initializer = initializer
+
+    def of(self, function: Callable[..., Any]) -> Code:
+        """Raises ArgumentsNotPicklable if it cannot be sent."""
+        try:
+            code = self._known.get(function)
+        except TypeError:
+            return self._pickled(function)
+        if code is not None and code.fingerprint is not None and code.fingerprint.holds():
+            return code
+        code = self._pickled(function)
+        if code.fingerprint is not None:
+            self._make_room(self._known)
+            self._known[function] = code
+        return code
+
+    def _pickled(self, function: Callable[..., Any]) -> Code:
+        # Before the pickle: what changes meanwhile is noticed by the next call.
+        mark = _mark(function)
+        data, futures, is_by_value = dumps_function(function)
+        if self._initializer is not None:
+            data, more, initializer_is_by_value = _with_initializer(self._initializer, data)
+            futures, is_by_value = futures + more, is_by_value or initializer_is_by_value
+        python = (sys.version_info[0], sys.version_info[1]) if is_by_value else None
+        whole = _dumps((python, cloudpickle_dir(), _paths(function), data), 4)
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        if len(whole) > limits.CODE_BYTES_MAX:
+            raise ArgumentsNotPicklable(
+                f"{name} with what it refers to is {len(whole)} bytes long, more than {limits.CODE_BYTES_MAX}: "
+                "give large values as arguments, or let it read them from a file",
+                "function",
+            )
+        code = self._by_data.get(whole)
+        if code is None or code.futures != futures:
+            code = Code(name[: limits.NAME_CHARS_MAX], whole, futures)
+            self._make_room(self._by_data)
+            self._by_data[whole] = code
+        code.fingerprint = mark
+        return code
+
+    @staticmethod
+    def _make_room(known: dict[Any, Code]) -> None:
+        if len(known) >= limits.CODES_MAX:
+            for key in list(known)[: limits.CODES_MAX // 2]:
+                known.pop(key, None)
+
+
+def _mark(function: Callable[..., Any]) -> Fingerprint | None:
+    if isinstance(function, (type, types.BuiltinFunctionType)):
+        return Fingerprint() if by_reference(function) else None
+    return fingerprint(function)
+
+
+def dumps_function(function: Any) -> tuple[bytes, tuple[Future[Any], ...], bool]:
+    """The pickle of a function, the futures in it, and whether it is there by value."""
+    collecting.futures = found = []
+    try:
+        if not _by_value_modules():
+            try:
+                data = _dumps(function, 5)
+                if b"__main__" not in data:
+                    return data, tuple(found), False
+            except Exception:
+                pass
+            found.clear()
+        return _cloudpickle().dumps(function, 5), tuple(found), True
+    except Exception as error:
+        raise _not_picklable(function, "function", error) from error
+    finally:
+        collecting.futures = None
+
+
+def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, list[Future[Any]]]:
+    """The arguments of a call, and the futures that are in them.
+
+    Raises ArgumentsNotPicklable, which names the value that cannot be sent, or says how long they are.
+    """
+    collecting.futures = found = []
+    try:
+        try:
+            data = _dumps((args, kwargs), 5)
+            is_done = b"__main__" not in data
+        except Exception:
+            is_done = False
+        if not is_done:
+            found.clear()
+            try:
+                data = _cloudpickle().dumps((args, kwargs), 5)
+            except Exception as error:
+                raise _not_picklable((args, kwargs), "", error) from error
+    finally:
+        collecting.futures = None
+    if len(data) > limits.ENTRY_BYTES_MAX:
+        raise ArgumentsNotPicklable(
+            f"the arguments are {len(data)} bytes long, more than {limits.ENTRY_BYTES_MAX}: "
+            "write large values to a file, and give its path"
+        )
+    return data, found
+
+
+def loads(data: bytes) -> Any:
+    """The value of a pickle that a runner has made."""
+    return pickle.loads(data)
+
+
+def by_value(module: types.ModuleType) -> None:
+    """Sends functions of this module as they are, to workers that cannot import it."""
+    _cloudpickle().register_pickle_by_value(module)
+
+
+def _cloudpickle() -> Any:
+    import cloudpickle  # type: ignore[import-untyped, unused-ignore]
+
+    return cloudpickle
+
+
+def _by_value_modules() -> bool:
+    module = sys.modules.get("cloudpickle")
+    return module is not None and bool(module.list_registry_pickle_by_value())
+
+
+_cloudpickle_dir: str | None = None
+
+
+def cloudpickle_dir() -> str:
+    """Where the cloudpickle of this interpreter is, found without importing it; empty if there is none."""
+    global _cloudpickle_dir
+    if _cloudpickle_dir is None:
+        from importlib.util import find_spec
+
+        spec = find_spec("cloudpickle")
+        _cloudpickle_dir = os.path.dirname(spec.origin) if spec and spec.origin else ""
+    return _cloudpickle_dir
+
+
+def _paths(function: Any) -> list[str]:
+    # Where a runner has to look for modules: beside the script, here, and where the function's own module was found.
+    paths: list[str] = []
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main:
+        paths.append(os.path.dirname(os.path.abspath(main)))
+    try:
+        paths.append(os.getcwd())
+    except FileNotFoundError:
+        pass
+    package = (getattr(function, "__module__", None) or "").partition(".")[0]
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if file:
+        place = os.path.dirname(os.path.abspath(file))
+        if os.path.basename(file) == "__init__.py":
+            place = os.path.dirname(place)
+        installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+        if place not in installed and "site-packages" not in place:
+            paths.append(place)
+    return list(dict.fromkeys(paths))
+
+
+_WRAPPER = """
+def make(key, initializer, function, state=[]):
+    import pickle, sys
+    done = sys.__dict__.setdefault("_hq_initialized", {})
+    class InitializerFailed(RuntimeError):
+        pass
+    InitializerFailed.__module__ = "headquarters"
+    InitializerFailed.__qualname__ = "InitializerFailed"
+    def call(*args, **kwargs):
+        if key not in done:
+            done[key] = None
+            try:
+                start, start_args = pickle.loads(initializer)
+                start(*start_args)
+            except BaseException as error:
+                done[key] = "%s: %s" % (type(error).__name__, error)
+                raise InitializerFailed(done[key]) from error
+        if done[key] is not None:
+            raise InitializerFailed(done[key])
+        if not state:
+            state.append(pickle.loads(function))
+        return state[0](*args, **kwargs)
+    return call
+"""
+
+
+class _Evaluated:
+    # Becomes the function itself where it is unpickled, without anything of ours there.
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        text = "(lambda names: (exec(source, names), names['make'](key, initializer, function, []))[1])({})"
+        return eval, (text, self.names)
+
+
+def _with_initializer(initializer: Initializer, function: bytes) -> tuple[bytes, tuple[Future[Any], ...], bool]:
+    import hashlib
+
+    data, futures, is_by_value = dumps_function((initializer.function, initializer.args))
+    names = {"source": _WRAPPER, "key": hashlib.sha256(data).hexdigest(), "initializer": data, "function": function}
+    return _dumps(_Evaluated(names), 4), futures, is_by_value
+
+
+def _not_picklable(value: Any, start: str, error: Exception) -> ArgumentsNotPicklable:
+    path, reason = _Search(error).run(value, start)
+    return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
+
+
+class _Search:
+    # Goes down to the innermost value that cannot be pickled.
+    def __init__(self, error: Exception) -> None:
+        self._reason = error
+        self._steps = 0
+        self._seen: set[int] = set()
+
+    def run(self, value: Any, start: str) -> tuple[str, Exception]:
+        if not start:
+            args, kwargs = value
+            parts = [(f"args[{i}]", arg) for i, arg in enumerate(args)]
+            parts += [(f"kwargs[{name!r}]", arg) for name, arg in kwargs.items()]
+            for path, part in parts:
+                if self._fails(part):
+                    return self._down(path, part), self._reason
+            return "", self._reason
+        return self._down(start, value), self._reason
+
+    def _fails(self, value: Any) -> bool:
+        self._steps += 1
+        if self._steps > limits.SEARCH_STEPS_MAX:
+            return False
+        try:
+            _cloudpickle().dumps(value, 5)
+        except Exception as error:
+            self._reason = error
+            return True
+        return False
+
+    def _down(self, path: str, value: Any) -> str:
+        while id(value) not in self._seen:
+            self._seen.add(id(value))
+            reason = self._reason
+            for step, part in _parts(value):
+                if id(part) not in self._seen and self._fails(part):
+                    path, value = path + step, part
+                    break
+            else:
+                self._reason = reason
+                return path
+        return path
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        return [(f"[{i}]", part) for i, part in enumerate(value)]
+    if isinstance(value, dict):
+        keys = [(f".keys()[{i}]", key) for i, key in enumerate(value)]
+        return [(f"[{key!r}]", part) for key, part in value.items()] + keys
+    if isinstance(value, (set, frozenset)):
+        return [(f"{{{part!r}}}", part) for part in value]
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, types.FunctionType):
+        names = value.__code__.co_freevars
+        for name, cell in zip(names, value.__closure__ or (), strict=True):
+            try:
+                parts.append((f".<{name}>", cell.cell_contents))
+            except ValueError:
+                continue
+        parts += [
+            (f".<{name}>", value.__globals__[name]) for name in value.__code__.co_names if name in value.__globals__
+        ]
+        return parts
+    if isinstance(value, types.MethodType):
+        return [(".__self__", value.__self__)]
+    if hasattr(value, "func") and hasattr(value, "keywords"):
+        return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
+    for name in dict.fromkeys([*getattr(value, "__dict__", {}), *_slots(type(value))]):
+        if hasattr(value, name):
+            parts.append((f".{name}", getattr(value, name)))
+    return parts
+
+
+def _slots(kind: type) -> list[str]:
+    names: list[str] = []
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
+    return [name for name in names if not name.startswith("__")]

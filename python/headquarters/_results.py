@@ -1,0 +1,203 @@
+"""Many calls of one function without a future for each: what they gave back is kept as bytes until it is asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from ._errors import DependencyFailed
+from ._native_types import ABORTED, CANCELED, FINISHED
+from ._outcome import decode
+
+if TYPE_CHECKING:
+    from ._future import Future
+    from ._native_types import End
+    from ._session import Session
+
+T = TypeVar("T")
+
+_PENDING = 255
+_LOCAL = 254
+_WORDS = {_PENDING: "pending", FINISHED: "finished", 1: "failed", CANCELED: "canceled", ABORTED: "aborted", _LOCAL: "failed"}
+
+
+class Block:
+    """Calls with ids in a row. `changed` is notified, under itself, when some have ended and somebody waits."""
+
+    __slots__ = ("changed", "count", "deps", "ends", "first", "left", "name", "states", "waiters")
+
+    def __init__(self, name: str, count: int, changed: threading.Condition) -> None:
+        self.name = name
+        self.first = 0
+        self.count = count
+        self.left = count
+        self.states = bytearray([_PENDING]) * count
+        self.ends: list[Any] = [None] * count
+        self.deps: dict[int, tuple[Future[Any], ...]] = {}
+        self.changed = changed
+        self.waiters = 0
+
+    def take(self, end: End) -> bool:
+        """Notes an end; False if it was known."""
+        at = end[0] - self.first
+        if self.states[at] != _PENDING:
+            return False
+        self.ends[at] = end[2] if end[1] == FINISHED else end
+        self.states[at] = end[1]
+        self.left -= 1
+        return True
+
+    def fail(self, at: int, error: BaseException) -> None:
+        """Ends a call with an exception that came about here, unless it has ended."""
+        if self.states[at] == _PENDING:
+            self.ends[at] = error
+            self.states[at] = _LOCAL
+            self.left -= 1
+
+    def notify(self) -> None:
+        """Wakes those that wait for one of the calls."""
+        if self.waiters:
+            with self.changed:
+                self.changed.notify_all()
+
+    def wait(self, at: int, until: float | None) -> None:
+        """Returns when the call has ended; raises TimeoutError at the time `until` of the monotonic clock."""
+        with self.changed:
+            self.waiters += 1
+            try:
+                while self.states[at] == _PENDING:
+                    left = None if until is None else until - time.monotonic()
+                    if left is not None and left <= 0:
+                        raise TimeoutError(f"{self.name}: call {self.first + at} has not ended in time")
+                    self.changed.wait(left)
+            finally:
+                self.waiters -= 1
+
+    def value(self, at: int) -> Any:
+        """The value of a call that has ended, or its exception is raised."""
+        state, end = self.states[at], self.ends[at]
+        if state == CANCELED:
+            raise CancelledError(f"task {self.first + at} was canceled")
+        if state == _LOCAL:
+            raise end
+        if state == FINISHED:
+            end = (self.first + at, FINISHED, end, "", "")
+        value, error = decode(end, self.name)
+        if error is not None:
+            if state == ABORTED:
+                error = self._because_of_another(at) or error
+            raise error
+        return value
+
+    def _because_of_another(self, at: int) -> BaseException | None:
+        for other in self.deps.get(at, ()):
+            if other.done() and (other.cancelled() or other.exception() is not None):
+                made = DependencyFailed(f"{self.name} waits for {other.task}, which failed")
+                made.__cause__ = None if other.cancelled() else other.exception()
+                return made
+        return None
+
+    def pending(self) -> Iterator[int]:
+        """The ids of calls that have not ended."""
+        at = self.states.find(_PENDING)
+        while at >= 0:
+            yield self.first + at
+            at = self.states.find(_PENDING, at + 1)
+
+
+class Results(Sequence[T], Generic[T]):
+    """The calls of one `starmap`, in order: an array of values that are there or will be.
+
+    Indexing and iterating wait for the calls in question. A value is loaded each time it is asked for.
+    """
+
+    def __init__(self, session: Session, blocks: list[Block], at: range | None = None) -> None:
+        self._session = session
+        self._blocks = blocks
+        self._starts: list[int] = []
+        count = 0
+        for block in blocks:
+            self._starts.append(count)
+            count += block.count
+        self._at = range(count) if at is None else at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Results[T]:
+        if isinstance(index, slice):
+            return Results(self._session, self._blocks, self._at[index])
+        value: T = self._value(self._at[index], None)
+        return value
+
+    def __iter__(self) -> Iterator[T]:
+        for at in self._at:
+            yield self._value(at, None)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when all have ended; raises TimeoutError after `timeout` seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        for at in self._at:
+            block, place = self._place(at)
+            if block.states[place] == _PENDING:
+                self._session.hurry()
+                block.wait(place, until)
+
+    def exception(self, index: int) -> BaseException | None:
+        """The exception of a call, or None; waits for its end."""
+        try:
+            self[index]
+        except BaseException as error:
+            return error
+        return None
+
+    @property
+    def states(self) -> list[str]:
+        """`pending`, `finished`, `failed`, `canceled` or `aborted`, one for each call, as far as is known here."""
+        return [_WORDS[block.states[place]] for block, place in map(self._place, self._at)]
+
+    @property
+    def done_count(self) -> int:
+        """How many have ended."""
+        if len(self._at) == sum(block.count for block in self._blocks):
+            return sum(block.count - block.left for block in self._blocks)
+        return sum(block.states[place] != _PENDING for block, place in map(self._place, self._at))
+
+    def done(self) -> bool:
+        """True if all have ended."""
+        return self.done_count == len(self._at)
+
+    def task(self, index: int) -> str:
+        """How the command line names a call."""
+        block, place = self._place(self._at[index])
+        return f"{self._session.job}@{block.first + place}"
+
+    def cancel(self) -> int:
+        """Cancels those that no worker has begun, and says how many these are."""
+        ids = []
+        for block, place in map(self._place, self._at):
+            if block.states[place] == _PENDING:
+                ids.append(block.first + place)
+        return self._session.cancel_ids(ids)
+
+    def __repr__(self) -> str:
+        return f"<Results: {self.done_count} of {len(self)} ended>"
+
+    def _place(self, at: int) -> tuple[Block, int]:
+        block = bisect_right(self._starts, at) - 1
+        return self._blocks[block], at - self._starts[block]
+
+    def _value(self, at: int, until: float | None) -> Any:
+        block, place = self._place(at)
+        if block.states[place] == _PENDING:
+            self._session.hurry()
+            block.wait(place, until)
+        return block.value(place)

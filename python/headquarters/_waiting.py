@@ -1,0 +1,96 @@
+"""Waiting for many futures."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION
+from typing import Any, Literal, NamedTuple, TypeVar, overload
+
+T = TypeVar("T")
+
+__all__ = ["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION", "as_completed", "gather", "wait"]
+
+
+class DoneAndPending(NamedTuple):
+    """What `wait` gives back."""
+
+    done: set[Any]
+    not_done: set[Any]
+
+
+def wait(fs: Iterable[concurrent.futures.Future[T]], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> DoneAndPending:
+    """The futures that have ended and those that have not, as `concurrent.futures.wait`."""
+    done, not_done = concurrent.futures.wait(fs, timeout, return_when)
+    return DoneAndPending(set(done), set(not_done))
+
+
+def as_completed(
+    fs: Iterable[concurrent.futures.Future[Any]],
+    timeout: float | None = None,
+    with_results: bool = False,
+    batches: bool = False,
+) -> Iterator[Any]:
+    """The futures in the order in which they end.
+
+    `with_results` gives pairs of a future and its value, and raises where there is none; `batches` gives lists of all
+    that have ended since. After `timeout` seconds from now, TimeoutError is raised.
+    """
+    until = None if timeout is None else time.monotonic() + timeout
+    return _as_completed(list(dict.fromkeys(fs)), until, with_results, batches)
+
+
+def _as_completed(
+    fs: list[concurrent.futures.Future[Any]], until: float | None, with_results: bool, batches: bool
+) -> Iterator[Any]:
+    import queue
+
+    ended: queue.SimpleQueue[concurrent.futures.Future[Any]] = queue.SimpleQueue()
+    for future in fs:
+        future.add_done_callback(ended.put)
+    left = len(fs)
+    # What is given out is not kept here, so that its value can be freed.
+    fs.clear()
+    while left:
+        ready = []
+        try:
+            time_left = None if until is None else max(0.0, until - time.monotonic())
+            ready.append(ended.get(timeout=time_left))
+            while batches:
+                ready.append(ended.get_nowait())
+        except queue.Empty:
+            if not ready:
+                raise TimeoutError(f"{left} futures have not ended in time") from None
+        left -= len(ready)
+        given = [(future, future.result()) if with_results else future for future in ready]
+        ready.clear()
+        if batches:
+            yield given
+        else:
+            yield given.pop()
+
+
+@overload
+def gather(fs: Iterable[concurrent.futures.Future[T]], errors: Literal["raise", "skip"] = "raise") -> list[T]: ...
+@overload
+def gather(fs: Iterable[concurrent.futures.Future[T]], errors: Literal["return"]) -> list[T | BaseException]: ...
+def gather(
+    fs: Iterable[concurrent.futures.Future[T]], errors: Literal["raise", "return", "skip"] = "raise"
+) -> list[T] | list[T | BaseException]:
+    """The values in the order of the futures; waits for all of them.
+
+    Of calls without a value, the first raises its exception, or theirs stand in the list, or they are left out.
+    """
+    if errors not in ("raise", "return", "skip"):
+        raise ValueError(f"errors is raise, return or skip, not {errors!r}")
+    values: list[Any] = []
+    for future in list(fs):
+        try:
+            values.append(future.result())
+        except (Exception, concurrent.futures.CancelledError) as error:
+            if errors == "raise" or not future.done():
+                raise
+            if errors == "return":
+                values.append(error)
+    return values

@@ -1,0 +1,254 @@
+"""Clients of a server: submit jobs, wait for them, look at what is there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from . import _binary
+from ._base import NativeError
+from .common import GenericPath
+from .ffi import JobId, TaskId
+from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
+from .job import DEFAULT_NAME, HasJobId, Job, SubmittedJob, get_job_id
+from .task.function import PythonEnv
+
+if TYPE_CHECKING:
+    from .cluster import LocalCluster
+
+MAX_PRINTED_TASKS = 5
+JobMap: TypeAlias = "dict[JobId, Job]"
+_log = logging.getLogger("headquarters")
+
+
+class FailedJobsException(Exception):
+    """Tasks of jobs that were waited for have failed."""
+
+    def __init__(self, failed_tasks: TaskFailureMap, job_map: JobMap) -> None:
+        super().__init__(failed_tasks, job_map)
+        self.failed_tasks = failed_tasks
+        self.job_map = job_map
+
+    def task_label(self, job_id: JobId, task_id: TaskId) -> str:
+        """What a task is called."""
+        job = self.job_map.get(job_id)
+        task = job and job.task_by_id(task_id)
+        return task.label if task else str(task_id)
+
+    def __str__(self) -> str:
+        text = ""
+        for job_id, tasks in self.failed_tasks.items():
+            text += f"The following tasks of job `{job_id}` have failed:\n"
+            for task_id, context in islice(tasks.items(), MAX_PRINTED_TASKS):
+                text += f"Task {self.task_label(job_id, task_id)} (id={task_id}):\n{context.error}\n"
+                text += "You can find more information here:\n"
+                places = [("Working directory", context.cwd), ("Stdout", context.stdout), ("Stderr", context.stderr)]
+                text += "".join(f"{what}: {place}\n" for what, place in places if place)
+        return text + "\n"
+
+
+@dataclass(frozen=True)
+class JobInfo:
+    """How a job is. Times are seconds since 1970."""
+
+    id: JobId
+    name: str
+    state: str
+    is_open: bool
+    waiting: int
+    running: int
+    finished: int
+    failed: int
+    canceled: int
+    aborted: int
+    cancel_reason: str | None
+    max_fails: int | None
+    submitted: float | None
+    ended: float | None
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """How a task is. Times are seconds since 1970."""
+
+    job: JobId
+    id: TaskId
+    state: str
+    worker: int | None
+    started: float | None
+    ended: float | None
+    error: str | None
+    crashes: int
+    key: str | None
+    cwd: os.PathLike[str]
+    stdout: os.PathLike[str] | None
+    stderr: os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """How a worker is. Times are seconds since 1970."""
+
+    id: int
+    hostname: str
+    group: str
+    pid: int
+    resources: dict[str, str]
+    started: float
+    ended: float | None
+    tasks_running: int
+    tasks_assigned: int
+    is_draining: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened, as `hq journal stream` prints it."""
+
+    time: str
+    type: str
+    data: dict[str, Any]
+
+
+class Client:
+    """A connection to a server.
+
+    :param server_dir: Directory of the server; by default that of `HQ_SERVER_DIR`, else `~/.hq-server`.
+    :param python_env: How interpreters for functions are started.
+    """
+
+    def __init__(
+        self,
+        server_dir: GenericPath | None = None,
+        python_env: PythonEnv | None = None,
+        *,
+        _cluster: LocalCluster | None = None,
+    ) -> None:
+        self.connection = ClientConnection(os.fspath(server_dir) if server_dir else None)
+        self.python_env = python_env or PythonEnv()
+        self._cluster = _cluster
+
+    @property
+    def server_dir(self) -> str:
+        """Directory of the server."""
+        return self.connection.directory
+
+    def submit(self, job: Job, open_job: HasJobId | None = None) -> SubmittedJob:
+        """Submits all tasks of a job or none; to an open job if one is given."""
+        if not job.tasks:
+            raise ValueError("Submitted job must have at least a single task")
+        if self._cluster is not None:
+            self._cluster._ensure_worker()
+        to = None if open_job is None else get_job_id(open_job)
+        job_id = self.connection.submit_job(job._build(self), to)
+        _log.info("Submitted job %d with %d tasks", job_id, len(job.tasks))
+        return SubmittedJob(job, job_id, self)
+
+    def wait_for_jobs(self, jobs: Sequence[SubmittedJob], raise_on_error: bool = True) -> bool:
+        """Waits until these jobs have ended. True if all of their tasks finished; otherwise it raises FailedJobsException,
+        unless it is not to."""
+        failed = self.connection.wait_for_jobs([job.id for job in jobs], _progress())
+        if failed and raise_on_error:
+            raise FailedJobsException(self.connection.get_failed_tasks(failed), {job.id: job.job for job in jobs})
+        return not failed
+
+    def get_failed_tasks(self, job: HasJobId) -> dict[TaskId, FailedTaskContext]:
+        """Why tasks of a job failed."""
+        job_id = get_job_id(job)
+        return self.connection.get_failed_tasks([job_id])[job_id]
+
+    def result(self, job: HasJobId, task: TaskId) -> Any:
+        """What the function of a task returned. Raises LookupError when there is nothing yet, or never will be."""
+        from ._outcome import decode
+
+        job_id = get_job_id(job)
+        for _, payload in self.connection.session.results(job_id, [task]):
+            value, error = decode((task, 0, payload, "", ""), f"task {job_id}@{task}")
+            if error is not None:
+                raise error
+            return value
+        raise LookupError(f"task {job_id}@{task} has left no result")
+
+    def jobs(self) -> list[JobInfo]:
+        """All jobs."""
+        return [JobInfo(**job) for job in self.connection.session.jobs()]
+
+    def job(self, job: HasJobId) -> JobInfo:
+        """One job."""
+        return JobInfo(**self.connection.session.job(get_job_id(job)))
+
+    def tasks(self, job: HasJobId, states: Sequence[str] = ()) -> list[TaskInfo]:
+        """Tasks of a job: those in one of these states, or all."""
+        return [TaskInfo(**task) for task in self.connection.session.tasks(get_job_id(job), list(states))]
+
+    def cancel(self, job: HasJobId, tasks: Sequence[TaskId] | None = None, reason: str | None = None) -> int:
+        """Cancels a job, or tasks of it; gives how many tasks were canceled."""
+        only = None if tasks is None else list(tasks)
+        return self.connection.session.cancel(get_job_id(job), only, reason)
+
+    def forget(self, job: HasJobId) -> None:
+        """Drops an ended job, so that the server has more room."""
+        job_id = get_job_id(job)
+        try:
+            self.connection.forget_job(job_id)
+        except NativeError as error:
+            raise NativeError(error.code, f"Cannot forget job {job_id}. {error}") from None
+
+    def open_job(self, name: str = DEFAULT_NAME, max_fails: int | None = None) -> JobId:
+        """Makes a job that takes tasks until it is closed."""
+        return self.connection.session.open_job(name, max_fails)
+
+    def close_job(self, job: HasJobId) -> None:
+        """Closes an open job: it ends when its tasks have."""
+        self.connection.session.close_job(get_job_id(job))
+
+    def workers(self, with_ended: bool = False) -> list[WorkerInfo]:
+        """The workers that are connected, or all."""
+        return [WorkerInfo(**worker) for worker in self.connection.session.workers(with_ended)]
+
+    def events(self, follow: bool = False) -> Iterator[Event]:
+        """What has happened, as far as the journal has it; with `follow`, what happens from now on, too."""
+        words = ["--server-dir", self.server_dir, "journal", "stream" if follow else "replay"]
+        with subprocess.Popen([_binary.find(), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+            assert program.stdout is not None and program.stderr is not None
+            try:
+                for line in program.stdout:
+                    read = json.loads(line)
+                    data = read["event"]
+                    yield Event(read["time"], data.pop("type"), data)
+                if program.wait() != 0:
+                    raise NativeError("events", program.stderr.read().decode(errors="replace").strip())
+            finally:
+                program.kill()
+
+
+# Shows how far jobs are where somebody looks, and `tqdm` is there.
+def _progress() -> Callable[[list[dict[str, Any]]], None] | None:
+    import sys
+
+    if not sys.stderr or not sys.stderr.isatty():
+        return None
+    try:
+        from tqdm import tqdm  # type: ignore[import-not-found, import-untyped, unused-ignore]  # pyright: ignore
+    except ImportError:
+        return None
+    known: dict[int, dict[str, Any]] = {}
+    bar: Any = None
+    ended = ("finished", "failed", "canceled", "aborted")
+
+    def tell(jobs: list[dict[str, Any]]) -> None:
+        nonlocal bar
+        known.update((job["id"], job) for job in jobs)
+        done = sum(job[state] for job in known.values() for state in ended)
+        total = done + sum(job["waiting"] + job["running"] for job in known.values())
+        if bar is None:
+            bar = tqdm(total=total, unit="task")
+        bar.update(done - bar.n)
+
+    return tell

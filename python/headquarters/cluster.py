@@ -1,0 +1,275 @@
+"""A server and workers on this machine, which end with this process, however it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from . import _binary
+from ._base import Forked
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from ._executor import Executor
+    from ._native import Session
+    from .client import Client
+
+GenericPath: TypeAlias = "str | os.PathLike[str]"
+Amount: TypeAlias = "int | float | str"
+
+# A child of a shell that removes what it was given once that is over. It waits for those that still write there.
+_THEN_REMOVE = '"$@"; until rm -rf -- "$0" 2>/dev/null; do sleep 0.01; done'
+# How long processes that were told to end may take, in seconds.
+_END_TIMEOUT = 30.0
+
+
+class ClusterError(RuntimeError):
+    """A server or worker of a local cluster does not start, or has ended by itself; the text has its last words."""
+
+
+@dataclass
+class WorkerConfig:
+    """What a worker of a local cluster offers."""
+
+    cores: int | None = None
+    """Its CPUs; all of this machine by default."""
+    resources: Mapping[str, Amount] = field(default_factory=dict)
+    """Other resources by name. A whole number counts indices (`{"gpus": 2}`), others and `mem` are sums; a text is taken
+    as it is by `hq worker start --resource`."""
+
+
+class LocalCluster:
+    """A server and workers on this machine. They end when it is stopped, and when this process ends, also when it is killed.
+
+    Without `workers`, `cpus` or a `worker_config`, one worker is started at the first submit, unless there is one by then.
+
+    :param server_dir: Directory of the server; a private one by default, which is removed when the cluster is stopped.
+    :param worker_config: Start a worker like this.
+    :param workers: Start so many workers.
+    :param cpus: CPUs of each of these.
+    :param resources: Other resources of each of these.
+    :param journal: Keep what happens on disk.
+    """
+
+    def __init__(
+        self,
+        server_dir: GenericPath | None = None,
+        worker_config: WorkerConfig | None = None,
+        *,
+        workers: int | None = None,
+        cpus: int | None = None,
+        resources: Mapping[str, Amount] | None = None,
+        journal: bool = False,
+    ) -> None:
+        self._hq = _binary.find()
+        self._config = worker_config or WorkerConfig(cpus, resources or {})
+        self._children = _Children(is_private=server_dir is None)
+        self._workers = 0
+        self._stopped = False
+        self._lock = threading.Lock()
+        if server_dir is None:
+            self._dir = tempfile.mkdtemp(prefix="hq-")
+        else:
+            self._dir = os.path.abspath(server_dir)
+            os.makedirs(self._dir, mode=0o700, exist_ok=True)
+        self._children.directory = self._dir
+        self._finalizer = weakref.finalize(self, _Children.end, self._children)
+        if workers is None:
+            workers = 1 if worker_config or cpus is not None or resources else 0
+        try:
+            options = [] if journal else ["--journal", "none"]
+            started = self._children.start(self._argv("server", "start", "--host", "localhost", *options), "server", True)
+            # Beside the server: a worker waits for one that starts.
+            for _ in range(workers):
+                self.start_worker(self._config)
+            self._await(started)
+        except BaseException:
+            self._finalizer()
+            raise
+
+    @property
+    def server_dir(self) -> str:
+        """Directory of the server."""
+        return self._dir
+
+    @property
+    def address(self) -> str:
+        """Host and port at which clients reach the server."""
+        return self._session().address
+
+    def client(self, **client_args: Any) -> Client:
+        """A client of this cluster."""
+        self._check()
+        from .client import Client
+
+        return Client(self._dir, _cluster=self, **client_args)
+
+    def executor(self, max_workers: int | None = None, **options: Any) -> Executor:
+        """An executor whose calls run in this cluster."""
+        self._check()
+        from ._executor import Executor
+
+        return Executor(max_workers, cluster=self, **options)
+
+    def start_worker(self, config: WorkerConfig | None = None) -> None:
+        """Adds a worker; it is there when it has connected, a moment later."""
+        self._check()
+        config = config or self._config
+        with self._lock:
+            self._workers += 1
+            name = f"worker-{self._workers}"
+        argv = self._argv("worker", "start", "--manager", "none", "--on-server-lost", "stop")
+        argv += ["--work-dir", os.path.join(self._dir, name)]
+        if config.cores is not None:
+            argv += ["--cpus", str(config.cores)]
+        for resource, amount in config.resources.items():
+            argv += ["--resource", f"{resource}={_definition(resource, amount)}"]
+        self._children.start(argv, name, False)
+
+    def wait_for_workers(self, count: int = 1) -> None:
+        """Waits until so many workers are connected."""
+        self._session().wait_for_workers(count)
+
+    def stop(self) -> None:
+        """Ends the workers with what they run, and the server. A cluster is stopped once."""
+        self._check()
+        self._stopped = True
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        self._check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._stopped and not self._children.forked:
+            self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped else f"{self._workers} workers started"
+        return f"<LocalCluster {self._dir}, {state}>"
+
+    def _check(self) -> None:
+        if self._children.forked:
+            raise Forked("this cluster belongs to the process that started it, not to one that it forked")
+        if self._stopped:
+            raise ClusterError("Cluster was already stopped")
+
+    def _session(self) -> Session:
+        self._check()
+        from ._native import Session
+
+        return Session(self._dir)
+
+    # A submit would wait for ever where there is no worker.
+    def _ensure_worker(self) -> None:
+        if self._workers == 0:
+            self.start_worker()
+
+    def _argv(self, *words: str) -> list[str]:
+        return [self._hq, "--output-mode", "quiet", "--server-dir", self._dir, *words, "--lifeline"]
+
+    # The server prints where it is once it answers.
+    def _await(self, server: subprocess.Popen[bytes]) -> None:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        server.stdout.close()
+        if not line:
+            server.wait()
+            log = Path(self._dir, "server.log")
+            words = log.read_text(errors="replace").strip() if log.exists() else ""
+            raise ClusterError(f"the server of the cluster did not start: {words}")
+
+
+class _Children:
+    """What a cluster has started. It does not know the cluster, so that one which nobody uses any more is ended."""
+
+    def __init__(self, is_private: bool) -> None:
+        self.is_private = is_private
+        self.directory = ""
+        self.forked = False
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._lifelines: list[IO[bytes]] = []
+        _ALL.add(self)
+
+    def start(self, argv: list[str], name: str, is_server: bool) -> subprocess.Popen[bytes]:
+        if is_server and self.is_private:
+            # Also when this process is killed, somebody has to remove it.
+            argv = ["/bin/sh", "-c", _THEN_REMOVE, self.directory, *argv]
+        # What a task prints and where it runs is its own: variables that speak of another server are not for this one.
+        env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
+        with open(os.path.join(self.directory, f"{name}.log"), "ab") as log:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if is_server else subprocess.DEVNULL,
+                stderr=log,
+                cwd=self.directory,
+                env=env,
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        self._lifelines.append(process.stdin)
+        self._processes.append(process)
+        return process
+
+    # Workers first, so that what they run ends before the server wonders where they are.
+    def end(self) -> None:
+        if self.forked:
+            return
+        for lifeline in reversed(self._lifelines):
+            lifeline.close()
+        for process in reversed(self._processes):
+            try:
+                process.wait(_END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._lifelines.clear()
+        self._processes.clear()
+        if self.is_private:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # In a process that was forked: it must not keep the cluster alive, nor end it.
+    def forget(self) -> None:
+        self.forked = True
+        for lifeline in self._lifelines:
+            lifeline.close()
+        for process in self._processes:
+            process.returncode = 0
+
+
+_ALL: weakref.WeakSet[_Children] = weakref.WeakSet()
+_FOREIGN = {"HQ_SERVER_DIR", "HQ_JOB_ID", "HQ_TASK_ID", "HQ_INSTANCE_ID"}
+
+
+def _forked() -> None:
+    for children in list(_ALL):
+        children.forget()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+# What `hq worker start --resource` takes.
+def _definition(name: str, amount: Amount) -> str:
+    if isinstance(amount, bool) or not isinstance(amount, (int, float, str)):
+        raise TypeError(f"the amount of {name} is {amount!r}; give a number or a text")
+    if isinstance(amount, int) and name != "mem":
+        if amount < 1:
+            raise ValueError(f"the amount of {name} is {amount}; at least one index is needed")
+        return f"range(0-{amount - 1})"
+    text = str(amount)
+    return text if text[:1] in "[" or "(" in text else f"sum({text})"
