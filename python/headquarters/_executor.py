@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from . import _options
 from ._errors import HqError
@@ -22,18 +22,11 @@ from ._session import Session
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import ParamSpec, Self
+    from typing_extensions import Self
 
     from ._options import TaskOptions, Unpack
 
-    P = ParamSpec("P")
-else:
-    try:
-        from typing import ParamSpec
-    except ImportError:  # pragma: no cover
-        ParamSpec = TypeVar
-    P = ParamSpec("P")
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 

@@ -584,11 +584,7 @@ class _Echo:
 
     def show(self, ends: Iterable[End]) -> None:
         for end in ends:
-            try:
-                both = printed(end[2])
-            except Exception:
-                # Who asks for the value is told.
-                continue
+            both = printed(end[2])
             if both is None:
                 continue
             for text, stream in zip(both, (sys.stdout, sys.stderr)):
