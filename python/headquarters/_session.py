@@ -321,7 +321,8 @@ class Session:
     def fork(self) -> None:
         """In the child of a fork: nothing here is ours any more."""
         self.is_forked = True
-        error = errors.Forked(str(errors.Forked.__doc__))
+        self._broken = errors.Forked(str(errors.Forked.__doc__))
+        error = self._broken
         forget_locks(list(self._pending.values()), error)
         for block in self._blocks:
             block.changed = threading.Condition()
@@ -409,8 +410,8 @@ class Session:
             self._calls.submit([group.batch() for group in groups])
             return
         except Exception as refused:
-            error = errors.from_native(refused)
-        if getattr(error, "code", "") in errors.OF_THE_JOB or not isinstance(error, errors.HqError):
+            error = self._reason(refused)
+        if error.code in errors.OF_THE_JOB or type(error) in (errors.HqError, errors.ClusterStopped):
             for group in groups:
                 self._refuse(group, error)
             return
@@ -526,13 +527,7 @@ class Session:
 
     def _break(self, error: BaseException) -> None:
         # The last resort: whatever happened, nobody waits for ever.
-        reason = errors.from_native(error)
-        if not isinstance(reason, errors.HqError):
-            made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
-            made.__cause__ = error
-            reason = made
-        if isinstance(reason, errors.ServerLost) and getattr(self._cluster, "stopped", False):
-            reason = errors.ClusterStopped("the cluster was stopped before the call ended")
+        reason = self._reason(error)
         with self._lock:
             self._broken = self._broken or reason
             self._queue.clear()
@@ -556,6 +551,16 @@ class Session:
         except Exception:
             # It is the extension that failed.
             pass
+
+    def _reason(self, error: BaseException) -> errors.HqError:
+        reason = errors.from_native(error)
+        if isinstance(reason, errors.ServerLost) and getattr(self._cluster, "stopped", False):
+            reason = errors.ClusterStopped("the cluster was stopped before the call ended")
+        if isinstance(reason, errors.HqError):
+            return reason
+        made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
+        made.__cause__ = error
+        return made
 
     def _close(self) -> None:
         with self._lock:

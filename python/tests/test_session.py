@@ -210,7 +210,7 @@ def test_neighbours_of_one_function_are_one_batch(make):
     executor, calls = make()
     gate = threading.Event()
     calls.on_submit = lambda batches: gate.wait()
-    executor.submit(abs, 0).add_done_callback(len)
+    executor.submit(abs, 0).add_done_callback(str)
     futures = [executor.submit(abs, -1) for _ in range(100)]
     view = executor.options(cpus=2)
     futures += [view.submit(abs, -1) for _ in range(10)]
@@ -271,7 +271,7 @@ def test_in_a_forked_process_everything_ends(make):
     assert done.result() == 1
     calls.is_automatic = False
     future = executor.submit(abs, -1)
-    future.add_done_callback(len)
+    future.add_done_callback(str)
     results = executor.starmap(abs, [(1,)])
     read, write = os.pipe()
     child = os.fork()
@@ -311,4 +311,4 @@ executor = Executor(cluster="/nowhere")
 future = executor.submit(abs, -1)
 """
     ran = subprocess.run([sys.executable, "-c", program, here], capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout in ("1 True\n", "0 False\n")
+    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout == "1 True\n"
