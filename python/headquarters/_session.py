@@ -263,9 +263,10 @@ class Session:
 
     def cancel(self, futures: Iterable[Future[Any]]) -> None:
         """Cancels calls that no worker has begun; their futures are canceled when this returns."""
-        self.cancel_ids(sorted(future._task for future in futures if future._task is not None))
+        of = {future._task: future for future in futures if future._task is not None}
+        self.cancel_ids(sorted(of), of)
 
-    def cancel_ids(self, ids: list[int]) -> int:
+    def cancel_ids(self, ids: list[int], futures: dict[int, Future[Any]] | None = None) -> int:
         """As `cancel`, by ascending ids; says how many were canceled."""
         if not ids:
             return 0
@@ -278,7 +279,11 @@ class Session:
                 return 0
             raise
         count = sum(last - first + 1 for first, last in canceled)
-        self._complete([(task, CANCELED, None, "", "") for first, last in canceled for task in range(first, last + 1)])
+        ends: list[End] = [(task, CANCELED, None, "", "") for first, last in canceled for task in range(first, last + 1)]
+        self._complete(ends)
+        if futures:
+            # The thread that receives may have taken some of them, and not be through with them.
+            finish([(futures[end[0]], end) for end in ends if end[0] in futures])
         return count
 
     # The end.
@@ -313,10 +318,11 @@ class Session:
             self._was_sent.notify_all()
         unsent = [(task, CANCELED, None, "", "") for group in groups for task in range(group.first, group.first + len(group.entries))]
         self._complete(unsent)
-        ids = [task for task in self._pending.copy() if task >= 0]
-        for block in list(self._blocks):
+        futures = self._pending.copy()
+        ids = list(futures)
+        for block in self._blocks.copy():
             ids += block.pending()
-        self.cancel_ids(sorted(ids))
+        self.cancel_ids(sorted(ids), futures)
 
     def fork(self) -> None:
         """In the child of a fork: nothing here is ours any more."""
@@ -469,28 +475,29 @@ class Session:
         blocks: dict[int, Block] = {}
         block: Block | None = None
         pop = self._pending.pop
-        for end in ends:
-            future = pop(end[0], None)
-            if future is not None:
-                if end[1] == ABORTED and future._deps and not self._causes_are_known(future):
-                    self._aside.append((future, end))
-                    continue
-                futures.append((future, end))
-                continue
-            if block is None or not 0 <= end[0] - block.first < block.count:
-                block = self._block_of(end[0])
-                if block is None:
-                    continue
-                blocks[id(block)] = block
-            block.take(end)
         with self._lock:
+            for end in ends:
+                future = pop(end[0], None)
+                if future is not None:
+                    if end[1] == ABORTED and future._deps and not self._causes_are_known(future):
+                        self._aside.append((future, end))
+                        continue
+                    futures.append((future, end))
+                    continue
+                if block is None or not 0 <= end[0] - block.first < block.count:
+                    block = self._block_of(end[0])
+                    if block is None:
+                        continue
+                    blocks[id(block)] = block
+                block.take(end)
             self._known.add([end[0] for end in ends])
         finish(futures)
         if self._aside:
-            aside, self._aside = self._aside, []
-            is_known = [self._causes_are_known(future) for future, _ in aside]
+            with self._lock:
+                aside, self._aside = self._aside, []
+                is_known = [self._causes_are_known(future) for future, _ in aside]
+                self._aside += [one for one, known in zip(aside, is_known) if not known]
             finish([one for one, known in zip(aside, is_known) if known])
-            self._aside += [one for one, known in zip(aside, is_known) if not known]
         for block in blocks.values():
             block.notify()
         if self._echo is not None:
@@ -504,9 +511,8 @@ class Session:
         )
 
     def _block_of(self, task: int) -> Block | None:
-        with self._lock:
-            at = bisect_right(self._block_firsts, task) - 1
-            block = self._blocks[at] if at >= 0 else None
+        at = bisect_right(self._block_firsts, task) - 1
+        block = self._blocks[at] if at >= 0 else None
         return block if block is not None and task < block.first + block.count else None
 
     def _tidy(self) -> None:
