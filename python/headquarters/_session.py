@@ -316,7 +316,7 @@ class Session:
             self._queue.clear()
             self._queued_calls = self._queued_bytes = 0
             self._was_sent.notify_all()
-        unsent = [(task, CANCELED, None, "", "") for group in groups for task in range(group.first, group.first + len(group.entries))]
+        unsent: list[End] = [(task, CANCELED, None, "", "") for group in groups for task in range(group.first, group.first + len(group.entries))]
         self._complete(unsent)
         futures = self._pending.copy()
         ids = list(futures)

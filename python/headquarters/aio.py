@@ -152,7 +152,7 @@ async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "sk
     for future in all_of_them:
         if not future.done():
             await _ended(future.future)
-    return _gather((future.future for future in all_of_them), errors)  # type: ignore[call-overload, no-any-return]
+    return _gather((future.future for future in all_of_them), errors)
 
 
 def _ended(future: concurrent.futures.Future[Any]) -> asyncio.Future[None]:
