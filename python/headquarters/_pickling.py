@@ -165,10 +165,9 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
     try:
         try:
             data = _dumps((args, kwargs), 5)
-            is_done = b"__main__" not in data
         except Exception:
-            is_done = False
-        if not is_done:
+            data = b""
+        if not data or b"__main__" in data:
             found.clear()
             try:
                 data = _cloudpickle().dumps((args, kwargs), 5)
