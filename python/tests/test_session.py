@@ -47,7 +47,6 @@ def test_100_000_are_canceled_by_one_order(make):
     calls.until_submitted(1)
     calls.start(0)
     results = executor.starmap(abs, [(1,)] * 10_000)
-    calls.is_automatic = True
     calls_before = len(calls.orders)
     executor.shutdown(wait=False, cancel_futures=True)
     assert all(future.cancelled() for future in futures[1:]) and not futures[0].done()
