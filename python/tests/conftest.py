@@ -1,0 +1,38 @@
+import sys
+
+import pytest
+
+import fake
+
+
+class Cluster:
+    """A place without a server."""
+
+    server_dir = "/nowhere"
+    stopped = False
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """Makes an executor and its fake; all are shut down at the end."""
+    from headquarters._executor import Executor
+
+    made = []
+
+    def make(automatic=False, calls=None, **options):
+        calls = calls or fake.Calls()
+        calls.is_automatic = automatic
+        monkeypatch.setitem(sys.modules, "headquarters._native", fake.module([calls]))
+        executor = Executor(cluster=Cluster(), **options)
+        made.append((executor, calls))
+        return executor, calls
+
+    yield make
+    for executor, calls in made:
+        if calls.lost is None:
+            calls.on_submit = None
+            for task in sorted(calls.tasks):
+                if task not in calls.ended:
+                    calls.end(task, 2)
+            executor.shutdown(wait=True, cancel_futures=True)
+    fake.ALL_VALUES.clear()
