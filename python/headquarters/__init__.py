@@ -10,9 +10,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._base import Forked as Forked
+    from ._base import HqError as HqError
     from ._base import NativeError as NativeError
     from ._base import ServerLost as ServerLost
+    from ._errors import ArgumentsNotPicklable as ArgumentsNotPicklable
+    from ._errors import ClusterStopped as ClusterStopped
+    from ._errors import DependencyFailed as DependencyFailed
+    from ._errors import EnvironmentBroken as EnvironmentBroken
+    from ._errors import JobAborted as JobAborted
+    from ._errors import Refused as Refused
+    from ._errors import RemoteError as RemoteError
+    from ._errors import RemoteTraceback as RemoteTraceback
+    from ._errors import ResultNotPicklable as ResultNotPicklable
+    from ._errors import ResultTooLarge as ResultTooLarge
+    from ._errors import RunnerDied as RunnerDied
+    from ._errors import TaskTimeout as TaskTimeout
+    from ._errors import TooManyCrashes as TooManyCrashes
     from ._executor import Executor as Executor
+    from ._executor import current as current
+    from ._future import Future as Future
+    from ._options import TaskOptions as TaskOptions
+    from ._pickling import by_value as by_value
+    from ._results import Results as Results
+    from ._waiting import as_completed as as_completed
+    from ._waiting import gather as gather
+    from ._waiting import wait as wait
     from .client import Client as Client
     from .client import Event as Event
     from .client import FailedJobsException as FailedJobsException
@@ -32,32 +54,56 @@ if TYPE_CHECKING:
     from .task.task import Task as Task
     from .validation import ValidationException as ValidationException
     from .visualization import visualize_job as visualize_job
+    from ._task import task as task
 
 # Where each public name is defined.
 _PLACES: dict[str, str] = {
+    "ArgumentsNotPicklable": "._errors",
     "Client": ".client",
     "ClientConnection": ".ffi.client",
     "ClusterError": ".cluster",
+    "ClusterStopped": "._errors",
+    "DependencyFailed": "._errors",
+    "EnvironmentBroken": "._errors",
     "Event": ".client",
     "Executor": "._executor",
     "FailedJobsException": ".client",
     "Forked": "._base",
+    "Future": "._future",
+    "HqError": "._base",
     "Job": ".job",
+    "JobAborted": "._errors",
     "JobInfo": ".client",
     "LocalCluster": ".cluster",
     "NativeError": "._base",
     "PythonEnv": ".task.function",
+    "Refused": "._errors",
+    "RemoteError": "._errors",
+    "RemoteTraceback": "._errors",
     "ResourceRequest": ".ffi.protocol",
+    "ResultNotPicklable": "._errors",
+    "ResultTooLarge": "._errors",
+    "Results": "._results",
+    "RunnerDied": "._errors",
     "ServerLost": "._base",
     "StdioDef": ".output",
     "SubmittedJob": ".job",
     "Task": ".task.task",
     "TaskInfo": ".client",
+    "TaskOptions": "._options",
+    "TaskTimeout": "._errors",
+    "TooManyCrashes": "._errors",
     "ValidationException": ".validation",
     "WorkerConfig": ".cluster",
     "WorkerInfo": ".client",
+    "as_completed": "._waiting",
+    "by_value": "._pickling",
+    "current": "._executor",
+    "gather": "._waiting",
     "get_version": ".ffi",
     "visualize_job": ".visualization",
+    "wait": "._waiting",
+    "task": ".task",
 }
 
 __all__ = list(_PLACES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,9 +1,18 @@
-"""The errors that the extension module raises."""
+"""The errors that the extension module raises, and what all errors of the package are."""
 
 from __future__ import annotations
 
 
-class NativeError(RuntimeError):
+class HqError(Exception):
+    """The base of all errors of Headquarters.
+
+    `code` is the code of the error in the reference of the command line, or empty.
+    """
+
+    code: str = ""
+
+
+class NativeError(HqError, RuntimeError):
     """The server, or the way to it, refuses: `code` is a word that never changes, as `hq` prints it."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -15,12 +24,16 @@ class NativeError(RuntimeError):
         return self.message
 
 
-class ServerLost(NativeError):
-    """The server could not be reached again in time."""
+class ServerLost(HqError, ConnectionError):
+    """The server could not be reached again in time; what it has accepted goes on there."""
+
+    def __init__(self, code: str, message: str | None = None) -> None:
+        super().__init__(code if message is None else message)
+        self.code = "server-lost" if message is None else code
 
 
-class Forked(RuntimeError):
-    """A process that was forked uses what belongs to the one that forked it."""
+class Forked(HqError, RuntimeError):
+    """A process that was forked uses what belongs to the one that forked it; make a new one in this process."""
 
     def __init__(self, message: str = "this belongs to the process that made it, not to one that it forked") -> None:
         super().__init__(message)

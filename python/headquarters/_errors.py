@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from concurrent.futures import BrokenExecutor
 
-
-class HqError(Exception):
-    """The base of all errors of Headquarters.
-
-    `code` is the code of the error in the reference of the command line, or empty.
-    """
-
-    code: str = ""
+from ._base import Forked as Forked
+from ._base import HqError as HqError
+from ._base import NativeError as NativeError
+from ._base import ServerLost as ServerLost
 
 
 class ArgumentsNotPicklable(HqError, TypeError):
@@ -75,16 +71,8 @@ class JobAborted(HqError):
     """The server ended the job of the call, for the reason in the text."""
 
 
-class ServerLost(HqError, ConnectionError):
-    """The server could not be reached again; what it has accepted goes on there."""
-
-
 class ClusterStopped(HqError):
     """The cluster was stopped before the call ended."""
-
-
-class Forked(HqError):
-    """The executor belongs to the process that was forked; make a new one in this process."""
 
 
 class Refused(HqError):
@@ -118,9 +106,9 @@ OF_THE_JOB = frozenset({"server-lost", "not-connected", "no-job", "job-not-open"
 
 def from_native(error: BaseException) -> BaseException:
     """The error of the list above that stands for one of the extension; others stay what they are."""
-    if isinstance(error, HqError):
-        return error
     name = type(error).__name__
+    if isinstance(error, HqError) and name != "NativeError":
+        return error
     code = getattr(error, "code", "")
     message = str(error)
     if name == "NativeError" and len(error.args) >= 2:

@@ -188,7 +188,7 @@ class Future(concurrent.futures.Future[T]):
         if self._task is None:
             raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}") from self._exception
         if self._session.is_forked:
-            raise Forked(str(Forked.__doc__))
+            raise Forked()
         found.append(self)
         return _pickling.ref, (self._session.job, self._task)
 

@@ -209,7 +209,7 @@ class Session:
 
     def _check(self) -> None:
         if self.is_forked:
-            raise errors.Forked(str(errors.Forked.__doc__))
+            raise errors.Forked()
 
     def check_open(self) -> None:
         """Raises what a submit would raise now."""
@@ -327,7 +327,7 @@ class Session:
     def fork(self) -> None:
         """In the child of a fork: nothing here is ours any more."""
         self.is_forked = True
-        self._broken = errors.Forked(str(errors.Forked.__doc__))
+        self._broken = errors.Forked()
         error = self._broken
         forget_locks(list(self._pending.values()), error)
         for block in self._blocks:
@@ -413,6 +413,8 @@ class Session:
         if not groups:
             return
         try:
+            if self._cluster is not None and hasattr(self._cluster, "_ensure_worker"):
+                self._cluster._ensure_worker()
             self._calls.submit([group.batch() for group in groups])
             return
         except Exception as refused:

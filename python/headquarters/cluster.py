@@ -104,6 +104,11 @@ class LocalCluster:
         return self._dir
 
     @property
+    def stopped(self) -> bool:
+        """True once it was stopped."""
+        return self._stopped
+
+    @property
     def address(self) -> str:
         """Host and port at which clients reach the server."""
         return self._session().address
