@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from . import _options
 from ._errors import HqError
@@ -22,18 +22,11 @@ from ._session import Session
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import ParamSpec, Self
+    from typing_extensions import Self
 
     from ._options import TaskOptions, Unpack
 
-    P = ParamSpec("P")
-else:
-    try:
-        from typing import ParamSpec
-    except ImportError:  # pragma: no cover
-        ParamSpec = TypeVar
-    P = ParamSpec("P")
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -88,10 +81,9 @@ class Executor(concurrent.futures.Executor):
         self._templates: dict[str, int] = {}
         self._template_lock = threading.Lock()
         self._parent: Executor | None = None
-        own: Any = None
-        if cluster is None:
-            own = cluster = _private_cluster(max_workers)
-        server_dir = os.fspath(getattr(cluster, "server_dir", cluster))
+        own = _private_cluster(max_workers) if cluster is None else None
+        place: Any = own if cluster is None else cluster
+        server_dir = os.fspath(getattr(place, "server_dir", place))
         try:
             calls = open_calls(server_dir, name or "executor", max_fails=max_fails, job=job)
         except BaseException:
@@ -102,7 +94,7 @@ class Executor(concurrent.futures.Executor):
         self._session = Session(
             calls,
             owns_job=job is None,
-            cluster=cluster,
+            cluster=place,
             echo=is_echoed,
             on_end=None if own is None else own.stop,
         )

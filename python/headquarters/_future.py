@@ -197,7 +197,7 @@ class Future(concurrent.futures.Future[T]):
         if end is None:
             return
         value, error = decode(end, self._code_name)
-        output = printed(end[2]) if error is None or end[2] else None
+        output = printed(end[2])
         if end[1] == ABORTED:
             error = self._because_of_another() or error
         with STATES:

@@ -62,8 +62,8 @@ class Blocks:
         if count == 0:
             return None
         block = Block(self._code.name, count, self._changed)
-        for at, error in wrong.items():
-            block.fail(at, error)
+        for at, reason in wrong.items():
+            block.fail(at, reason)
         if entries:
             self._session.submit_block(self._template, self._code, block, entries, deps)
         else:

@@ -36,7 +36,11 @@ def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
     """What the call wrote to standard output and error, if it wrote anything."""
     if not payload or payload[0] != _PRINTED:
         return None
-    _, stdout, stderr = pickle.loads(memoryview(payload)[1:])
+    try:
+        _, stdout, stderr = pickle.loads(memoryview(payload)[1:])
+    except Exception:
+        # Who asks for the value is told.
+        return None
     return stdout, stderr
 
 

@@ -137,7 +137,8 @@ def _mark(function: Callable[..., Any]) -> Fingerprint | None:
 
 def dumps_function(function: Any) -> tuple[bytes, tuple[Future[Any], ...], bool]:
     """The pickle of a function, the futures in it, and whether it is there by value."""
-    collecting.futures = found = []
+    found: list[Future[Any]] = []
+    collecting.futures = found
     try:
         if not _by_value_modules():
             try:
@@ -159,14 +160,14 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
 
     Raises ArgumentsNotPicklable, which names the value that cannot be sent, or says how long they are.
     """
-    collecting.futures = found = []
+    found: list[Future[Any]] = []
+    collecting.futures = found
     try:
         try:
             data = _dumps((args, kwargs), 5)
-            is_done = b"__main__" not in data
         except Exception:
-            is_done = False
-        if not is_done:
+            data = b""
+        if not data or b"__main__" in data:
             found.clear()
             try:
                 data = _cloudpickle().dumps((args, kwargs), 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import threading
 import time
 from bisect import bisect_right
@@ -72,7 +73,7 @@ class Block:
                 while self.states[at] == _PENDING:
                     left = None if until is None else until - time.monotonic()
                     if left is not None and left <= 0:
-                        raise TimeoutError(f"{self.name}: call {self.first + at} has not ended in time")
+                        raise concurrent.futures.TimeoutError(f"{self.name}: call {self.first + at} has not ended in time")
                     self.changed.wait(left)
             finally:
                 self.waiters -= 1

@@ -263,9 +263,10 @@ class Session:
 
     def cancel(self, futures: Iterable[Future[Any]]) -> None:
         """Cancels calls that no worker has begun; their futures are canceled when this returns."""
-        self.cancel_ids(sorted(future._task for future in futures if future._task is not None))
+        of = {future._task: future for future in futures if future._task is not None}
+        self.cancel_ids(sorted(of), of)
 
-    def cancel_ids(self, ids: list[int]) -> int:
+    def cancel_ids(self, ids: list[int], futures: dict[int, Future[Any]] | None = None) -> int:
         """As `cancel`, by ascending ids; says how many were canceled."""
         if not ids:
             return 0
@@ -278,7 +279,11 @@ class Session:
                 return 0
             raise
         count = sum(last - first + 1 for first, last in canceled)
-        self._complete([(task, CANCELED, None, "", "") for first, last in canceled for task in range(first, last + 1)])
+        ends: list[End] = [(task, CANCELED, None, "", "") for first, last in canceled for task in range(first, last + 1)]
+        self._complete(ends)
+        if futures:
+            # The thread that receives may have taken some of them, and not be through with them.
+            finish([(futures[end[0]], end) for end in ends if end[0] in futures])
         return count
 
     # The end.
@@ -311,17 +316,19 @@ class Session:
             self._queue.clear()
             self._queued_calls = self._queued_bytes = 0
             self._was_sent.notify_all()
-        unsent = [(task, CANCELED, None, "", "") for group in groups for task in range(group.first, group.first + len(group.entries))]
+        unsent: list[End] = [(task, CANCELED, None, "", "") for group in groups for task in range(group.first, group.first + len(group.entries))]
         self._complete(unsent)
-        ids = [task for task in self._pending.copy() if task >= 0]
-        for block in list(self._blocks):
+        futures = self._pending.copy()
+        ids = list(futures)
+        for block in self._blocks.copy():
             ids += block.pending()
-        self.cancel_ids(sorted(ids))
+        self.cancel_ids(sorted(ids), futures)
 
     def fork(self) -> None:
         """In the child of a fork: nothing here is ours any more."""
         self.is_forked = True
-        error = errors.Forked(str(errors.Forked.__doc__))
+        self._broken = errors.Forked(str(errors.Forked.__doc__))
+        error = self._broken
         forget_locks(list(self._pending.values()), error)
         for block in self._blocks:
             block.changed = threading.Condition()
@@ -409,8 +416,8 @@ class Session:
             self._calls.submit([group.batch() for group in groups])
             return
         except Exception as refused:
-            error = errors.from_native(refused)
-        if getattr(error, "code", "") in errors.OF_THE_JOB or not isinstance(error, errors.HqError):
+            error = self._reason(refused)
+        if error.code in errors.OF_THE_JOB or type(error) in (errors.HqError, errors.ClusterStopped):
             for group in groups:
                 self._refuse(group, error)
             return
@@ -468,28 +475,29 @@ class Session:
         blocks: dict[int, Block] = {}
         block: Block | None = None
         pop = self._pending.pop
-        for end in ends:
-            future = pop(end[0], None)
-            if future is not None:
-                if end[1] == ABORTED and future._deps and not self._causes_are_known(future):
-                    self._aside.append((future, end))
-                    continue
-                futures.append((future, end))
-                continue
-            if block is None or not 0 <= end[0] - block.first < block.count:
-                block = self._block_of(end[0])
-                if block is None:
-                    continue
-                blocks[id(block)] = block
-            block.take(end)
         with self._lock:
+            for end in ends:
+                future = pop(end[0], None)
+                if future is not None:
+                    if end[1] == ABORTED and future._deps and not self._causes_are_known(future):
+                        self._aside.append((future, end))
+                        continue
+                    futures.append((future, end))
+                    continue
+                if block is None or not 0 <= end[0] - block.first < block.count:
+                    block = self._block_of(end[0])
+                    if block is None:
+                        continue
+                    blocks[id(block)] = block
+                block.take(end)
             self._known.add([end[0] for end in ends])
         finish(futures)
         if self._aside:
-            aside, self._aside = self._aside, []
-            is_known = [self._causes_are_known(future) for future, _ in aside]
+            with self._lock:
+                aside, self._aside = self._aside, []
+                is_known = [self._causes_are_known(future) for future, _ in aside]
+                self._aside += [one for one, known in zip(aside, is_known) if not known]
             finish([one for one, known in zip(aside, is_known) if known])
-            self._aside += [one for one, known in zip(aside, is_known) if not known]
         for block in blocks.values():
             block.notify()
         if self._echo is not None:
@@ -503,9 +511,8 @@ class Session:
         )
 
     def _block_of(self, task: int) -> Block | None:
-        with self._lock:
-            at = bisect_right(self._block_firsts, task) - 1
-            block = self._blocks[at] if at >= 0 else None
+        at = bisect_right(self._block_firsts, task) - 1
+        block = self._blocks[at] if at >= 0 else None
         return block if block is not None and task < block.first + block.count else None
 
     def _tidy(self) -> None:
@@ -526,13 +533,7 @@ class Session:
 
     def _break(self, error: BaseException) -> None:
         # The last resort: whatever happened, nobody waits for ever.
-        reason = errors.from_native(error)
-        if not isinstance(reason, errors.HqError):
-            made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
-            made.__cause__ = error
-            reason = made
-        if isinstance(reason, errors.ServerLost) and getattr(self._cluster, "stopped", False):
-            reason = errors.ClusterStopped("the cluster was stopped before the call ended")
+        reason = self._reason(error)
         with self._lock:
             self._broken = self._broken or reason
             self._queue.clear()
@@ -556,6 +557,16 @@ class Session:
         except Exception:
             # It is the extension that failed.
             pass
+
+    def _reason(self, error: BaseException) -> errors.HqError:
+        reason = errors.from_native(error)
+        if isinstance(reason, errors.ServerLost) and getattr(self._cluster, "stopped", False):
+            reason = errors.ClusterStopped("the cluster was stopped before the call ended")
+        if isinstance(reason, errors.HqError):
+            return reason
+        made = errors.HqError(f"the executor failed: {type(error).__name__}: {error}")
+        made.__cause__ = error
+        return made
 
     def _close(self) -> None:
         with self._lock:
@@ -584,11 +595,7 @@ class _Echo:
 
     def show(self, ends: Iterable[End]) -> None:
         for end in ends:
-            try:
-                both = printed(end[2])
-            except Exception:
-                # Who asks for the value is told.
-                continue
+            both = printed(end[2])
             if both is None:
                 continue
             for text, stream in zip(both, (sys.stdout, sys.stderr)):

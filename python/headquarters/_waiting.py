@@ -61,7 +61,7 @@ def _as_completed(
                 ready.append(ended.get_nowait())
         except queue.Empty:
             if not ready:
-                raise TimeoutError(f"{left} futures have not ended in time") from None
+                raise concurrent.futures.TimeoutError(f"{left} futures have not ended in time") from None
         left -= len(ready)
         given = [(future, future.result()) if with_results else future for future in ready]
         ready.clear()

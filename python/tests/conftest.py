@@ -1,20 +1,38 @@
-"""A cluster that the tests of a file share, each in a directory of its own."""
-
-from collections.abc import Iterator
-from pathlib import Path
+import sys
 
 import pytest
 
-from headquarters import Client, LocalCluster
+import fake
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(workers=1, cpus=4, resources={"gpus": 2}, journal=True) as cluster:
-        yield cluster
+class Cluster:
+    """A place without a server."""
+
+    server_dir = "/nowhere"
+    stopped = False
 
 
 @pytest.fixture
-def client(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
-    monkeypatch.chdir(tmp_path)
-    return cluster.client()
+def make(monkeypatch):
+    """Makes an executor and its fake; all are shut down at the end."""
+    from headquarters._executor import Executor
+
+    made = []
+
+    def make(automatic=False, calls=None, **options):
+        calls = calls or fake.Calls()
+        calls.is_automatic = automatic
+        monkeypatch.setitem(sys.modules, "headquarters._native", fake.module([calls]))
+        executor = Executor(cluster=Cluster(), **options)
+        made.append((executor, calls))
+        return executor, calls
+
+    yield make
+    for executor, calls in made:
+        if calls.lost is None:
+            calls.on_submit = None
+            for task in sorted(calls.tasks):
+                if task not in calls.ended:
+                    calls.end(task, 2)
+            executor.shutdown(wait=True, cancel_futures=True)
+    fake.ALL_VALUES.clear()

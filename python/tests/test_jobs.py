@@ -4,6 +4,7 @@ import datetime
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,19 @@ from headquarters import (
 )
 from headquarters.ffi.protocol import duration
 from headquarters.output import default_stdout
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """One for all tests here, each of which has a directory of its own."""
+    with LocalCluster(workers=1, cpus=4, resources={"gpus": 2}, journal=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.chdir(tmp_path)
+    return cluster.client()
 
 
 def test_programs_have_the_outputs_that_they_always_had(client: Client, tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+"""The executor for programs with asyncio: what blocks there is awaited here.
+
+Ends reach the loop in batches: one wake-up for all that ended meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+
+from . import _executor
+from ._waiting import gather as _gather
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from ._future import Future as _Future
+    from ._options import TaskOptions, Unpack
+    from ._results import Results
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A call that can be awaited, any number of times. `future` is the one for threads, with all else it knows."""
+
+    def __init__(self, future: _Future[T]) -> None:
+        self.future = future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.future.done():
+            yield from _ended(self.future).__await__()
+        return self.future.result()
+
+    @property
+    def task(self) -> str:
+        """How the command line names it."""
+        return self.future.task
+
+    def done(self) -> bool:
+        """True if it has ended, in any way."""
+        return self.future.done()
+
+    async def cancel(self) -> bool:
+        """As `Future.cancel`."""
+        return await asyncio.to_thread(self.future.cancel)
+
+    async def kill(self) -> None:
+        """As `Future.kill`."""
+        await asyncio.to_thread(self.future.kill)
+
+    def __repr__(self) -> str:
+        return repr(self.future)
+
+
+class Executor:
+    """The async twin of `Executor`, with the same arguments; `of` makes one of an executor that is there."""
+
+    def __init__(self, max_workers: int | None = None, **options: Any) -> None:
+        self._make: Callable[[], _executor.Executor] | None = functools.partial(
+            _executor.Executor, max_workers, **options
+        )
+        self._made: _executor.Executor | None = None
+
+    @classmethod
+    def of(cls, executor: _executor.Executor) -> Self:
+        """The async twin of an executor."""
+        twin = cls.__new__(cls)
+        twin._make, twin._made = None, executor
+        return twin
+
+    @property
+    def executor(self) -> _executor.Executor:
+        """The executor for threads; made when it is first needed, which blocks unless `async with` has made it."""
+        if self._made is None:
+            assert self._make is not None, "it is made once"
+            self._made = self._make()
+        return self._made
+
+    async def __aenter__(self) -> Self:
+        if self._made is None:
+            assert self._make is not None, "it is made once"
+            self._made = await asyncio.to_thread(self._make)
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        # Who is canceled or fails in the block does not wait for calls that nobody has begun.
+        await self.shutdown(cancel_futures=exc_type is not None)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As `Executor.submit`. Give futures as arguments by their `.future`."""
+        return Future(self.executor.submit(fn, *args, **kwargs))
+
+    async def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], chunksize: int | None = None, buffersize: int = 10_000
+    ) -> AsyncIterator[T]:
+        """The values in the order of the elements, of which at most `buffersize` are taken ahead."""
+        values = self.executor.map(fn, *iterables, chunksize=chunksize, buffersize=buffersize)
+        done = object()
+        try:
+            while (value := await asyncio.to_thread(next, values, done)) is not done:
+                yield value  # type: ignore[misc]
+        finally:
+            await asyncio.to_thread(values.close)  # type: ignore[attr-defined]
+
+    async def starmap(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Results[T]:
+        """As `Executor.starmap`; returns when all have ended."""
+        results = await asyncio.to_thread(self.executor.starmap, fn, rows)
+        await asyncio.to_thread(results.wait)
+        return results
+
+    def options(self, **options: Unpack[TaskOptions]) -> Executor:
+        """As `Executor.options`."""
+        return Executor.of(self.executor.options(**options))
+
+    def as_completed(self, fs: Iterable[Future[Any]]) -> AsyncIterator[Future[Any]]:
+        """The futures in the order in which they end."""
+        return as_completed(fs)
+
+    async def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As `Executor.shutdown`."""
+        if self._made is not None:
+            await asyncio.to_thread(self._made.shutdown, wait, cancel_futures=cancel_futures)
+
+
+async def as_completed(fs: Iterable[Future[Any]]) -> AsyncIterator[Future[Any]]:
+    """The futures in the order in which they end."""
+    ended: asyncio.Queue[Future[Any]] = asyncio.Queue()
+    calls = _Calls.of_this_loop()
+    left = 0
+    for future in fs:
+        left += 1
+        put = functools.partial(ended.put_nowait, future)
+        future.future.add_done_callback(functools.partial(calls.soon, put))
+    for _ in range(left):
+        yield await ended.get()
+
+
+async def gather(fs: Iterable[Future[T]], errors: Literal["raise", "return", "skip"] = "raise") -> list[Any]:
+    """As `gather` of the package."""
+    all_of_them = list(fs)
+    for future in all_of_them:
+        if not future.done():
+            await _ended(future.future)
+    return _gather((future.future for future in all_of_them), errors)
+
+
+def _ended(future: concurrent.futures.Future[Any]) -> asyncio.Future[None]:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def stop(waiter: asyncio.Future[None]) -> None:
+        # Who stops to await a call does not want it. The order goes to the server, which must not stop the loop.
+        if waiter.cancelled() and not future.done():
+            loop.run_in_executor(None, future.cancel)
+
+    ended.add_done_callback(stop)
+    future.add_done_callback(functools.partial(_Calls.of_this_loop().soon, end))
+    return ended
+
+
+class _Calls:
+    # What a loop is to call, said by other threads.
+    _of: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = weakref.WeakKeyDictionary()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self._queue: deque[Callable[[], None]] = deque()
+        self._is_called = False
+
+    @classmethod
+    def of_this_loop(cls) -> _Calls:
+        loop = asyncio.get_running_loop()
+        calls = cls._of.get(loop)
+        if calls is None:
+            calls = cls._of[loop] = cls(loop)
+        return calls
+
+    def soon(self, function: Callable[[], None], _future: object) -> None:
+        self._queue.append(function)
+        loop = self._loop()
+        if not self._is_called and loop is not None and not loop.is_closed():
+            self._is_called = True
+            loop.call_soon_threadsafe(self._call)
+
+    def _call(self) -> None:
+        # Set first: what is queued from here on calls again.
+        self._is_called = False
+        while self._queue:
+            self._queue.popleft()()

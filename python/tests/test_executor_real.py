@@ -1,0 +1,169 @@
+"""The executor on a real server, worker and interpreters."""
+
+import asyncio
+import concurrent.futures
+import math
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+import headquarters as hq
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = hq.LocalCluster(cpus=2)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def executor(cluster):
+    with hq.Executor(cluster=cluster) as executor:
+        yield executor
+
+
+def kill_self():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def spin():
+    while True:
+        pass
+
+
+def test_a_private_cluster_serves_and_ends():
+    with hq.Executor(5) as executor:
+        assert [executor.submit(pow, 2, i).result(60) for i in range(5)] == [1, 2, 4, 8, 16]
+    with pytest.raises(RuntimeError):
+        executor.submit(pow, 2, 2)
+
+
+def test_values_and_exceptions(executor):
+    offset = 3
+    assert executor.submit(lambda x: x + offset, 4).result(60) == 7
+    error = executor.submit(math.sqrt, -1).exception(60)
+    assert isinstance(error, ValueError) and error.__cause__ is not None
+    assert isinstance(executor.submit(threading.Lock).exception(60), hq.ResultNotPicklable)
+    assert isinstance(executor.submit(bytes, 20_000).exception(60), hq.ResultTooLarge)
+    assert executor.submit(os.getpid).result(60) != os.getpid()
+
+
+def test_only_the_call_that_kills_its_interpreter_fails(executor):
+    futures = [executor.submit(abs, -i) for i in range(20)]
+    died = executor.submit(kill_self)
+    futures += [executor.submit(abs, -i) for i in range(20, 40)]
+    assert isinstance(died.exception(60), hq.RunnerDied)
+    assert [future.result(60) for future in futures] == list(range(40))
+
+
+def test_a_time_limit_ends_a_call(executor):
+    future = executor.options(time_limit="200ms", kill_grace="100ms").submit(spin)
+    assert isinstance(future.exception(60), hq.TaskTimeout)
+
+
+def test_cancel_and_kill(executor):
+    running = [executor.submit(spin) for _ in range(2)]
+    waiting = executor.submit(abs, -1)
+    while not all(future.running() for future in running):
+        pass
+    assert waiting.cancel() and not running[0].cancel()
+    for future in running:
+        future.kill()
+    for future in running:
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(60)
+
+
+def test_futures_as_arguments_and_failed_ones(executor):
+    a = executor.submit(pow, 2, 3)
+    b = executor.submit(sum, [a, a, 1])
+    assert b.result(60) == 17
+    chain = executor.submit(abs, -1)
+    for _ in range(50):
+        chain = executor.submit(abs, chain)
+    assert chain.result(60) == 1
+    bad = executor.submit(math.sqrt, -1)
+    error = executor.submit(abs, bad).exception(60)
+    assert isinstance(error, hq.DependencyFailed) and isinstance(error.__cause__, ValueError)
+
+
+def test_futures_of_another_job(cluster, executor):
+    with hq.Executor(cluster=cluster) as other:
+        assert other.submit(abs, executor.submit(abs, -4)).result(60) == 4
+
+
+def test_maps_and_arrays(executor):
+    assert list(executor.map(abs, range(-3000, 0))) == list(range(3000, 0, -1))
+    assert sum(executor.map(abs, range(20_000), buffersize=500)) == sum(range(20_000))
+    results = executor.starmap(pow, ((i, 2) for i in range(3000)))
+    assert results[2999] == 2999**2 and list(results[5:8]) == [25, 36, 49]
+    assert set(results.states[:1]) == {"finished"}
+
+
+def test_prints_are_kept(executor):
+    future = executor.submit(print, "hello", flush=True)
+    assert future.result(60) is None and future.output() == "hello\n"
+
+
+def test_an_initializer_runs_once_for_each_interpreter(cluster):
+    def start():
+        import builtins
+
+        builtins.started = getattr(builtins, "started", 0) + 1
+
+    def started():
+        import builtins
+
+        return builtins.started
+
+    with hq.Executor(cluster=cluster, initializer=start) as executor:
+        assert {future.result(60) for future in [executor.submit(started) for _ in range(10)]} == {1}
+    with hq.Executor(cluster=cluster, initializer=kill_self.__call__, initargs=(1,)) as executor:
+        assert isinstance(executor.submit(abs, 1).exception(60), hq.EnvironmentBroken)
+
+
+def test_a_key_is_called_once_for_all_clients(cluster, executor):
+    first = executor.submit_named("answer", pow, 2, 4)
+    assert first.result(60) == 16
+    with hq.Executor(cluster=cluster, job=executor.job_id) as other:
+        again = other.submit_named("answer", pow, 2, 4)
+        assert again.ref == first.ref and again.result(60) == 16
+
+
+def test_shutdown_cancels_100_000(cluster):
+    executor = hq.Executor(cluster=cluster)
+    futures = [executor.submit(abs, -1) for _ in range(100_000)]
+    executor.shutdown(wait=True, cancel_futures=True)
+    assert all(future.done() for future in futures)
+
+
+def test_a_stopped_cluster_ends_all_futures():
+    cluster = hq.LocalCluster(cpus=1)
+    executor = hq.Executor(cluster=cluster)
+    future = executor.submit(spin)
+    while not future.running():
+        pass
+    cluster.stop()
+    assert isinstance(future.exception(120), (hq.ServerLost, hq.ClusterStopped, concurrent.futures.CancelledError))
+
+
+def test_asyncio(executor):
+    from headquarters import aio
+
+    async def main():
+        ex = aio.Executor.of(executor)
+        return sorted([await future async for future in ex.as_completed(ex.submit(abs, -i) for i in range(20))])
+
+    assert asyncio.run(main()) == list(range(20))
+
+
+def test_the_interpreter_ends_without_shutdown():
+    import subprocess
+
+    program = "import headquarters as hq; print(hq.Executor(1).submit(abs, -1).result()); hq.Executor(1).submit(abs, 1)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
