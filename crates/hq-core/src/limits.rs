@@ -216,7 +216,7 @@ pub const RESULTS_KEPT_BYTES_MAX: usize = 256 << 20;
 pub const RESULTS_PAGE_BYTES: usize = 1 << 20;
 /// Results of others that one call gets as arguments, together, bytes.
 pub const CALL_INPUTS_BYTES_MAX: usize = 8 << 20;
-/// Ends of tasks whose results a client waits for are told apart by at least this, unless all that was told is saved.
+/// While others are queued, ends of tasks whose results a client waits for are told apart by this.
 pub const AWAITED_REPORT_INTERVAL: Duration = Duration::from_millis(1);
 /// A worker keeps an interpreter for the next call of a function for so long.
 pub const RUNNER_IDLE_TIME: Duration = Duration::from_secs(60);

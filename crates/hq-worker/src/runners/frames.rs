@@ -72,9 +72,8 @@ impl Call<'_> {
         body.extend_from_slice(&self.number.to_le_bytes());
         body.extend_from_slice(&[flags, parts.len() as u8]);
         body.extend_from_slice(&self.code.unwrap_or_default().to_le_bytes());
-        for part in parts {
-            put(&mut body, part);
-        }
+        parts.iter().for_each(|part| body.extend_from_slice(&(part.len() as u32).to_le_bytes()));
+        parts.iter().for_each(|part| body.extend_from_slice(part));
         frame(CALL, &body)
     }
 }

@@ -28,7 +28,7 @@ def main(connection, receive):
     CAPTURE_MAX = 1 << 20
 
     nowhere = os.open(os.devnull, os.O_RDWR)
-    state = {"runs": False, "submit_dir": None, "printed": 0}
+    state = {"runs": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
     loaded = {}
 
     def say(kind, body):
@@ -56,9 +56,12 @@ def main(connection, receive):
     )
     own = os.getpid()
 
+    # Without the enumerations around it, which take longer than many a call.
+    set_handler = getattr(signal, "_signal", signal).signal
+
     def use_default_signals():
-        signal.signal(signal.SIGTERM, is_to_end)
-        signal.signal(signal.SIGINT, is_to_end)
+        set_handler(15, is_to_end)
+        set_handler(2, is_to_end)
 
     def text_of(error):
         try:
@@ -97,7 +100,7 @@ def main(connection, receive):
 
     def take_printed(target):
         # The last of it.
-        size = os.fstat(captures[target]).st_size
+        size = os.lseek(captures[target], 0, os.SEEK_END)
         if not size:
             return b""
         printed = os.pread(captures[target], PRINTED_MAX, max(0, size - PRINTED_MAX))
@@ -141,21 +144,27 @@ def main(connection, receive):
                 os.dup2(output, target)
                 os.close(output)
 
-    def restore_streams():
-        # A function may have replaced or closed them.
-        for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            stream = getattr(sys, "__" + name + "__")
-            if stream is None or stream.closed:
-                stream = stream_to(descriptor)
-                setattr(sys, "__" + name + "__", stream)
-            setattr(sys, name, stream)
+    own_streams = {}
 
-    def flush():
+    def settle_streams():
+        # A function may have replaced or closed them.
+        try:
+            if sys.stdout is own_streams[1] is sys.__stdout__ and sys.stderr is own_streams[2] is sys.__stderr__:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                return
+        except Exception:
+            pass
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             try:
                 stream.flush()
             except Exception:
                 pass
+        for name, target in (("stdout", 1), ("stderr", 2)):
+            if target not in own_streams or own_streams[target].closed:
+                own_streams[target] = stream_to(target)
+            setattr(sys, "__" + name + "__", own_streams[target])
+            setattr(sys, name, own_streams[target])
 
     def close_outputs(captured):
         # A pipe behind them is to see the end.
@@ -163,22 +172,35 @@ def main(connection, receive):
             if not captured[target - 1]:
                 os.dup2(nowhere, target)
 
+    variables = {"lines": [], "wanted": None}
+
     def set_environment(block):
-        wanted = dict(base)
-        for variable in block.split(b"\0"):
-            name, is_set, value = variable.partition(b"=")
-            if is_set:
-                wanted[name] = value
         # The bytes below the mapping: to ask that for each variable takes longer than many a call.
         present = getattr(os.environ, "_data", None)
         if present is None:
             present = dict(os.environb)
-        if present != wanted:
-            for name in present.keys() - wanted.keys():
-                del os.environb[name]
-            for name, value in wanted.items():
-                if present.get(name) != value:
-                    os.environb[name] = value
+        before, lines = variables["lines"], block.split(b"\0")
+        variables["lines"] = lines
+        wanted = variables["wanted"]
+        if len(before) == len(lines) and present == wanted:
+            # Mostly the same variables as those of the call before, few of which differ.
+            changed = [(old, new) for old, new in zip(before, lines) if old != new]
+            if all(old.partition(b"=")[0] == new.partition(b"=")[0] for old, new in changed):
+                for _, line in changed:
+                    name, _, value = line.partition(b"=")
+                    os.environb[name] = wanted[name] = value
+                return
+        wanted = dict(base)
+        for line in lines:
+            name, is_set, value = line.partition(b"=")
+            if is_set:
+                wanted[name] = value
+        variables["wanted"] = wanted
+        for name in present.keys() - wanted.keys():
+            del os.environb[name]
+        for name, value in wanted.items():
+            if present.get(name) != value:
+                os.environb[name] = value
 
     def enter(directory):
         try:
@@ -429,15 +451,16 @@ def main(connection, receive):
         peak = max(usage.ru_maxrss, children.ru_maxrss)
         return usage.ru_utime + children.ru_utime, usage.ru_stime + children.ru_stime, peak
 
+    done_head = struct.Struct("<IBQBBQQQQII").pack
+
     def call(body):
         number, flags, count, code_number = struct.unpack_from("<QBBI", body)
-        at, parts = 14, []
-        for _ in range(count):
-            (length,) = struct.unpack_from("<I", body, at)
-            parts.append(body[at + 4 : at + 4 + length])
-            at += 4 + length
+        at, parts = 14 + 4 * count, []
+        for length in struct.unpack_from("<%dI" % count, body, 14):
+            parts.append(body[at : at + length])
+            at += length
         name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs = parts[:10]
-        began, (user, system, _) = time.monotonic(), used()
+        began, (user, system, _) = time.monotonic(), state["used"]
         set_environment(environment)
         # What has no place of its own is told with the result.
         captured = flags & IS_PACKED and not stdout, flags & IS_PACKED and not stderr
@@ -456,30 +479,29 @@ def main(connection, receive):
                 except Exception:
                     pass
             os._exit(code)
-        flush()
-        restore_streams()
-        if any(captured):
+        settle_streams()
+        if captured[0] or captured[1]:
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
         use_default_signals()
-        took, (user_after, system_after, peak) = time.monotonic() - began, used()
+        took, state["used"] = time.monotonic() - began, used()
+        user_after, system_after, peak = state["used"]
         text = text.encode("utf-8", "replace")
-        micros = [int(seconds * 1e6) for seconds in (took, user_after - user, system_after - system)]
-        head = struct.pack("<QBBQQQQII", number, status, code, *micros, peak, len(result), len(text))
-        say(DONE, head + result + text)
+        micros = int(took * 1e6), int((user_after - user) * 1e6), int((system_after - system) * 1e6)
+        size = 50 + len(result) + len(text)
+        head = done_head(size, DONE, number, status, code, *micros, peak, len(result), len(text))
+        connection.sendall(head + result + text)
 
     # What a task runs in comes with each call, and what is of a task is of the first one alone.
     (length,) = struct.unpack("<I", receive(4))
     of_task = set(receive(length).split(b"\0"))
     base = {name: value for name, value in os.environb.items() if name not in of_task}
-    for name, target in (("stdout", 1), ("stderr", 2)):
-        stream = stream_to(target)
-        setattr(sys, name, stream)
-        setattr(sys, "__" + name + "__", stream)
+    settle_streams()
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
     sys.modules["_hq_runner"] = type(sys)("_hq_runner")
     sys.modules["_hq_runner"].ref = ref
     use_default_signals()
+    state["used"] = used()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
     while True:
         try:

@@ -16,17 +16,11 @@ impl Worker {
         match self.reporting.has_ends() {
             _ if self.node_fault.is_news => Timestamp(0),
             true if !self.has_more_here() => Timestamp(0),
-            true if self.reporting.is_awaited() => self.awaited_report_due(),
+            true if self.reporting.is_awaited() => {
+                self.last_report.after(AWAITED_REPORT_INTERVAL).min(self.next_report)
+            }
             true => self.next_report,
             false => self.next_report.max(self.starts_due),
-        }
-    }
-
-    // At once after what the server knows already: then as many come together as end while it hears of the last ones.
-    fn awaited_report_due(&self) -> Timestamp {
-        match self.reporting.last_unsaved() {
-            0 => Timestamp(0),
-            _ => self.last_report.after(AWAITED_REPORT_INTERVAL).min(self.next_report),
         }
     }
 
