@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 GenericPath: TypeAlias = "str | os.PathLike[str]"
 Amount: TypeAlias = "int | float | str"
 
-# A child of a shell that removes what it was given once that is over. It waits for those that still write there.
+# A child of a shell that removes what it was given once that is over. Workers have directories of their own, which they
+# remove, and would make again while they live.
 _THEN_REMOVE = '"$@"; until rm -rf -- "$0" 2>/dev/null; do sleep 0.01; done'
 # How long processes that were told to end may take, in seconds.
 _END_TIMEOUT = 30.0
@@ -135,7 +136,6 @@ class LocalCluster:
             self._workers += 1
             name = f"worker-{self._workers}"
         argv = self._argv("worker", "start", "--manager", "none", "--on-server-lost", "stop")
-        argv += ["--work-dir", os.path.join(self._dir, name)]
         if config.cores is not None:
             argv += ["--cpus", str(config.cores)]
         for resource, amount in config.resources.items():

@@ -8,10 +8,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::place::Place;
+use crate::steps::{Failure, Outcome};
 use crate::{exec, generated};
 
 /// How long one step may take.
 const LIMIT: Duration = Duration::from_secs(1200);
+/// How long one part of the tests may take.
+const TESTS_LIMIT: Duration = Duration::from_secs(300);
+/// Releases of Python on which the wheel is tried, beside the one that `python3` is.
+const RELEASES: [&str; 4] = ["3.10", "3.12", "3.13", "3.14"];
 /// What builds the wheel.
 const MATURIN: &str = "maturin>=1.9,<2";
 /// Where the program lies for maturin, below the workspace.
@@ -98,4 +103,88 @@ pub(crate) fn outside(place: &Place, program: &Path) -> Command {
     let mut command = place.command(program);
     command.current_dir(&place.tmp).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
     command
+}
+
+/// Builds the wheel, installs it into a fresh environment, and tests it there: with pytest, on the other releases of Python
+/// that are found, and with two type checkers. The program must be built.
+///
+/// # Errors
+/// When something fails.
+pub(crate) fn check(place: &Place, log: &Path) -> Result<Outcome, Failure> {
+    let wheel = wheel(place, log)?.display().to_string();
+    let fresh = home(place).join("fresh");
+    make_venv(place, Path::new("python3"), &fresh, log)?;
+    install(place, &fresh, &[&wheel, "pytest", "mypy", "pyright"], log)?;
+    let sources = place.root.join("python");
+    let in_fresh = |module: &str| {
+        let mut command = outside(place, &fresh.join("bin/python"));
+        command.args(["-m", module]).env("PYRIGHT_PYTHON_CACHE_DIR", home(place).join("pyright"));
+        command.env("PATH", path_with(&fresh.join("bin")));
+        command
+    };
+    let mut pytest = in_fresh("pytest");
+    pytest.args(["-q", "-p", "no:cacheprovider"]).arg("--basetemp").arg(home(place).join("pytest"));
+    pytest.arg(sources.join("tests"));
+    let tested = exec::demand(&mut pytest, TESTS_LIMIT, log, &place.mark)?;
+    let mut passed = passed(&tested.text);
+    let mut releases = Vec::new();
+    for (release, python) in others() {
+        let venv = home(place).join(format!("venv-{release}"));
+        make_venv(place, &python, &venv, log)?;
+        install(place, &venv, &[&wheel], log)?;
+        let mut smoke = outside(place, &venv.join("bin/python"));
+        smoke.arg(sources.join("tests/smoke.py"));
+        exec::demand(&mut smoke, TESTS_LIMIT, log, &place.mark)?;
+        passed += 1;
+        releases.push(release);
+    }
+    let mut mypy = in_fresh("mypy");
+    mypy.args(["--strict", "--cache-dir"]).arg(home(place).join("mypy")).arg(sources.join("headquarters"));
+    exec::demand(mypy.current_dir(&sources), TESTS_LIMIT, log, &place.mark)?;
+    exec::demand(in_fresh("pyright").current_dir(&sources), TESTS_LIMIT, log, &place.mark)?;
+    let remark = if releases.is_empty() { "no other release of Python" } else { "also on" };
+    Ok(Outcome::Passed(passed + 2, format!("{remark} {}", releases.join(", ")).trim_end().to_owned()))
+}
+
+fn path_with(first: &Path) -> String {
+    format!("{}:{}", first.display(), std::env::var("PATH").unwrap_or_default())
+}
+
+// The number in `23 passed in 1.20s`.
+fn passed(text: &str) -> u32 {
+    let counts = text.lines().rev().find_map(|line| line.split_once(" passed").map(|(before, _)| before));
+    counts.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+// Interpreters of other releases: those of pyenv, and those on the path.
+fn others() -> Vec<(&'static str, PathBuf)> {
+    let versions = std::env::var_os("PYENV_ROOT").map(|root| Path::new(&root).join("versions"));
+    let pyenv = versions.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = pyenv.map(|entry| entry.path()).collect();
+    found.sort();
+    let mut pythons = Vec::new();
+    for release in RELEASES {
+        let is_of = |path: &&PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.strip_prefix(release).is_some_and(|rest| rest.starts_with('.'))
+        };
+        if let Some(version) = found.iter().find(is_of) {
+            pythons.push((release, version.join("bin/python3")));
+        } else if Path::new(&format!("/usr/bin/python{release}")).exists() {
+            pythons.push((release, PathBuf::from(format!("/usr/bin/python{release}"))));
+        }
+    }
+    pythons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pytest_says_is_counted() {
+        assert_eq!(passed("....\n23 passed in 1.20s\n"), 23);
+        assert_eq!(passed("1 failed, 22 passed in 1.20s"), 22);
+        assert_eq!(passed("no tests ran"), 0);
+    }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::place::Place;
 use crate::steps::{Failure, Outcome, StepResult, Steps};
-use crate::{docs, examples, exec, generated, leftovers, packages, sim, tidy};
+use crate::{docs, examples, exec, generated, leftovers, packages, python, sim, tidy};
 
 /// How long building everything may take.
 const CARGO_LIMIT: Duration = Duration::from_secs(1200);
@@ -53,7 +53,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
 
 type Step = fn(&Place, &Path, &Steps) -> StepResult;
 
-const STEPS: [(&str, Step); 15] = [
+const STEPS: [(&str, Step); 16] = [
     ("packages", |place, log, _| Ok(packages::install(place, log)?)),
     ("format", |place, log, _| cargo(place, log, "fmt", &["--all", "--check"])),
     ("tidy", tidy_step),
@@ -62,6 +62,7 @@ const STEPS: [(&str, Step); 15] = [
         cargo(place, log, "clippy", &["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
     }),
     ("tests", tests),
+    ("python", |place, log, _| python::check(place, log)),
     ("rustdoc", rustdoc),
     ("generated files", generated_files),
     ("documentation", documentation),

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 40] = [
+pub(crate) const PAGES: [Page; 41] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -35,7 +35,8 @@ pub(crate) const PAGES: [Page; 40] = [
     page!("failed", "docs/guide/failed.md", "faq", "failures"),
     page!("retries", "docs/guide/retries.md"),
     page!("watching", "docs/guide/watching.md", "progress"),
-    page!("functions", "docs/guide/functions.md", "python", "results"),
+    page!("functions", "docs/guide/functions.md", "results"),
+    page!("python", "docs/guide/python.md", "headquarters", "python-api"),
     page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),

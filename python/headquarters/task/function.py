@@ -29,6 +29,7 @@ class PythonEnv:
     :param modules: Environment modules to load before.
     :param venv: A virtual environment whose interpreter is used.
     :param conda: A conda environment to activate before.
+    :param env: Variables of the functions.
     :param wrap: A program and arguments that the interpreter is started with, such as `("apptainer", "exec", "IMAGE")`.
     """
 
@@ -42,6 +43,7 @@ class PythonEnv:
         venv: str | None = None,
         conda: str | None = None,
         wrap: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         lines = [f"module load {shlex.quote(module)}" for module in modules]
         if conda is not None:
@@ -56,11 +58,15 @@ class PythonEnv:
         if lines:
             python = [shell, "-c", "\n".join([*lines, 'exec "$0" "$@"']), *python]
         self.args = [*wrap, *python]
+        self.env = dict(env or {})
 
     def interpreter(self) -> list[str]:
         """The program to start and its arguments, before those of the worker."""
-        # Nothing in it is a placeholder.
         return list(self.args)
+
+    def variables(self) -> list[tuple[str, str]]:
+        """Variables of the functions."""
+        return list(self.env.items())
 
 
 class PythonFunction(Task):
@@ -86,6 +92,7 @@ class PythonFunction(Task):
     def _body(self, client: Client) -> tuple[dict[str, Any], PackedCall | None]:
         code = _CODES.of(self.fn)
         arguments, _ = dumps_entry(tuple(self.args), dict(self.kwargs or {}))
+        self.env = {**client.python_env.env, **self.env}
         body = {"function": f"call:t{self.task_id}", "python": shlex.join(client.python_env.interpreter())}
         return body, PackedCall(code.name, code.data, arguments)
 

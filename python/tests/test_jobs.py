@@ -1,0 +1,249 @@
+"""Jobs of programs and functions, as users of `hyperqueue` write them."""
+
+import datetime
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headquarters
+from headquarters import (
+    Client,
+    FailedJobsException,
+    Forked,
+    Job,
+    LocalCluster,
+    PythonEnv,
+    ResourceRequest,
+    StdioDef,
+    ValidationException,
+)
+from headquarters.ffi.protocol import duration
+from headquarters.output import default_stdout
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    """One for all tests here, each of which has a directory of its own."""
+    with LocalCluster(workers=1, cpus=4, resources={"gpus": 2}, journal=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.chdir(tmp_path)
+    return cluster.client()
+
+
+def test_programs_have_the_outputs_that_they_always_had(client: Client, tmp_path: Path) -> None:
+    job = Job(name="sweep", default_env={"A": "1", "B": "1"})
+    first = job.program(["sh", "-c", "echo $A$B"], env={"B": "2"})
+    second = job.program("sh -c 'cat; echo gone >&2'", stdin=b"\xffbytes", stdout="out.txt", stderr=None)
+    third = job.program(["true"], stdout=StdioDef.remove_if_finished(), stderr=StdioDef.from_path("err"))
+    assert [task.task_id for task in job.tasks] == [0, 1, 2]
+    assert (first.label, second.label, job.task_by_id(2)) == ("0", "1", third)
+    assert default_stdout() == "%{CWD}/%{TASK_ID}.stdout"
+    submitted = client.submit(job)
+    assert client.wait_for_jobs([submitted])
+    assert (tmp_path / "0.stdout").read_text() == "12\n"
+    assert (tmp_path / "0.stderr").read_text() == ""
+    assert (tmp_path / "out.txt").read_bytes() == b"\xffbytes"
+    assert sorted(os.listdir(tmp_path)) == ["0.stderr", "0.stdout", "err", f"job-{submitted.id}", "out.txt"]
+    assert os.listdir(tmp_path / f"job-{submitted.id}") == []
+
+
+def test_tasks_wait_for_others(client: Client, tmp_path: Path) -> None:
+    job = Job(default_workdir=tmp_path / "work")
+    a = job.program(["sh", "-c", "echo 1 > a"])
+    b = job.program(["sh", "-c", "echo 2 > b"])
+    job.program(["sh", "-c", "cat a b > c"], deps=[a, b])
+    assert client.wait_for_jobs([client.submit(job)])
+    assert (tmp_path / "work" / "c").read_text() == "1\n2\n"
+
+
+def test_failures_say_what_where_and_why(client: Client, tmp_path: Path) -> None:
+    job = Job()
+    job.program(["sh", "-c", "exit 1"], name="bad")
+    submitted = client.submit(job)
+    with pytest.raises(FailedJobsException) as caught:
+        client.wait_for_jobs([submitted])
+    text = str(caught.value)
+    assert text.startswith(f"The following tasks of job `{submitted.id}` have failed:\nTask bad (id=0):\n")
+    assert f"Working directory: {tmp_path}\nStdout: {tmp_path}/0.stdout\nStderr: {tmp_path}/0.stderr\n" in text
+    assert client.wait_for_jobs([submitted], raise_on_error=False) is False
+    context = client.get_failed_tasks(submitted)[0]
+    assert context.error == "Program terminated with exit code 1."
+
+
+def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
+    with pytest.raises(Exception, match="Submitted job must have at least a single task"):
+        client.submit(Job())
+    with pytest.raises(ValidationException, match="Each program argument must be a string"):
+        Job().program(["a", 1])  # type: ignore[list-item]
+    with pytest.raises(ValidationException, match="Invalid value provided for `stdout`"):
+        Job().program(["a"], stdout=5)  # type: ignore[arg-type]
+    with pytest.raises(ValidationException, match="no option timelimit"):
+        Job().program(["a"], timelimit=5)  # type: ignore[call-arg]
+    job = Job()
+    job.program(["a"], pin="nowhere")
+    with pytest.raises(ValueError, match="task with id 0: pin: `nowhere` is neither none, taskset nor omp"):
+        client.submit(job)
+
+
+def test_options_are_those_of_the_command_line(client: Client) -> None:
+    job = Job(max_fails=None)
+    job.program(
+        ["sh", "-c", 'test "$HQ_CPUS" && exit 3'],
+        resources=[ResourceRequest(cpus=64), ResourceRequest(cpus=2, resources={"gpus": 1})],
+        time_limit=datetime.timedelta(minutes=5),
+        retry=1,
+        retry_on="3",
+        pin="taskset",
+        crash_limit=4,
+        priority=-1,
+    )
+    job.program(["sleep", "1000"], time_limit=0.05)
+    submitted = client.submit(job)
+    assert not client.wait_for_jobs([submitted], raise_on_error=False)
+    failed = client.get_failed_tasks(submitted)
+    assert "exit code 3" in failed[0].error
+    assert "limit" in failed[1].error
+    assert [duration(value) for value in (1.5, "2h", datetime.timedelta(days=2))] == ["1.5s", "2h", "172800s"]
+
+
+def test_jobs_are_told_as_they_are(client: Client) -> None:
+    job = Job()
+    job.program(["true"])
+    submitted = client.submit(job)
+    client.wait_for_jobs([submitted])
+    info = client.job(submitted)
+    assert (info.name, info.state, info.finished, info.max_fails) == ("PyAPI job", "finished", 1, 1)
+    assert info.submitted and info.ended and info.submitted <= info.ended
+    assert submitted.id in [job.id for job in client.jobs()]
+    task = client.tasks(submitted)[0]
+    assert (task.id, task.state, task.worker) == (0, "finished", 1)
+    worker = client.workers()[0]
+    assert (worker.id, worker.ended, set(worker.resources) >= {"cpus", "gpus"}) == (1, None, True)
+    assert "job-created" in {event.type for event in client.events()}
+    client.forget(submitted)
+    with pytest.raises(Exception, match=f"Cannot forget job {submitted.id}"):
+        client.forget(submitted)
+
+
+def test_open_jobs_take_tasks_until_they_are_closed(client: Client) -> None:
+    open_job = client.open_job("open")
+    job = Job()
+    job.program(["sleep", "1000"])
+    submitted = client.submit(job, open_job)
+    assert submitted.id == open_job
+    assert client.cancel(submitted, reason="enough") == 1
+    client.close_job(submitted)
+    assert (client.job(open_job).state, client.job(open_job).cancel_reason) == ("canceled", "enough")
+    with pytest.raises(headquarters.NativeError) as caught:
+        client.submit(job, open_job)
+    assert caught.value.code == "job-not-open"
+
+
+def test_waiting_can_be_interrupted(client: Client, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "told")
+    job = Job()
+    job.program(["sh", "-c", "echo > told; exec sleep 1000"])
+    submitted = client.submit(job)
+
+    def interrupt() -> None:
+        with open(tmp_path / "told") as told:
+            told.readline()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        client.wait_for_jobs([submitted])
+    thread.join()
+    assert client.cancel(submitted) == 1
+
+
+def test_a_forked_process_cannot_use_a_client(client: Client) -> None:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            client.jobs()
+        except Forked:
+            code = 7
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_a_cluster_without_workers_starts_one_at_the_first_submit(tmp_path: Path) -> None:
+    with LocalCluster() as cluster:
+        client = cluster.client()
+        assert client.workers() == []
+        job = Job(default_workdir=tmp_path)
+        job.program(["true"])
+        assert client.wait_for_jobs([client.submit(job)])
+        assert len(client.workers()) == 1
+
+
+def test_functions_are_called_and_leave_results(client: Client, tmp_path: Path) -> None:
+    factor = 3
+
+    def score(x: int, k: int = 0) -> int:
+        print("scoring", x)
+        Path("made").write_text(os.environ["HQ_TASK_ID"])
+        return factor * x + k
+
+    job = Job(name="functions")
+    task = job.function(score, args=(2,), kwargs={"k": 1}, cwd=tmp_path / "f")
+    after = job.program(["sh", "-c", "cat f/made > seen"], deps=[task])
+    assert (task.label, repr(task)) == ("score/0", "<PyFunction fn=score>")
+    submitted = client.submit(job)
+    assert client.wait_for_jobs([submitted])
+    assert submitted.result(task) == 7
+    assert (tmp_path / "f" / "0.stdout").read_text() == "scoring 2\n"
+    assert (tmp_path / "seen").read_text() == "0"
+    with pytest.raises(LookupError, match="has left no result"):
+        submitted.result(after)
+
+
+def test_many_functions_are_one_array(client: Client) -> None:
+    def double(x: int) -> int:
+        return 2 * x
+
+    job = Job()
+    tasks = [job.function(double, args=(x,), stdout=None, stderr=None) for x in range(300)]
+    submitted = client.submit(job)
+    assert client.wait_for_jobs([submitted])
+    assert [submitted.result(task) for task in tasks[::50]] == [0, 100, 200, 300, 400, 500]
+
+
+def test_a_function_that_raises_says_where(client: Client) -> None:
+    def broken() -> None:
+        raise ValueError("no such thing")
+
+    job = Job()
+    job.function(broken)
+    submitted = client.submit(job)
+    with pytest.raises(FailedJobsException, match="Task broken/0 \\(id=0\\)") as caught:
+        client.wait_for_jobs([submitted])
+    text = caught.value.failed_tasks[submitted.id][0].error
+    assert "ValueError: no such thing" in text
+
+
+def test_an_environment_says_how_interpreters_start(cluster: LocalCluster, tmp_path: Path) -> None:
+    def seen() -> str:
+        return os.environ["FROM_PROLOGUE"] + os.environ["FROM_ENV"]
+
+    env = PythonEnv(prologue="export FROM_PROLOGUE='a b'", env={"FROM_ENV": "c"})
+    client = cluster.client(python_env=env)
+    job = Job(default_workdir=tmp_path)
+    task = job.function(seen)
+    submitted = client.submit(job)
+    assert client.wait_for_jobs([submitted])
+    assert submitted.result(task) == "a bc"
+    assert PythonEnv(venv="/v").interpreter() == ["/v/bin/python"]
+    assert PythonEnv("py", wrap=("apptainer", "exec", "I")).interpreter() == ["apptainer", "exec", "I", "py"]
