@@ -107,7 +107,7 @@ pub enum ClientRequest {
         /// Shown beside the job.
         reason: Option<String>,
     },
-    /// Cancel those of these tasks that no worker has: what this cancels has never begun. Answered by `Canceled`.
+    /// Cancel those of these tasks that have not begun. Answered by `Canceled` when that is known of each.
     CancelWaiting {
         /// Their job.
         job: JobId,

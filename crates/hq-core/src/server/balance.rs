@@ -126,7 +126,7 @@ impl Server {
         if count == 0 {
             return 0;
         }
-        held.retracting.clone_from(&ids);
+        held.retracting.union_with(&ids);
         let message = ToWorker::Retract { job, ids };
         effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
         count

@@ -12,6 +12,7 @@ use std::time::Duration;
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, WorkerId};
 
 use super::allocation::AllocLive;
+use super::cancelings::Cancelings;
 use super::clients::Clients;
 use super::drafts::Drafts;
 use super::ends::EndWaits;
@@ -87,6 +88,7 @@ pub struct Server {
     /// Clients that wait.
     clients: Clients,
     pub(super) end_waits: EndWaits,
+    pub(super) cancelings: Cancelings,
     /// Clients that read what tasks print.
     pub(super) reads: Reads,
     /// Workers and classes for which placement may have changed since it was last decided.
@@ -155,6 +157,7 @@ impl Server {
             running: BTreeMap::new(),
             clients: Clients::default(),
             end_waits: EndWaits::default(),
+            cancelings: Cancelings::default(),
             reads: Reads::default(),
             changed_workers: BTreeSet::new(),
             changed_classes: BTreeSet::new(),
@@ -240,6 +243,7 @@ impl Server {
             Input::ClientGone { connection } => {
                 self.clients.forget(connection);
                 self.end_waits.forget(connection);
+                self.cancelings.forget(connection);
                 self.forget_reader(connection, effects);
                 self.alloc.forget_client(connection);
                 self.followers.forget_client(connection);
@@ -282,6 +286,7 @@ impl Server {
         self.resolve_dependencies(now, effects);
         self.forget_drafts(now, drafts, effects);
         self.put_back_without_followers(now, effects);
+        self.settle_cancelings(now, effects);
         self.planning.give_up(now);
         self.watch_files(effects);
         if self.stopping.is_none() && !self.is_read_only() {
@@ -500,6 +505,9 @@ impl Server {
                 Err(error) => answer(connection, request, ClientResponse::Error(error), effects),
             },
             ClientRequest::ReadOutput(read) => self.client_reads(now, (connection, request), read, effects),
+            ClientRequest::CancelWaiting { job, tasks } => {
+                self.client_cancels_waiting(now, (connection, request), job, &tasks, effects);
+            }
             ClientRequest::AwaitEnds { job, known } => {
                 self.client_awaits_ends((connection, request), job, known, effects);
             }

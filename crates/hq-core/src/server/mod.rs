@@ -3,6 +3,7 @@
 mod allocation;
 mod backlog;
 mod balance;
+mod cancelings;
 pub mod capacity;
 mod check;
 mod clients;

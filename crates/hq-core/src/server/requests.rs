@@ -46,7 +46,6 @@ impl Server {
             ClientRequest::Cancel { jobs, tasks, reason } => {
                 self.cancel(now, jobs, tasks.as_ref(), reason.as_deref(), effects)
             }
-            ClientRequest::CancelWaiting { job, tasks } => self.cancel_waiting(now, *job, tasks, effects),
             ClientRequest::ForgetJobs { jobs, states } => self.forget_jobs(now, jobs, states, effects),
             ClientRequest::StopWorkers { workers, drain } => self.stop_workers(now, workers, *drain, effects),
             _ => return None,
@@ -410,24 +409,6 @@ impl Server {
             answer.push((id, ids, ended));
         }
         Ok(ClientResponse::Canceled(answer))
-    }
-
-    // What a worker has may have begun, whatever was heard of it.
-    fn cancel_waiting(
-        &mut self,
-        now: Timestamp,
-        id: JobId,
-        tasks: &IdSet,
-        effects: &mut Vec<Effect>,
-    ) -> Answer {
-        let Some(job) = self.state.jobs.get(&id) else { return Err(RequestError::NoJob(id)) };
-        let ids = job.queued.intersection(tasks);
-        let others = tasks.len() - ids.len();
-        if !ids.is_empty() {
-            self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason: None }, &ids, effects);
-            self.forget_if_over(id);
-        }
-        Ok(ClientResponse::Canceled(vec![(id, ids, others)]))
     }
 
     /// Tasks that have not ended end now, as the record says; those that run are told to.

@@ -145,20 +145,28 @@ fn what_never_ran_ends_too() {
 }
 
 #[test]
-fn only_what_no_worker_has_is_canceled_when_it_must_not_have_begun() {
+fn what_has_not_begun_is_asked_back_and_canceled() {
     let mut world = World::new();
     world.worker(1, 1);
     let job = world.calls(100);
     let sent = world.sent(1);
     let first: IdSet = sent.split([':', '/']).nth(1).expect("ids").parse().expect("ids");
-    assert!(first.len() < 100, "{sent}");
-    let ClientResponse::Canceled(canceled) =
-        world.ask(ClientRequest::CancelWaiting { job, tasks: IdSet::range(0, 99) })
-    else {
-        panic!("an answer")
-    };
-    assert_eq!(canceled, [(job, IdSet::range(0, 99).difference(&first), first.len())]);
-    assert_eq!(world.sent(1), "", "what the worker has goes on");
+    assert!(first.len() > 1 && first.len() < 100, "{sent}");
+    let body = ClientRequest::CancelWaiting { job, tasks: IdSet::range(0, 120) };
+    let answers = world.step(Input::Client { connection: CLIENT, request: 1, body });
+    assert_eq!(answers, [], "it is not known what has begun");
+    assert_eq!(world.sent(1), format!("<1:{first}"));
+    assert_eq!(
+        world.states(job),
+        format!("waiting: {} waiting, {} canceled", first.len(), 100 - first.len())
+    );
+    let mut others = first.difference(&IdSet::single(TaskId(0)));
+    assert_eq!(told(world.hears_report(|report| report.returned.push((job, others.clone())))), "");
+    assert_eq!(world.sent(1), "", "nothing of it is handed out again");
+    let answers = world.hears_report(|report| report.started.push(started(job, 0, 0)));
+    others.union_with(&IdSet::range(first.last().expect("some").0 + 1, 99));
+    assert_eq!(answers, [ClientResponse::Canceled(vec![(job, others, 22)])]);
+    assert_eq!(world.states(job), "running: 1 running, 99 canceled");
 }
 
 #[test]

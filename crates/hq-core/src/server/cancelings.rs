@@ -1,0 +1,118 @@
+//! Clients that cancel what has not begun, and want to know which that was: what a worker has is asked back, and is
+//! canceled when it comes. What has begun goes on.
+
+use std::collections::BTreeMap;
+
+use hq_model::{IdSet, JobId, Timestamp, WorkerId};
+
+use super::clients::Asked;
+use super::machine::Server;
+use super::{ConnectionId, Effect};
+use crate::client_messages::{ClientResponse, RequestError};
+use crate::record::Record;
+use crate::worker_messages::TemplateId;
+
+/// Requests that are not decided yet.
+#[derive(Debug, Default)]
+pub(super) struct Cancelings {
+    waits: BTreeMap<Asked, Canceling>,
+}
+
+#[derive(Debug)]
+struct Canceling {
+    job: JobId,
+    // It is not known whether these have begun.
+    open: IdSet,
+    canceled: IdSet,
+    // How many were asked for.
+    count: u64,
+}
+
+impl Cancelings {
+    /// A client has left: what it has asked for and is not canceled yet stays.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.waits.retain(|asked, _| asked.0 != connection);
+    }
+}
+
+impl Server {
+    /// Cancels those of the tasks that have not begun. Answered when that is known of each.
+    pub(super) fn client_cancels_waiting(
+        &mut self,
+        now: Timestamp,
+        asked: Asked,
+        id: JobId,
+        tasks: &IdSet,
+        effects: &mut Vec<Effect>,
+    ) {
+        let refusal = match self.refuse_when_read_only() {
+            Ok(()) if !self.state.jobs.contains_key(&id) => Some(RequestError::NoJob(id)),
+            result => result.err(),
+        };
+        if let Some(error) = refusal {
+            let (connection, request) = asked;
+            let (body, gate) = (ClientResponse::Error(error), self.gate_of_change());
+            effects.push(Effect::Answer { connection, request, body, gate });
+            return;
+        }
+        let running: IdSet =
+            self.running.get(&id).into_iter().flat_map(|running| running.keys().copied()).collect();
+        let mut open = self.state.jobs[&id].alive().intersection(tasks);
+        open.subtract(&running);
+        self.ask_all_back(id, &open, effects);
+        let canceling = Canceling { job: id, open, canceled: IdSet::new(), count: tasks.len() };
+        self.cancelings.waits.insert(asked, canceling);
+        self.touched.insert(id);
+        self.settle_cancelings(now, effects);
+    }
+
+    // Those that are with workers.
+    fn ask_all_back(&mut self, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+        let job = &self.state.jobs[&id];
+        let leased = job.leased.iter().map(|(worker, leased)| (*worker, leased.intersection(ids)));
+        let there: Vec<(WorkerId, u32, IdSet)> = leased
+            .filter(|(_, ids)| !ids.is_empty())
+            .flat_map(|(worker, ids)| {
+                job.by_submit(&ids).into_iter().map(move |(submit, ids)| (worker, submit, ids))
+            })
+            .collect();
+        for (worker, submit, ids) in there {
+            self.ask_back(worker, TemplateId { job: id, submit }, ids, effects);
+        }
+    }
+
+    /// Cancels what has come back, and answers where all is known. To be called before anything is handed out again.
+    pub(super) fn settle_cancelings(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if self.cancelings.waits.is_empty() || self.is_read_only() {
+            return;
+        }
+        for (asked, mut canceling) in std::mem::take(&mut self.cancelings.waits) {
+            let id = canceling.job;
+            if self.touched.contains(&id) {
+                let queued = self.state.jobs.get(&id).map(|job| job.queued.intersection(&canceling.open));
+                let queued = queued.unwrap_or_default();
+                if !queued.is_empty() {
+                    let record = Record::Canceled { job: id, ids: queued.clone(), reason: None };
+                    self.end_by(now, record, &queued, effects);
+                    canceling.canceled.union_with(&queued);
+                }
+                let alive = self.state.jobs.get(&id).map_or_else(IdSet::new, |job| job.alive());
+                canceling.open = canceling.open.intersection(&alive);
+                let running = self.running.get(&id);
+                running.into_iter().flat_map(BTreeMap::keys).for_each(|task| {
+                    canceling.open.remove(*task);
+                });
+                self.forget_if_over(id);
+            }
+            if !canceling.open.is_empty() {
+                self.cancelings.waits.insert(asked, canceling);
+                continue;
+            }
+            let Canceling { job, canceled, count, .. } = canceling;
+            let others = count - canceled.len();
+            let body = ClientResponse::Canceled(vec![(job, canceled, others)]);
+            let (connection, request) = asked;
+            effects.push(Effect::Answer { connection, request, body, gate: self.gate_of_change() });
+        }
+    }
+}
