@@ -123,12 +123,12 @@ impl Calls {
     fn submit(&self, python: Python<'_>, batches: Vec<Batch>) -> PyResult<Vec<u32>> {
         self.with(python, &self.asking, |session| {
             let mut submits = Vec::with_capacity(batches.len());
-            // Of each call with a key, in order: its place among all calls, and the id that it has when it is new.
+            // Of each call with a key, its place among all calls.
             let (mut keyed, mut place) = (Vec::new(), 0);
             for batch in batches {
-                let (first, count) = (batch.3, batch.4.len() as u32);
+                let count = batch.4.len() as u32;
                 if !batch.6.is_empty() {
-                    keyed.extend((0..count).map(|index| (place + index, first + index)));
+                    keyed.extend(place..place + count);
                 }
                 place += count;
                 self.add_submits(batch, &mut submits)?;
@@ -141,12 +141,17 @@ impl Calls {
             }
             let key = request_key().map_err(|error| error::of_client(&error))?;
             let request = ClientRequest::SubmitAll { key, submits };
-            let ClientResponse::Submitted { existing, .. } = ask(session, request)? else {
+            let ClientResponse::Submitted { ids, existing, .. } = ask(session, request)? else {
                 return Err(error::unexpected());
             };
             let existing: HashMap<u32, TaskId> = existing.into_iter().collect();
-            let id = |(place, id)| existing.get(&place).map_or(id, |task| task.0);
-            Ok(keyed.into_iter().map(id).collect())
+            // Ids are given in order of places, to those that are new.
+            let mut new = ids.iter();
+            let given = (0..place).map(|place| (place, existing.get(&place).copied().or_else(|| new.next())));
+            let given: HashMap<u32, TaskId> =
+                given.filter_map(|(place, task)| task.map(|task| (place, task))).collect();
+            let id = |place: &u32| given.get(place).map(|task| task.0).ok_or_else(error::unexpected);
+            keyed.iter().map(id).collect()
         })
     }
 
@@ -321,7 +326,11 @@ impl Calls {
             let of_keys = keys.get(range.clone()).unwrap_or_default();
             submits.push(Submit {
                 target: Target::Open(self.id),
-                ids: TaskIds::Given(IdSet::range(first + begin, first + end - 1)),
+                // A key that is there keeps its id, whatever the next one would have been.
+                ids: match of_keys.is_empty() {
+                    true => TaskIds::Given(IdSet::range(first + begin, first + end - 1)),
+                    false => TaskIds::Next(end - begin),
+                },
                 entries: Entries::new(entries[range].iter().map(Vec::as_slice)).ok_or_else(too_many)?,
                 keys: Entries::new(of_keys.iter().map(String::as_bytes)).ok_or_else(too_many)?,
                 dependencies: Arc::new(dependencies),
