@@ -17,6 +17,8 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const TESTS_LIMIT: Duration = Duration::from_secs(300);
 /// Releases of Python on which the wheel is tried, beside the one that `python3` is.
 const RELEASES: [&str; 4] = ["3.10", "3.12", "3.13", "3.14"];
+/// Examples, and what each needs from PyPI.
+const EXAMPLES: [(&str, &str); 2] = [("molecules.py", "rdkit"), ("grid_search.py", "scikit-learn")];
 /// What builds the wheel.
 const MATURIN: &str = "maturin>=1.9,<2";
 /// Where the program lies for maturin, below the workspace.
@@ -139,9 +141,16 @@ pub(crate) fn check(place: &Place, log: &Path) -> Result<Outcome, Failure> {
         releases.push(release);
     }
     let mut mypy = in_fresh("mypy");
-    mypy.args(["--strict", "--cache-dir"]).arg(home(place).join("mypy")).arg(sources.join("headquarters"));
+    mypy.args(["--strict", "--cache-dir"]).arg(home(place).join("mypy")).args(["headquarters", "examples"]);
     exec::demand(mypy.current_dir(&sources), TESTS_LIMIT, log, &place.mark)?;
     exec::demand(in_fresh("pyright").current_dir(&sources), TESTS_LIMIT, log, &place.mark)?;
+    install(place, &fresh, &EXAMPLES.map(|example| example.1), log)?;
+    for (example, _) in EXAMPLES {
+        let mut run = outside(place, &fresh.join("bin/python"));
+        run.arg(sources.join("examples").join(example));
+        exec::demand(&mut run, TESTS_LIMIT, log, &place.mark)?;
+        passed += 1;
+    }
     let remark = if releases.is_empty() { "no other release of Python" } else { "also on" };
     Ok(Outcome::Passed(passed + 2, format!("{remark} {}", releases.join(", ")).trim_end().to_owned()))
 }

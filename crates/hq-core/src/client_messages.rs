@@ -6,19 +6,19 @@ use hq_model::dependency::After;
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, Entries, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef,
-    TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
+    TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::cause::JobFailures;
-pub use crate::client_pages::{JobPage, PageStart, WorkerFilter};
+pub use crate::client_pages::{AlikeTasks, JobPage, PageStart, WorkerFilter};
 use crate::clock_gap::ClockGap;
+pub use crate::end_messages::{JobEnds, JobResults};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::limit_value::LimitValue;
-use crate::measures::Measures;
 use crate::output_messages::{Output, OutputRead};
-use crate::record::{FailureKind, Record, RequestKey};
+use crate::record::{Record, RequestKey};
 pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -355,19 +355,6 @@ impl ClientResponse {
     }
 }
 
-/// What finished tasks of a job left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobResults {
-    /// The job.
-    pub job: JobId,
-    /// How many tasks were asked about, from the one with which the answer begins.
-    pub asked: u64,
-    /// Those that left something.
-    pub ids: IdSet,
-    /// What, in order of ids.
-    pub results: Entries,
-}
-
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
@@ -554,27 +541,6 @@ impl RequestError {
     }
 }
 
-/// Ends of tasks of a job, some of those that are to be told.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct JobEnds {
-    /// The job.
-    pub job: JobId,
-    /// Ended with success.
-    pub finished: IdSet,
-    /// Canceled by a user.
-    pub canceled: IdSet,
-    /// Ended without success: which, how, and why in words.
-    pub failed: Vec<(TaskId, FailureKind, String)>,
-    /// Given up by the server, with the reasons.
-    pub aborted: Vec<(IdSet, String)>,
-    /// Finished and failed ones that left something behind that is kept.
-    pub ids: IdSet,
-    /// What that is, in order of ids.
-    pub results: Entries,
-    /// There are no more: the job is closed, and all of its tasks have ended.
-    pub is_over: bool,
-}
-
 /// What the core knows about the server; the shell adds directory, hosts and ports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerInfo {
@@ -703,36 +669,4 @@ pub struct TaskInfo {
     pub key: Option<String>,
     /// The workers of a task on several nodes that is handed out, the first of which leads.
     pub nodes: Vec<WorkerId>,
-}
-
-/// Tasks that differ in their ids, and in when they started and what they used, only.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AlikeTasks {
-    /// Their job.
-    pub job: JobId,
-    /// Which they are.
-    pub ids: IdSet,
-    /// What they have in common; the id and the times stand for nobody where there are `measures`.
-    pub common: TaskInfo,
-    /// When each started, and unless it runs, for how long and what it used.
-    pub measures: Option<Measures>,
-}
-
-impl AlikeTasks {
-    /// The tasks one by one, ascending.
-    pub fn into_tasks(self) -> impl Iterator<Item = TaskInfo> {
-        let AlikeTasks { ids, common, measures, .. } = self;
-        let mut measures = measures.map(Measures::into_measured);
-        ids.into_ids().map(move |task| {
-            let mut info = TaskInfo { task, ..common.clone() };
-            if let Some((started, usage)) = measures.as_mut().and_then(Iterator::next) {
-                info.started = Some(started);
-                if info.state != TaskState::Running {
-                    info.ended = Some(Timestamp(started.0.saturating_add(usage.wall_us)));
-                    info.usage = Some(usage);
-                }
-            }
-            info
-        })
-    }
 }

@@ -9,6 +9,7 @@ pub mod cause;
 pub mod client_messages;
 pub mod client_pages;
 pub mod clock_gap;
+pub mod end_messages;
 pub mod explanation;
 pub mod keeping;
 pub mod limit_value;
