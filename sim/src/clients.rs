@@ -64,6 +64,10 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         }
         13 => ClientRequest::CloseJobs { jobs: Selector::All },
         14 => ClientRequest::Cancel { jobs: any(rng), tasks: None, reason: Some("sim".into()) },
+        // Takes nothing from the chances, as the last of these.
+        15 if jobs.len() % 3 == 2 => {
+            ClientRequest::CancelWaiting { job: jobs[jobs.len() - 1], tasks: IdSet::range(0, 20) }
+        }
         15 => ClientRequest::Cancel { jobs: any(rng), tasks: Some(IdSet::single(TaskId(0))), reason: None },
         16 => ClientRequest::ListTasks {
             jobs: Selector::All,
