@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._errors import Refused as Refused
     from ._errors import RemoteError as RemoteError
     from ._errors import RemoteTraceback as RemoteTraceback
+    from ._errors import ResultLost as ResultLost
     from ._errors import ResultNotPicklable as ResultNotPicklable
     from ._errors import ResultTooLarge as ResultTooLarge
     from ._errors import RunnerDied as RunnerDied
@@ -81,6 +82,7 @@ _PLACES: dict[str, str] = {
     "RemoteError": "._errors",
     "RemoteTraceback": "._errors",
     "ResourceRequest": ".ffi.protocol",
+    "ResultLost": "._errors",
     "ResultNotPicklable": "._errors",
     "ResultTooLarge": "._errors",
     "Results": "._results",

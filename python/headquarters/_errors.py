@@ -32,6 +32,10 @@ class ResultTooLarge(HqError, ValueError):
     """What the call returned is longer than results may be; the text has both sizes."""
 
 
+class ResultLost(HqError):
+    """The call returned, and the server has dropped its result: it keeps 256 MiB for all jobs, the newest ones."""
+
+
 class RemoteError(HqError):
     """The call raised an exception that cannot be made again here.
 

@@ -52,7 +52,9 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
         if payload and payload[0] == _PRINTED:
             payload = pickle.loads(memoryview(payload)[1:])[0]
         if state == FINISHED:
-            return (pickle.loads(payload) if payload else None), None
+            if payload:
+                return pickle.loads(payload), None
+            return None, errors.ResultLost(f"{name} returned, and its result is not kept any more: there were too many others")
         if state == ABORTED:
             return None, errors.JobAborted(message or f"{name} was aborted")
         answer = pickle.loads(payload) if payload else None
