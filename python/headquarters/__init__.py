@@ -115,7 +115,9 @@ def __getattr__(name: str) -> object:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(_import_module(place, __name__), name)
+    module = _import_module(place, __name__)
+    # The package of tasks is also the decorator.
+    value = module if place == "." + name else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -64,7 +64,17 @@ class EnvironmentBroken(HqError, BrokenExecutor):
 
 
 class DependencyFailed(HqError):
-    """A call that this one waits for ended without a value; its exception is the cause."""
+    """A call that this one waits for, or that one waits for, ended without a value; its exception is the cause.
+
+    `reason` names that call and says how it ended.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[DependencyFailed], tuple[str, str]]:
+        return type(self), (str(self), self.reason)
 
 
 class TooManyCrashes(HqError, BrokenExecutor):

@@ -189,6 +189,9 @@ class Executor(concurrent.futures.Executor):
     ) -> bool | None:
         if self in _ENTERED:
             _ENTERED.remove(self)
+        if exc_type is not None and issubclass(exc_type, KeyboardInterrupt):
+            # Who interrupts does not want to wait for what runs.
+            self._session.interrupt()
         self.shutdown()
         return None
 

@@ -7,6 +7,7 @@ A condition, which a future of the standard library makes at once, is made here 
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -186,7 +187,7 @@ class Future(concurrent.futures.Future[T]):
         if found is None:
             raise TypeError(_PICKLED_HERE)
         if self._task is None:
-            raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}") from self._exception
+            raise DependencyFailed(f"{self._code_name} was not sent: {self._exception}"[:500]) from self._exception
         if self._session.is_forked:
             raise Forked()
         found.append(self)
@@ -207,19 +208,46 @@ class Future(concurrent.futures.Future[T]):
                 self._end = None
 
     def _because_of_another(self) -> BaseException | None:
-        for other in self._deps or ():
+        return because_of(self._code_name, self._deps)
+
+
+def because_of(name: str, deps: Iterable[Future[Any]] | None) -> DependencyFailed | None:
+    """Why a call has no value that waits for these: the failure that comes first on the way back."""
+    while True:
+        for other in deps or ():
             if not other.done():
                 continue
-            cause: BaseException | None
-            if other.cancelled():
-                cause = concurrent.futures.CancelledError(f"{other.task} was canceled")
-            else:
-                cause = other.exception()
-            if cause is not None:
-                made = DependencyFailed(f"{self._code_name} waits for {other.task} ({other._code_name}): {cause!r}")
-                made.__cause__ = cause
+            end = other._end
+            if end is not None and end[1] == ABORTED and other._deps:
+                # It waited itself: not decoded, so that chains may be as long as they like.
+                deps = other._deps
+                break
+            cause = _no_value(other)
+            if cause is None:
+                continue
+            if isinstance(cause, DependencyFailed) and cause.reason:
+                made = DependencyFailed(f"{name} waits for {cause.reason}", cause.reason)
+                made.__cause__ = cause.__cause__
                 return made
-        return None
+            reason = f"{other.task} ({other._code_name}), which has no value: {_in_words(cause)}"
+            made = DependencyFailed(f"{name} waits for {reason}", reason)
+            made.__cause__ = cause
+            return made
+        else:
+            return None
+
+
+def _no_value(future: Future[Any]) -> BaseException | None:
+    if future.cancelled():
+        return concurrent.futures.CancelledError(f"{future.task} was canceled")
+    return future.exception()
+
+
+def _in_words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:300]
+    except Exception:
+        return type(error).__name__
 
 
 def finish(ended: Iterable[tuple[Future[Any], End]]) -> None:
@@ -259,8 +287,12 @@ def _end(future: Future[Any], end: End | None, error: BaseException | None) -> N
             else:
                 waiter.add_result(future)
         future._condition.notify_all()
-    if future._callbacks:
-        future._invoke_callbacks()  # type: ignore[attr-defined]
+    for callback in future._callbacks or ():
+        try:
+            callback(future)
+        except BaseException:
+            # Not even one that wants to exit may take those with it that others wait for.
+            logging.getLogger("concurrent.futures").exception("exception calling callback for %r", future)
 
 
 def forget_locks(futures: Iterable[Future[Any]], error: BaseException) -> None:

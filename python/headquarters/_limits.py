@@ -1,6 +1,6 @@
 """How much of what the client takes, and what happens beyond it."""
 
-ENTRY_BYTES_MAX = 60 * 1024
+ENTRY_BYTES_MAX = 1 << 20
 """Pickled arguments of a call; beyond, it ends with ArgumentsNotPicklable."""
 
 CODE_BYTES_MAX = 256 * 1024
@@ -41,3 +41,6 @@ SEARCH_STEPS_MAX = 2000
 
 FINGERPRINT_PARTS_MAX = 64
 """Values a function may depend on before it is rather pickled again for each call."""
+
+SILENT_SHUTDOWN_S = 10.0
+"""A shutdown that takes longer says what it waits for."""

@@ -18,7 +18,7 @@ _BY_KIND: dict[str, type[errors.HqError]] = {
     "memory": errors.RunnerDied,
     "timeout": errors.TaskTimeout,
     "start": errors.EnvironmentBroken,
-    "output": errors.EnvironmentBroken,
+    "output": errors.RunnerDied,
     "crash": errors.TooManyCrashes,
     "crashes": errors.TooManyCrashes,
     "lost": errors.TooManyCrashes,
@@ -92,7 +92,7 @@ def _raised(exception: bytes | None, type_name: str, text: str) -> BaseException
     if exception is not None:
         try:
             raised = pickle.loads(exception)
-        except Exception:
+        except BaseException:
             raised = None
         if isinstance(raised, BaseException):
             return raised

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ._errors import DependencyFailed
 from ._native_types import ABORTED, CANCELED, FINISHED
+from ._future import because_of
 from ._outcome import decode
 
 if TYPE_CHECKING:
@@ -95,12 +95,7 @@ class Block:
         return value
 
     def _because_of_another(self, at: int) -> BaseException | None:
-        for other in self.deps.get(at, ()):
-            if other.done() and (other.cancelled() or other.exception() is not None):
-                made = DependencyFailed(f"{self.name} waits for {other.task}, which failed")
-                made.__cause__ = None if other.cancelled() else other.exception()
-                return made
-        return None
+        return because_of(self.name, self.deps.get(at))
 
     def pending(self) -> Iterator[int]:
         """The ids of calls that have not ended."""

@@ -6,6 +6,7 @@ Every future ends: when the server refuses calls, when it is lost, when a thread
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import threading
@@ -308,7 +309,37 @@ class Session:
         me = threading.current_thread()
         for thread in (self._writer, self._reader):
             if thread is not me:
-                thread.join()
+                thread.join(limits.SILENT_SHUTDOWN_S)
+                if thread.is_alive():
+                    self._say_what_waits()
+                    thread.join()
+
+    def interrupt(self) -> None:
+        """Takes no more calls; those that have not begun are canceled, and those that run are ended."""
+        self.shutdown(False, True)
+        running = [task for task in self._pending.copy() if task >= 0]
+        for block in list(self._blocks):
+            running += block.pending()
+        if running and not self.is_forked:
+            try:
+                self._calls.cancel(Intervals.of(sorted(running)), False)
+            except Exception:
+                # They end with the server, or the server is lost, which the other thread says.
+                pass
+
+    def _say_what_waits(self) -> None:
+        try:
+            waiting = sorted(self._pending.copy())
+            for block in list(self._blocks):
+                waiting += list(block.pending())
+            if waiting:
+                first = self._calls.explain(waiting[0])
+                logging.getLogger("headquarters").warning(
+                    "the executor waits for %d calls to end; the first, %d@%d: %s", len(waiting), self.job, waiting[0], first
+                )
+        except Exception:
+            # Only a word for the user.
+            pass
 
     def _cancel_all(self) -> None:
         with self._lock:
@@ -618,8 +649,8 @@ class _Echo:
         try:
             stream.write(text.decode(errors="replace"))
             stream.flush()
-        except (OSError, ValueError):
-            # A closed stream of ours is no failure of the calls.
+        except Exception:
+            # A stream of ours that is closed or broken is no failure of the calls.
             pass
 
 

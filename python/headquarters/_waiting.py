@@ -82,6 +82,8 @@ def gather(
 
     Of calls without a value, the first raises its exception, or theirs stand in the list, or they are left out.
     """
+    if isinstance(fs, concurrent.futures.Future):
+        raise TypeError("gather takes one list of futures: gather([first, second])")
     if errors not in ("raise", "return", "skip"):
         raise ValueError(f"errors is raise, return or skip, not {errors!r}")
     values: list[Any] = []

@@ -140,7 +140,10 @@ class LocalCluster:
             argv += ["--cpus", str(config.cores)]
         for resource, amount in config.resources.items():
             argv += ["--resource", f"{resource}={_definition(resource, amount)}"]
-        self._children.start(argv, name, False)
+        process = self._children.start(argv, name, False)
+        watch = threading.Thread(target=_replace, args=(weakref.ref(self), process, config), daemon=True)
+        watch.name = f"hq-{name}"
+        watch.start()
 
     def wait_for_workers(self, count: int = 1) -> None:
         """Waits until so many workers are connected."""
@@ -266,6 +269,19 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+# A worker that was killed has a successor, so that what it had ends somewhere; one that ends by itself has none.
+def _replace(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes], config: WorkerConfig) -> None:
+    code = process.wait()
+    cluster = of()
+    if code >= 0 or cluster is None or cluster._stopped or cluster._children.forked:
+        return
+    try:
+        cluster.start_worker(config)
+    except (ClusterError, Forked, OSError):
+        # The cluster was stopped meanwhile, or nothing can be started here any more.
+        pass
 
 
 # What `hq worker start --resource` takes.

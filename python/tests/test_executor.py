@@ -3,6 +3,7 @@
 import concurrent.futures
 import math
 import pickle
+import sys
 import threading
 
 import pytest
@@ -109,8 +110,8 @@ def test_arguments_that_cannot_be_sent_are_named(make):
     lock = threading.Lock()
     error = executor.submit(lambda: lock).exception()
     assert error.path == "function.<lock>"
-    error = executor.submit(len, "x" * 70_000).exception()
-    assert "more than 61440" in str(error)
+    error = executor.submit(len, "x" * 1_100_000).exception()
+    assert "more than 1048576" in str(error)
     values = executor.map(len, ["a", lock, "ab"])
     assert next(values) == 1
     with pytest.raises(errors.ArgumentsNotPicklable):
@@ -145,7 +146,33 @@ def test_a_call_whose_dependency_failed_says_so(make):
     error = b.exception()
     assert isinstance(error, errors.DependencyFailed) and isinstance(error.__cause__, ValueError)
     error = c.exception()
-    assert isinstance(error, errors.DependencyFailed) and error.__cause__ is b.exception()
+    assert isinstance(error, errors.DependencyFailed) and error.__cause__ is a.exception()
+    chain = c
+    for _ in range(2000):
+        chain = executor.submit(abs, chain)
+    error = chain.exception()
+    assert error.__cause__ is a.exception() and len(str(error)) < 200
+
+
+def test_a_callback_that_wants_to_exit_harms_nothing(make):
+    executor, calls = make()
+    first, second = executor.submit(abs, -1), executor.submit(abs, -2)
+    first.add_done_callback(lambda _: sys.exit(1))
+    calls.until_submitted(2)
+    calls.run_all()
+    assert (first.result(), second.result()) == (1, 2)
+    third = executor.submit(abs, -3)
+    calls.until_submitted(3)
+    calls.run_all()
+    assert third.result() == 3
+
+
+def test_an_interpreter_that_exits_without_a_word_has_died(make):
+    executor, calls = make()
+    future = executor.submit(abs, -1)
+    future._session.sent_through(future.task_id)
+    calls.end(future.task_id, 1, None, "output", "The interpreter exited with code 0 before the function returned.")
+    assert isinstance(future.exception(), errors.RunnerDied)
 
 
 def test_the_cause_may_come_after_the_abort(make):

@@ -167,3 +167,53 @@ def test_the_interpreter_ends_without_shutdown():
     program = "import headquarters as hq; print(hq.Executor(1).submit(abs, -1).result()); hq.Executor(1).submit(abs, 1)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
+
+
+def test_a_worker_that_is_killed_is_replaced():
+    with hq.LocalCluster(cpus=1) as cluster, cluster.executor() as executor:
+        assert executor.submit(abs, -1).result(60) == 1
+        os.kill(cluster._children._processes[1].pid, signal.SIGKILL)
+        assert executor.submit(abs, -2).result(60) == 2
+
+
+class Evil:
+    def __reduce__(self):
+        raise SystemExit(3)
+
+
+def raise_evil():
+    error = ValueError("with an argument that cannot be pickled")
+    error.evil = Evil()
+    raise error
+
+
+def test_what_wants_to_exit_while_it_is_pickled_is_an_end_like_others(executor):
+    assert isinstance(executor.submit(Evil).exception(60), hq.ResultNotPicklable)
+    assert isinstance(executor.submit(raise_evil).exception(60), hq.RemoteError)
+
+
+def test_the_mask_of_files_is_put_back(executor):
+    def mask(new):
+        return os.umask(new)
+
+    assert len({executor.submit(mask, 0o777).result(60) for _ in range(6)}) == 1
+
+
+def test_an_interrupt_ends_what_runs_and_what_waits(cluster):
+    with pytest.raises(KeyboardInterrupt), hq.Executor(cluster=cluster) as executor:
+        futures = [executor.submit(spin) for _ in range(4)] + [executor.map(abs, range(10))]
+        while not futures[0].running():
+            pass
+        raise KeyboardInterrupt
+    assert all(future.cancelled() for future in futures[:4])
+
+
+def test_the_decorator_is_there_beside_the_package(executor):
+    import headquarters.task.task as module
+
+    @hq.task(cpus=1)
+    def double(x):
+        return 2 * x
+
+    assert double(2) == 4 and module.Task is hq.Task
+    assert double.on(executor).submit(4).result(60) == 8

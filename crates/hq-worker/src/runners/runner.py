@@ -55,6 +55,8 @@ def main(connection, receive):
         after_in_child=is_child,
     )
     own = os.getpid()
+    own_umask = os.umask(0o022)
+    os.umask(own_umask)
 
     # Without the enumerations around it, which take longer than many a call.
     set_handler = getattr(signal, "_signal", signal).signal
@@ -274,7 +276,7 @@ def main(connection, receive):
             packed = pickle.dumps(value, 5)
             if b"__main__" not in packed:
                 return packed
-        except Exception as error:
+        except BaseException as error:
             try:
                 import cloudpickle
             except ImportError:
@@ -292,18 +294,18 @@ def main(connection, receive):
             packed = pack(error) if kind == "raised" else None
             if packed is not None:
                 pickle.loads(packed)
-        except Exception:
+        except BaseException:
             packed = None
         if packed is not None and len(packed) > RESULT_MAX - TRACE_MAX - TEXT_MAX:
             packed = None
         try:
             trace = "".join(traceback.format_exception(type(error), error, trace_of(error)))
-        except Exception:
+        except BaseException:
             trace = type(error).__name__
         if text is None:
             try:
                 text = str(error)
-            except Exception:
+            except BaseException:
                 text = ""
         name = type(error).__module__ + "." + type(error).__qualname__
         name = name[9:] if name.startswith("builtins.") else name
@@ -351,7 +353,7 @@ def main(connection, receive):
             state["runs"] = False
         try:
             result = pack(value)
-        except Exception as error:
+        except BaseException as error:
             return failed(NOT_TOLD, "not-picklable", error)
         finally:
             inputs_of_call.clear()
@@ -484,6 +486,7 @@ def main(connection, receive):
             status, result = with_printed(status, result, captured)
         close_outputs(captured)
         use_default_signals()
+        os.umask(own_umask)
         took, state["used"] = time.monotonic() - began, used()
         user_after, system_after, peak = state["used"]
         text = text.encode("utf-8", "replace")
