@@ -15,11 +15,9 @@ _PRINTED = 0x50
 _BY_KIND: dict[str, type[errors.HqError]] = {
     "exit": errors.RunnerDied,
     "signal": errors.RunnerDied,
-    "memory": errors.RunnerDied,
     "timeout": errors.TaskTimeout,
     "start": errors.EnvironmentBroken,
     "output": errors.RunnerDied,
-    "crash": errors.TooManyCrashes,
     "crashes": errors.TooManyCrashes,
     "lost": errors.TooManyCrashes,
     "ended-early": errors.JobAborted,

@@ -461,3 +461,19 @@ pub enum FailureKind {
     /// Did not fail: it ran when its task was canceled or given up.
     EndedEarly,
 }
+
+impl FailureKind {
+    /// A short word that never changes, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            FailureKind::Exit(_) => "exit",
+            FailureKind::Signal(_) => "signal",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Start => "start",
+            FailureKind::Crashes => "crashes",
+            FailureKind::Lost => "lost",
+            FailureKind::Output => "output",
+            FailureKind::EndedEarly => "ended-early",
+        }
+    }
+}

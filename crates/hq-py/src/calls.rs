@@ -9,7 +9,6 @@ use hq_client::options::call_spec;
 use hq_client::session::Next;
 use hq_client::{Session, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
-use hq_core::record::FailureKind;
 use hq_model::body::{Body, EntryKind, Function};
 use hq_model::dependency::{After, Dependencies, Edges};
 use hq_model::job::{Target, TaskIds};
@@ -415,24 +414,11 @@ fn list(python: Python<'_>, ends: JobEnds) -> Vec<End<'_>> {
     }
     left_behind.extend(results.map(|(id, result)| (id, PyBytes::new(python, result))));
     for (task, kind, error) in ends.failed {
-        list.push((task.0, FAILED, left_behind.remove(&task), word(kind), error));
+        list.push((task.0, FAILED, left_behind.remove(&task), kind.word(), error));
     }
     list.extend(ends.canceled.iter().map(|task| (task.0, CANCELED, None, "", String::new())));
     for (ids, reason) in ends.aborted {
         list.extend(ids.iter().map(|task| (task.0, ABORTED, None, "", reason.clone())));
     }
     list
-}
-
-fn word(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Exit(_) => "exit",
-        FailureKind::Signal(_) => "signal",
-        FailureKind::Timeout => "timeout",
-        FailureKind::Start => "start",
-        FailureKind::Crashes => "crashes",
-        FailureKind::Lost => "lost",
-        FailureKind::Output => "output",
-        FailureKind::EndedEarly => "ended-early",
-    }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
@@ -41,7 +42,7 @@ class TaskOptions(TypedDict, total=False):
 _DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect"}
 
 
-class Task:
+class Task(ABC):
     """A task of a job: what it waits for, what it needs, and where it prints."""
 
     def __init__(
@@ -80,8 +81,8 @@ class Task:
         """Its name, or its id if it has none."""
         return self.name if self.name is not None else str(self.task_id)
 
-    def _body(self, client: Client) -> tuple[dict[str, Any], PackedCall | None]:
-        raise NotImplementedError
+    @abstractmethod
+    def _body(self, client: Client) -> tuple[dict[str, Any], PackedCall | None]: ...
 
     def _build(self, client: Client) -> TaskDescription:
         body, call = self._body(client)

@@ -198,7 +198,7 @@ fn cause(cause: &Cause) -> Value {
         "count_is_estimate": cause.is_estimate(),
         "last_lines_differ": matches!(cause.told, Told::Various { .. }),
         "cause": of.text,
-        "kind": kind(of.kind),
+        "kind": of.kind.word(),
         "exit_code": exit_code,
         "signal": signal,
         "worker_count": of.workers.len(),
@@ -212,17 +212,4 @@ fn cause(cause: &Cause) -> Value {
             "stderr_last_line": cause.last_line,
         },
     })
-}
-
-fn kind(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Exit(_) => "exit",
-        FailureKind::Signal(_) => "signal",
-        FailureKind::Timeout => "timeout",
-        FailureKind::Start => "start",
-        FailureKind::Crashes => "crashes",
-        FailureKind::Lost => "lost",
-        FailureKind::Output => "output",
-        FailureKind::EndedEarly => "ended-early",
-    }
 }
