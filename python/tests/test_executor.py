@@ -53,12 +53,10 @@ def test_an_exception_that_cannot_be_made_here_says_what_it_was(make):
     [
         (1, None, "signal", errors.RunnerDied),
         (1, None, "exit", errors.RunnerDied),
-        (1, None, "memory", errors.RunnerDied),
         (1, None, "timeout", TimeoutError),
         (1, None, "timeout", errors.TaskTimeout),
         (1, pickle.dumps(("raised", None, "KeyboardInterrupt", "", "tb")), "timeout", errors.TaskTimeout),
         (1, None, "start", errors.EnvironmentBroken),
-        (1, None, "crash", errors.TooManyCrashes),
         (1, None, "something", errors.RemoteError),
         (1, pickle.dumps(("not-loaded", None, "", "no module x", "")), "exit", errors.EnvironmentBroken),
         (1, pickle.dumps(("arguments", None, "", "no module x", "")), "exit", errors.ArgumentsNotPicklable),
