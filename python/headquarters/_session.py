@@ -402,6 +402,10 @@ class Session:
                     if not self._queue:
                         self._is_urgent = False
                     self._was_sent.notify_all()
+                    is_last = self._is_shut and not self._queue
+                if is_last:
+                    # All may have ended before the server's answer to their submit was here.
+                    self._calls.wake()
         except BaseException as error:
             self._break(error)
 

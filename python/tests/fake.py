@@ -17,7 +17,8 @@ class ServerLost(Exception):
 
 
 class Calls:
-    """Makes calls by itself if `is_automatic`, else with `run`. `on_submit` may raise what a submit is to raise."""
+    """Makes calls by itself if `is_automatic`, else with `run`. `on_submit` may raise what a submit is to raise; while
+    `answers` is not set, submits are done but not answered."""
 
     def __init__(self, server_dir="", name="", *, max_fails=None, job=None):
         self.server_dir, self.name = server_dir, name
@@ -25,6 +26,8 @@ class Calls:
         self.next_id = 0
         self.is_automatic = False
         self.on_submit = None
+        self.answers = threading.Event()
+        self.answers.set()
         self.submits = []
         self.templates = []
         self.tasks = {}
@@ -36,7 +39,9 @@ class Calls:
         self.is_closed = False
         self.lost = None
         self._codes = {}
+        self.wakes = 0
         self._woken = 0
+        self._hearing = 0
         self._changed = threading.Condition(threading.RLock())
 
     # The contract.
@@ -71,6 +76,7 @@ class Calls:
             self._changed.notify_all()
         if self.is_automatic:
             self.run_all()
+        self.answers.wait()
         return ids
 
     def ends(self, known):
@@ -84,10 +90,14 @@ class Calls:
                 if self._woken:
                     self._woken = 0
                     return []
+                self._hearing += 1
+                self._changed.notify_all()
                 self._changed.wait()
+                self._hearing -= 1
 
     def wake(self):
         with self._changed:
+            self.wakes += 1
             self._woken += 1
             self._changed.notify_all()
 
@@ -119,6 +129,11 @@ class Calls:
 
     # What a test does.
 
+    def until_it_listens(self, wakes):
+        """Waits until the executor was woken more often, has heard all there is, and waits for more."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.wakes > wakes and self._hearing and not self._woken, 60)
+
     def end(self, task, state, payload=None, kind="", message=""):
         with self._changed:
             self.waiting.pop(task, None)
@@ -140,7 +155,9 @@ class Calls:
             assert self._changed.wait_for(lambda: task in self.tasks, 30)
             return self.waiting.pop(task)
 
-    def run_all(self):
+    def run_all(self, submitted=0):
+        """Makes the calls that wait, once so many were submitted."""
+        self.until_submitted(submitted)
         with self._changed:
             waiting = sorted(self.waiting)
         for task in waiting:

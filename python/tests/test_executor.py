@@ -156,12 +156,10 @@ def test_a_callback_that_wants_to_exit_harms_nothing(make):
     executor, calls = make()
     first, second = executor.submit(abs, -1), executor.submit(abs, -2)
     first.add_done_callback(lambda _: sys.exit(1))
-    calls.until_submitted(2)
-    calls.run_all()
+    calls.run_all(2)
     assert (first.result(), second.result()) == (1, 2)
     third = executor.submit(abs, -3)
-    calls.until_submitted(3)
-    calls.run_all()
+    calls.run_all(3)
     assert third.result() == 3
 
 

@@ -71,6 +71,19 @@ def test_shutdown_waits_for_what_runs_and_takes_nothing_new(make):
     executor.shutdown()
 
 
+def test_shutdown_ends_when_calls_end_before_their_submit_is_answered(make):
+    executor, calls = make(automatic=True)
+    calls.answers.clear()
+    assert executor.submit(abs, -1).result(60) == 1
+    wakes = calls.wakes
+    waits = threading.Thread(target=executor.shutdown, daemon=True)
+    waits.start()
+    calls.until_it_listens(wakes)
+    calls.answers.set()
+    waits.join(20)
+    assert not waits.is_alive()
+
+
 def test_a_with_block_ends_when_all_has(make):
     executor, calls = make(automatic=True)
     with executor as same:
@@ -145,8 +158,7 @@ def test_of_refused_calls_only_the_guilty_fail(make):
     results = executor.starmap(abs, [(1,), (2,)])
     error = futures[13].exception(30)
     assert isinstance(error, errors.Refused) and error.code == "invalid"
-    calls.until_submitted(31)
-    calls.run_all()
+    calls.run_all(31)
     assert [f.result(30) for f in futures if f is not futures[13]] == [i for i in range(30) if i != 13]
     assert list(results) == [1, 2]
 
@@ -179,7 +191,7 @@ def test_a_key_is_called_once(make):
     executor, calls = make()
     first = executor.submit_named("a", abs, -1)
     assert executor.submit_named("a", abs, -1) is first
-    calls.run_all()
+    calls.run_all(1)
     assert first.result(30) == 1
     calls.keys["old"] = first.task_id
     again = executor.submit_named("old", abs, -1)
@@ -234,8 +246,7 @@ def test_many_threads_submit(make):
         thread.start()
     for thread in threads:
         thread.join()
-    calls.until_submitted(4000)
-    calls.run_all()
+    calls.run_all(4000)
     for out in outs:
         for i, future in out:
             assert future.result(30) == i
@@ -290,7 +301,7 @@ def test_in_a_forked_process_everything_ends(make):
     os.waitpid(child, 0)
     os.close(read)
     assert said == "Forked Forked Forked False 1"
-    calls.run_all()
+    calls.run_all(3)
     assert future.result(30) == 1 and results[0] == 1
 
 

@@ -125,7 +125,11 @@ pub(crate) fn check(place: &Place, log: &Path) -> Result<Outcome, Failure> {
         command
     };
     let mut pytest = in_fresh("pytest");
-    pytest.args(["-q", "-p", "no:cacheprovider"]).arg("--basetemp").arg(home(place).join("pytest"));
+    // A test that hangs says where.
+    pytest
+        .args(["-q", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=100"])
+        .arg("--basetemp")
+        .arg(home(place).join("pytest"));
     pytest.arg(sources.join("tests"));
     let tested = exec::demand(&mut pytest, TESTS_LIMIT, log, &place.mark)?;
     let mut passed = passed(&tested.text);
