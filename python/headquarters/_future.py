@@ -117,7 +117,10 @@ class Future(concurrent.futures.Future[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """The value, or its exception is raised; waits for the end, at most `timeout` seconds."""
-        if self._state is not FINISHED:
+        if self._state is PENDING:
+            with while_waiting():
+                super().exception(timeout)
+        elif self._state is not FINISHED:
             super().result(timeout)
         if self._end is not None:
             self._decode()
@@ -132,7 +135,10 @@ class Future(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The exception that it ended with, if any; waits for the end, at most `timeout` seconds."""
-        if self._state is not FINISHED:
+        if self._state is PENDING:
+            with while_waiting():
+                super().exception(timeout)
+        elif self._state is not FINISHED:
             super().exception(timeout)
         if self._end is not None:
             self._decode()

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
+from ._lending import while_waiting
+
 T = TypeVar("T")
 
 __all__ = ["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION", "as_completed", "gather", "wait"]
@@ -22,7 +24,8 @@ class DoneAndPending(NamedTuple):
 
 def wait(fs: Iterable[concurrent.futures.Future[T]], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> DoneAndPending:
     """The futures that have ended and those that have not, as `concurrent.futures.wait`."""
-    done, not_done = concurrent.futures.wait(fs, timeout, return_when)
+    with while_waiting():
+        done, not_done = concurrent.futures.wait(fs, timeout, return_when)
     return DoneAndPending(set(done), set(not_done))
 
 
@@ -56,7 +59,11 @@ def _as_completed(
         ready = []
         try:
             time_left = None if until is None else max(0.0, until - time.monotonic())
-            ready.append(ended.get(timeout=time_left))
+            try:
+                ready.append(ended.get_nowait())
+            except queue.Empty:
+                with while_waiting():
+                    ready.append(ended.get(timeout=time_left))
             while batches:
                 ready.append(ended.get_nowait())
         except queue.Empty:

@@ -69,7 +69,7 @@ impl Session {
                     let connection = self.connection;
                     self.server(Input::Worker { connection, message });
                 }
-                WorkerEffect::EndRunner { .. } => {}
+                WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 // Each second instance succeeds, and so does each task but the third.
                 WorkerEffect::Start(start) => {
                     let fails = start.task.task.0 == 2 && start.instance.0 == 0;

@@ -130,6 +130,27 @@ impl World {
         };
         let life = self.nodes[node].life;
         self.at(after, Event::ProcessEnds { node, life, task, number, outcome });
+        // Some functions wait for what others return, while they run. Takes nothing from the chances.
+        if start.runs_in.is_some() && number % 4 == 1 {
+            let waits = Event::CallWaits { node, life, task, number, wants: false };
+            self.at(after * (number % 7) / 7, waits);
+        }
+    }
+
+    /// A call begins to wait for others, or wants to go on.
+    pub(crate) fn call_waits(&mut self, node: usize, life: u64, task: TaskRef, number: u64, wants: bool) {
+        let known = &mut self.nodes[node];
+        let is_there = known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
+        if !is_there || !known.runners.waits(task, wants) {
+            return;
+        }
+        if wants {
+            return self.launcher_says(node, vec![WorkerInput::CallWants { task }], None);
+        }
+        self.waits += 1;
+        self.launcher_says(node, vec![WorkerInput::CallWaits { task }], None);
+        let after = (number * 7_919 % 5_000_000) >> (number % 13);
+        self.at(after, Event::CallWaits { node, life, task, number, wants: true });
     }
 
     pub(crate) fn signal(&mut self, node: usize, task: TaskRef, signal: u8) {
@@ -177,6 +198,11 @@ impl World {
         if known.frozen_until > self.now {
             let at = known.frozen_until;
             self.at_time(at, Event::ProcessEnds { node, life, task, number, outcome });
+            return Ok(());
+        }
+        if known.runners.is_waiting(task) && !matches!(outcome, TaskOutcome::Failed(FailureKind::Signal(_), _)) {
+            // It returns when it has gone on.
+            self.at(100_000, Event::ProcessEnds { node, life, task, number, outcome });
             return Ok(());
         }
         known.processes.remove(&task);

@@ -113,6 +113,7 @@ impl World {
                     self.nodes[node].runners.ends(runner)?;
                     self.launcher_says(node, vec![WorkerInput::RunnerEnded { runner }], None);
                 }
+                WorkerEffect::GoOn { task } => self.nodes[node].runners.goes_on(task)?,
                 WorkerEffect::Arm { start, after } => self.arms(node, start, after),
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),

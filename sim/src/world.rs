@@ -56,6 +56,8 @@ pub struct Outcome {
     pub begun_late: u64,
     /// Calls of functions in interpreters that had calls before.
     pub reused_runners: u64,
+    /// Calls of functions that waited for others.
+    pub waits: u64,
     /// Scrambles everything that happened: equal seeds give equal numbers.
     pub fingerprint: u64,
 }
@@ -100,6 +102,7 @@ pub(crate) enum Event {
     ServerTick { life: u64, at: Timestamp },
     ProcessEnds { node: usize, life: u64, task: TaskRef, number: u64, outcome: TaskOutcome },
     RunnerDies { node: usize, life: u64, runner: RunnerId },
+    CallWaits { node: usize, life: u64, task: TaskRef, number: u64, wants: bool },
     LauncherSays { node: usize, launcher: u64, inputs: Vec<WorkerInput>, begun: Option<Instance> },
     Planned { life: u64, number: u64, plan: Box<Plan> },
     FilesFound { life: u64, paths: Vec<Vec<u8>> },
@@ -154,6 +157,8 @@ pub(crate) struct World {
     pub(crate) begun: (u64, u64),
     /// Calls of functions in runners that had calls before.
     pub(crate) reused_runners: u64,
+    /// Calls of functions that waited for others.
+    pub(crate) waits: u64,
     pub(crate) healed: bool,
     pub(crate) steps: u64,
     /// What takes long is looked at in one of so many steps.
@@ -178,6 +183,7 @@ pub fn run(options: Options) -> Result<Outcome, Failure> {
             begun: world.begun.0,
             begun_late: world.begun.1,
             reused_runners: world.reused_runners,
+            waits: world.waits,
             fingerprint: world.fingerprint,
         }),
         Err(what) => Err(world.failure(what)),
@@ -269,6 +275,7 @@ impl World {
             processes: 0,
             begun: (0, 0),
             reused_runners: 0,
+            waits: 0,
             healed: false,
             steps: 0,
             checked_one_in: if options.is_hasty { HASTY_CHECKS } else { 1 },
@@ -367,6 +374,9 @@ impl World {
                 self.process_ends(node, life, task, number, outcome)?;
             }
             Event::RunnerDies { node, life, runner } => self.runner_dies(node, life, runner)?,
+            Event::CallWaits { node, life, task, number, wants } => {
+                self.call_waits(node, life, task, number, wants);
+            }
             Event::LauncherSays { node, launcher, inputs, begun } => {
                 self.launcher_said(node, launcher, inputs, begun)?;
             }

@@ -129,7 +129,8 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                     assert_eq!(decode_from_worker(&encode_from_worker(&message)), Ok(message));
                 }
                 WorkerEffect::Signal { .. } | WorkerEffect::KillLauncher | WorkerEffect::Exit(_) => {}
-                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } | WorkerEffect::EndRunner { .. } => {}
+                WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
+                WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}

@@ -164,6 +164,7 @@ fn functions_are_played() {
     let outcomes: Vec<_> = (3..163).step_by(8).filter_map(|seed| played(seed).ok()).collect();
     assert_eq!(outcomes.len(), 20, "a seed failed");
     assert!(outcomes.iter().map(|outcome| outcome.reused_runners).sum::<u64>() > 1_000);
+    assert!(outcomes.iter().map(|outcome| outcome.waits).sum::<u64>() > 100);
 }
 
 #[test]

@@ -222,6 +222,10 @@ pub const AWAITED_REPORT_INTERVAL: Duration = Duration::from_millis(1);
 pub const RUNNER_IDLE_TIME: Duration = Duration::from_secs(60);
 /// So many idle interpreters are kept where a worker has fewer CPUs.
 pub const RUNNERS_IDLE_MIN: usize = 4;
+/// So many calls of functions wait for others without CPUs, for each CPU of a worker: the interpreter of each stays.
+pub const LENDING_EACH_CPU_MAX: usize = 4;
+/// So many do on a worker with few CPUs.
+pub const LENDING_MAX_LEAST: usize = 64;
 /// Queued batches that a worker tries in vain before it stops looking for one that fits.
 pub const SCAN_BLOCKED_MAX: usize = 64;
 /// Queued batches that a worker, or the server for it, looks at in search of what fits.

@@ -225,6 +225,8 @@ pub struct Report {
     pub number: u64,
     /// Started and still running when the report was made.
     pub started: Vec<Started>,
+    /// Calls that lend their CPUs, or do not any more, each as it was when the report was made.
+    pub lends: Vec<Lends>,
     /// Ended with success.
     pub finished: Vec<FinishedSpan>,
     /// Ended without. `worker` in it is not sent.
@@ -256,6 +258,19 @@ pub struct Started {
     pub at: Timestamp,
     /// As which variant, when there are several.
     pub variant: Option<u32>,
+}
+
+/// Whether a running call lends its CPUs to others, for which it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lends {
+    /// The job.
+    pub job: JobId,
+    /// The task.
+    pub task: TaskId,
+    /// Its instance.
+    pub instance: Instance,
+    /// It waits without CPUs. Else it has them.
+    pub is_lent: bool,
 }
 
 /// Why a worker is gone.

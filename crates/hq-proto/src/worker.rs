@@ -8,7 +8,7 @@ use std::time::Duration;
 use hq_core::log::LogBatch;
 use hq_core::record::Failure;
 use hq_core::worker_messages::{
-    CallInput, FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
+    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerEnd, WorkerHello,
 };
 use hq_model::{Epoch, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, WorkerId};
@@ -292,6 +292,7 @@ impl Wire for Report {
             canceled: jobs_to_wire(&self.canceled),
             returned: jobs_to_wire(&self.returned),
             interrupted: jobs_to_wire(&self.interrupted),
+            lends: self.lends.iter().map(lends_to_wire).collect(),
             is_leaving: self.is_leaving,
             trouble: self.trouble.clone(),
             internal_errors: self.internal_errors,
@@ -316,11 +317,22 @@ impl Wire for Report {
             canceled: jobs_from_wire(report.canceled)?,
             returned: jobs_from_wire(report.returned)?,
             interrupted: jobs_from_wire(report.interrupted)?,
+            lends: report.lends.iter().map(lends_from_wire).collect(),
             is_leaving: report.is_leaving,
             trouble: report.trouble,
             internal_errors: report.internal_errors,
         })
     }
+}
+
+fn lends_to_wire(lends: &Lends) -> form::Lends {
+    let Lends { job, task, instance, is_lent } = *lends;
+    form::Lends { job: job.0, task: task.0, instance: instance.0, is_lent }
+}
+
+fn lends_from_wire(lends: &form::Lends) -> Lends {
+    let form::Lends { job, task, instance, is_lent } = *lends;
+    Lends { job: JobId(job), task: TaskId(task), instance: Instance(instance), is_lent }
 }
 
 fn started_to_wire(started: &Started, base: Timestamp) -> form::Started {

@@ -437,6 +437,7 @@ impl Turns {
                 Effect::Start(start) => self.supervisor.start(start),
                 Effect::Arm { start, after } => self.supervisor.arm(start, after),
                 Effect::EndRunner { runner } => self.supervisor.end_runner(runner),
+                Effect::GoOn { task } => self.supervisor.go_on(task),
                 Effect::Recall { task } => self.supervisor.recall(task),
                 Effect::Signal { task, signal, ends } => self.supervisor.signal(task, signal, ends),
                 Effect::KillLauncher => {

@@ -12,6 +12,8 @@ use hq_model::{JobId, TaskRef};
 pub struct Runners {
     all: BTreeMap<RunnerId, (JobId, Option<TaskRef>)>,
     last: RunnerId,
+    // Calls that wait for others; whether they want to go on.
+    waiting: BTreeMap<TaskRef, bool>,
 }
 
 impl Runners {
@@ -53,9 +55,33 @@ impl Runners {
 
     /// A task has ended. Where it was called, if it was a function.
     pub fn call_ended(&mut self, task: TaskRef) -> Option<RunnerId> {
+        self.waiting.remove(&task);
         let found = self.all.iter_mut().find(|(_, (_, call))| *call == Some(task))?;
         found.1.1 = None;
         Some(*found.0)
+    }
+
+    /// A call begins to wait for others, or wants to go on. False when it is over or does so already.
+    pub fn waits(&mut self, task: TaskRef, wants: bool) -> bool {
+        let is_there = self.all.values().any(|(_, call)| *call == Some(task));
+        is_there && self.waiting.insert(task, wants) != Some(wants)
+    }
+
+    /// True when a call waits for others, or for its CPUs.
+    pub fn is_waiting(&self, task: TaskRef) -> bool {
+        self.waiting.contains_key(&task)
+    }
+
+    /// A call goes on.
+    ///
+    /// # Errors
+    /// When it did not want to.
+    pub fn goes_on(&mut self, task: TaskRef) -> Result<(), String> {
+        match self.waiting.remove(&task) {
+            Some(false) => Err(format!("task {task} is to go on and waits for others")),
+            // It may have ended by now.
+            Some(true) | None => Ok(()),
+        }
     }
 
     /// A runner is told to end.
@@ -72,12 +98,15 @@ impl Runners {
 
     /// A runner dies. Nothing when it is gone already; else the call that it had.
     pub fn dies(&mut self, id: RunnerId) -> Option<Option<TaskRef>> {
-        self.all.remove(&id).map(|(_, call)| call)
+        let call = self.all.remove(&id).map(|(_, call)| call);
+        call.flatten().map(|task| self.waiting.remove(&task));
+        call
     }
 
     /// All are gone.
     pub fn clear(&mut self) {
         self.all.clear();
+        self.waiting.clear();
         self.last = RunnerId::default();
     }
 }

@@ -89,6 +89,11 @@ impl Needs {
         self.units.iter().fold(0, |mask, need| mask | pool_bit(need.0))
     }
 
+    /// The same, but nothing of one pool.
+    pub fn without(&self, pool: usize) -> Needs {
+        Needs { units: self.units.iter().filter(|need| need.0 != pool).copied().collect(), at_once: None }
+    }
+
     /// Units of a pool that are needed.
     pub fn units_of(&self, pool: usize) -> u64 {
         self.units.iter().filter(|need| need.0 == pool).map(|need| need.1).sum()
@@ -241,6 +246,11 @@ impl Capacity {
         let Some(cpus) = self.cpus.map(|cpus| &self.pools[cpus]) else { return UNITS };
         let used = cpus.promised.saturating_add(more);
         (used.saturating_mul(UNITS) / cpus.total.0.max(1)).min(UNITS)
+    }
+
+    /// What tasks need when they have lent their CPUs.
+    pub fn without_cpus(&self, needs: &Needs) -> Needs {
+        self.cpus.map_or_else(|| needs.clone(), |cpus| needs.without(cpus))
     }
 
     /// Units of CPUs that are needed.

@@ -121,6 +121,8 @@ pub(super) struct Held {
     pub(super) retracting: IdSet,
     /// Those that were placed into free room, or are thought to have started, with what each takes.
     pub(super) placed: Vec<(Needs, IdSet)>,
+    /// Those among them that lend their CPUs, with what they take when they go on.
+    lent: BTreeMap<TaskId, Needs>,
     /// Those that wait there for room: they are promised nothing.
     pub(super) waiting: IdSet,
     /// Those that wait there for another task: they are promised nothing.
@@ -177,6 +179,7 @@ impl Held {
 
     // They are promised nothing any more, as far as they were.
     fn displace(&mut self, ids: &IdSet, capacity: &mut Capacity) {
+        self.lent.retain(|task, _| !ids.contains(*task));
         for (needs, placed) in &mut self.placed {
             let gone = placed.intersection(ids);
             placed.subtract(&gone);
@@ -307,7 +310,8 @@ impl LiveWorker {
 
     /// True when nothing is promised and it does not start for little.
     pub(super) fn is_idle_and_picky(&self) -> bool {
-        self.min_utilization > 0 && self.capacity.is_free()
+        // What a call waits for is no new beginning.
+        self.min_utilization > 0 && self.capacity.is_free() && self.held.values().all(|held| held.lent.is_empty())
     }
 
     /// True when less of its CPUs is promised than it starts for.
@@ -484,6 +488,24 @@ impl LiveWorker {
         if held.needs_of(task) != Some(needs) {
             held.displace(&single, &mut self.capacity);
             held.place(needs, &single, &mut self.capacity);
+        }
+    }
+
+    /// A call lends its CPUs, or has them again.
+    pub(super) fn lends(&mut self, template: TemplateId, task: TaskId, is_lent: bool) {
+        let Some(held) = self.held.get_mut(&template) else { return };
+        let single = IdSet::single(task);
+        if !is_lent {
+            if let Some(needs) = held.lent.remove(&task) {
+                held.displace(&single, &mut self.capacity);
+                held.place(&needs, &single, &mut self.capacity);
+            }
+        } else if !held.lent.contains_key(&task)
+            && let Some(needs) = held.needs_of(task).cloned()
+        {
+            held.displace(&single, &mut self.capacity);
+            held.place(&self.capacity.without_cpus(&needs), &single, &mut self.capacity);
+            held.lent.insert(task, needs);
         }
     }
 

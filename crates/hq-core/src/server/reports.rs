@@ -12,7 +12,7 @@ use super::{Effect, Gate};
 use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
-use crate::worker_messages::{Report, Started, TemplateId, ToWorker};
+use crate::worker_messages::{Lends, Report, Started, TemplateId, ToWorker};
 
 impl Server {
     /// Takes in a report.
@@ -74,6 +74,9 @@ impl Server {
             }
             for started in report.started {
                 self.task_started(now, worker, started);
+            }
+            for lends in report.lends {
+                self.call_lends(worker, lends);
             }
             self.presume_starts(now, worker);
             self.reconcile(now, worker, effects);
@@ -254,6 +257,16 @@ impl Server {
         self.drop_seconds_on(now, worker, job, ids, effects);
         if !leased.is_empty() {
             self.lose_running(now, worker, job, &leased, (RestartCause::Left, has_run), effects);
+        }
+    }
+
+    // A call has lent its CPUs to those that it waits for, or has some again.
+    fn call_lends(&mut self, worker: WorkerId, Lends { job: id, task, instance, is_lent }: Lends) {
+        let Some(job) = self.state.jobs.get(&id) else { return };
+        let Some(submit) = job.submit_of(task) else { return };
+        let is_current = !job.attempts_on(worker, &IdSet::single(task), instance).is_empty();
+        if let Some(live) = self.live.get_mut(&worker).filter(|_| is_current) {
+            live.lends(TemplateId { job: id, submit }, task, is_lent);
         }
     }
 

@@ -21,6 +21,7 @@ pub(super) use batch::Batch;
 
 use super::arming::{Armed, Why};
 use super::faults::NodeFault;
+use super::lending::Lending;
 use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
 use super::reading::Reading;
@@ -67,6 +68,7 @@ pub struct Worker {
     pub(super) deadlines: BTreeSet<(Timestamp, TaskRef, Deadline)>,
     pub(super) reporting: Reporting,
     pub(super) runners: Runners,
+    pub(super) lending: Lending,
     // Whose output is read, and could be.
     pub(super) reading: Reading,
     // Failures that the end of the worker may explain.
@@ -173,6 +175,7 @@ impl Worker {
         Worker {
             pools: Pools::new(&config.resources),
             runners: Runners::new(&config.resources),
+            lending: Lending::new(&config.resources),
             config,
             started,
             id: None,
@@ -261,6 +264,8 @@ impl Worker {
             }
             Input::RunnerSpent { runner } => self.runners.spend(runner),
             Input::RunnerEnded { runner } => self.runners.ended(runner),
+            Input::CallWaits { task } => self.call_waits(task),
+            Input::CallWants { task } => self.call_wants(task, effects),
             Input::Begun { task } => self.task_begun(now, task, effects),
             Input::Recalled { task } => self.task_recalled(task),
             Input::Notify { task, text } => {
@@ -284,6 +289,7 @@ impl Worker {
         self.check_life(now, effects);
         self.node_fault.pass(now);
         self.runners.expire(now, effects);
+        self.give_to_wanting(effects);
         if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
         }
@@ -564,6 +570,7 @@ impl Worker {
     ) {
         let Some(mut run) = self.running.remove(&task) else { return };
         self.last_end = now;
+        self.lending.ended(task);
         self.reading.ended(task, &run, effects);
         if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
             self.reporting.await_report();
@@ -638,6 +645,7 @@ impl Worker {
         if let Some(follower) = run.follower {
             self.call_one_back(follower, Why::Better, effects);
         }
+        self.lets_go(task, effects);
         let Some(run) = self.running.get(&task) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
         effects.push(Effect::Signal { task, signal: SIGTERM, ends: true });

@@ -2,6 +2,7 @@
 
 mod arming;
 mod faults;
+mod lending;
 mod machine;
 mod outside;
 pub mod pools;
@@ -54,6 +55,16 @@ pub enum Input {
     RunnerSpent {
         /// The runner.
         runner: RunnerId,
+    },
+    /// A call of a function waits for what others return.
+    CallWaits {
+        /// Whose call it is.
+        task: TaskRef,
+    },
+    /// A call that waited wants to go on. Answered by exactly one [`Effect::GoOn`], unless it ends before.
+    CallWants {
+        /// Whose call it is.
+        task: TaskRef,
     },
     /// An armed task has begun. It comes after the end of the one for which it waited, and its own end comes later.
     Begun {
@@ -108,6 +119,11 @@ pub enum Effect {
     EndRunner {
         /// The runner.
         runner: RunnerId,
+    },
+    /// Let a call that waited go on.
+    GoOn {
+        /// Whose call it is.
+        task: TaskRef,
     },
     /// Start a task at the end of another one, with what that has, if it ends with success. Answered by exactly one
     /// [`Input::Begun`], and then an end; or [`Input::Recalled`], and then it was never there.

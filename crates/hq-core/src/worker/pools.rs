@@ -63,6 +63,21 @@ struct ResolvedPart {
     groups_max: usize,
 }
 
+impl ResolvedRequest {
+    /// As much of one pool, wherever it is in it.
+    pub(super) fn loosely_of(&self, pool: u32) -> ResolvedRequest {
+        let loosely = |need: &ResolvedPart| ResolvedPart {
+            amount: match need.amount {
+                AmountRequest::Some(amount, _) => AmountRequest::Some(amount, Policy::Compact),
+                AmountRequest::All => AmountRequest::All,
+            },
+            groups_max: usize::MAX,
+            ..*need
+        };
+        ResolvedRequest { each: self.each.iter().filter(|need| need.pool == pool).map(loosely).collect(), close: 0 }
+    }
+}
+
 impl ResolvedPart {
     fn is_strict(&self) -> bool {
         matches!(self.amount, AmountRequest::Some(_, Policy::CompactStrict | Policy::TightStrict))

@@ -1,13 +1,13 @@
 //! What a worker has to tell the server, gathered, numbered and kept until the server has it on disk.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hq_model::{ByteString, Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage};
 
 use crate::limits::{REPORT_RESULTS_BYTES_MAX, REPORT_TASKS_MAX, UNSAVED_REPORTS_MAX};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FinishedSpan};
-use crate::worker_messages::{Report, Started};
+use crate::worker_messages::{Lends, Report, Started};
 
 /// What happened since the last report, and the reports that are not saved yet.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub(super) struct Reporting {
     returned: BTreeMap<JobId, IdSet>,
     interrupted: BTreeMap<JobId, IdSet>,
     started: Vec<TaskRef>,
+    // Calls that have lent their CPUs, or have them again.
+    lends: BTreeSet<TaskRef>,
     unsaved: VecDeque<Report>,
     last_number: u64,
 }
@@ -70,6 +72,12 @@ impl Reporting {
         self.started.push(task);
     }
 
+    /// A call has lent its CPUs, or has some again: others wait for those.
+    pub(super) fn lends(&mut self, task: TaskRef) {
+        self.lends.insert(task);
+        self.is_awaited = true;
+    }
+
     /// Forgets starts: a hello has just said what runs.
     pub(super) fn starts_are_known(&mut self) {
         self.started.clear();
@@ -93,6 +101,7 @@ impl Reporting {
     /// True when there is more to report than starts.
     pub(super) fn has_ends(&self) -> bool {
         self.finished_count > 0
+            || !self.lends.is_empty()
             || !self.failed.is_empty()
             || !self.canceled.is_empty()
             || !self.returned.is_empty()
@@ -172,13 +181,15 @@ impl Reporting {
 
     /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
     /// next one. `is_leaving` says that nothing new is taken, `trouble`
-    /// why nothing can be started now, `runs` since when and as what a task runs, if it still does.
+    /// why nothing can be started now, `runs` since when and as what a task runs, if it still does, and `lends` as what it
+    /// runs and whether its CPUs are lent.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
         is_leaving: bool,
         trouble: Option<String>,
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
+        lends: impl Fn(TaskRef) -> Option<(Instance, bool)>,
     ) -> &Report {
         self.last_number += 1;
         self.is_awaited = false;
@@ -186,6 +197,11 @@ impl Reporting {
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at, variant)) = runs(task) {
                 report.started.push(Started { job: task.job, task: task.task, instance, at, variant });
+            }
+        }
+        for task in std::mem::take(&mut self.lends) {
+            if let Some((instance, is_lent)) = lends(task) {
+                report.lends.push(Lends { job: task.job, task: task.task, instance, is_lent });
             }
         }
         let mut room = REPORT_RESULTS_BYTES_MAX;

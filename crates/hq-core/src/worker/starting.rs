@@ -43,8 +43,8 @@ impl Worker {
             let Some(placed) = in_time(known, batch, life, now) else { continue };
             let keeps = |other: &&Lacking| keeps_room(now.since(other.since), other.priority == priority);
             let kept = lacking.iter().filter(keeps).fold(0, |kept, other| kept | other.scarce);
-            // What was placed into free room has it.
-            let kept = if batch.variant.is_some() { 0 } else { kept };
+            // What was placed into free room has it, unless a call that has lent its CPUs wants to go on.
+            let kept = self.lending.kept() | if batch.variant.is_some() { 0 } else { kept };
             // Small tasks must not starve a large one, nor those of lower priority one of higher: what that lacks is
             // kept for it.
             let may_fit = known.pools & (kept | exhausted) == 0

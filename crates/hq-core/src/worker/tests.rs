@@ -87,6 +87,7 @@ impl World {
                     self.done.push(format!("arm {}/{} after {after}", start.task, start.instance));
                 }
                 Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
+                Effect::GoOn { task } => self.done.push(format!("go on {task}")),
                 Effect::Recall { task } => self.done.push(format!("recall {task}")),
                 Effect::Signal { task, signal, .. } => self.done.push(format!("signal {task} {signal}")),
                 Effect::KillLauncher => self.done.push("kill launcher".to_owned()),
@@ -119,6 +120,10 @@ impl World {
             self.done.push("no trouble".to_owned());
         }
         self.is_in_trouble = report.trouble.is_some();
+        for lends in &report.lends {
+            let word = if lends.is_lent { "lends" } else { "has" };
+            self.done.push(format!("{word} {}@{}", lends.job, lends.task));
+        }
         let mut note = |word: &'static str, job: JobId, ids: &IdSet| {
             self.done.push(format!("{word} {job}:{ids}"));
             for task in ids.iter() {

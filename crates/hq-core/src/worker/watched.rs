@@ -38,6 +38,7 @@ impl Worker {
                         && way.pools & scarce != 0
                         && keeps_room(now.since(*since), other == priority)
                 });
+                let is_kept = is_kept || way.pools & self.lending.kept() != 0;
                 let may = request.nodes == 0 && !is_kept && has_time(life, now, request);
                 // There may be enough of each, and not together.
                 let fits = may && self.pools.scarce(&way.needs) == 0;

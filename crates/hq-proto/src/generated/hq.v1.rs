@@ -2845,6 +2845,9 @@ pub struct Report {
     pub returned: ::prost::alloc::vec::Vec<TasksOfJob>,
     #[prost(message, repeated, tag = "8")]
     pub interrupted: ::prost::alloc::vec::Vec<TasksOfJob>,
+    /// Calls that lend their CPUs, or do not any more.
+    #[prost(message, repeated, tag = "9")]
+    pub lends: ::prost::alloc::vec::Vec<Lends>,
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,
@@ -2868,6 +2871,18 @@ pub struct Started {
     /// As which variant, where there are several.
     #[prost(uint32, optional, tag = "90")]
     pub variant: ::core::option::Option<u32>,
+}
+/// A running call waits for others without CPUs, or has them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lends {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    #[prost(uint32, tag = "3")]
+    pub instance: u32,
+    #[prost(bool, tag = "4")]
+    pub is_lent: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FailureOfJob {

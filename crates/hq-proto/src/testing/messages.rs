@@ -524,6 +524,8 @@ pub fn report() -> impl Strategy<Value = Report> {
     let failed = (job(), failure())
         .prop_map(|(job, failure)| (job, Failure { worker: None, nodes: Vec::new(), ..failure }));
     let tasks = || vec((job(), id_set()), 0..3);
+    let lends = (task_ref(), instance(), any::<bool>())
+        .prop_map(|(TaskRef { job, task }, instance, is_lent)| Lends { job, task, instance, is_lent });
     (
         any::<u64>(),
         vec(started, 0..4),
@@ -533,7 +535,7 @@ pub fn report() -> impl Strategy<Value = Report> {
         tasks(),
         tasks(),
         any::<bool>(),
-        (of(text()), any::<u64>()),
+        (of(text()), any::<u64>(), vec(lends, 0..3)),
     )
         .prop_map(
             |(
@@ -545,9 +547,10 @@ pub fn report() -> impl Strategy<Value = Report> {
                 returned,
                 interrupted,
                 is_leaving,
-                (trouble, internal_errors),
+                (trouble, internal_errors, lends),
             )| {
                 Report {
+                    lends,
                     number,
                     started,
                     finished,

@@ -7,8 +7,11 @@ use hq_core::worker_messages::CallInput;
 const CALL: u8 = 1;
 const END: u8 = 2;
 const CODE: u8 = 3;
+const GO_ON: u8 = 4;
 const READY: u8 = 1;
 const DONE: u8 = 2;
+const WAITS: u8 = 3;
+const WANTS: u8 = 4;
 
 const IS_PREPARED: u8 = 1;
 const HAS_ENTRY: u8 = 2;
@@ -94,6 +97,11 @@ pub(crate) fn code(number: u32, code: &[u8]) -> Vec<u8> {
     frame(CODE, &[&number.to_le_bytes(), code].concat())
 }
 
+/// The frame that lets a call that waited go on.
+pub(crate) fn go_on(number: u64) -> Vec<u8> {
+    frame(GO_ON, &number.to_le_bytes())
+}
+
 /// The frame that ends a runner.
 pub(crate) fn end() -> Vec<u8> {
     frame(END, &[])
@@ -127,6 +135,10 @@ pub(crate) enum Said {
     Ready { version: String },
     /// A call has ended.
     Done(Done),
+    /// A call waits for what others return.
+    Waits { number: u64 },
+    /// A call that waited wants to go on.
+    Wants { number: u64 },
 }
 
 /// How a call ended.
@@ -181,6 +193,8 @@ pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
     let said = match kind {
         READY => ready(body),
         DONE => done(body),
+        WAITS => number(body).map(|number| Said::Waits { number }),
+        WANTS => number(body).map(|number| Said::Wants { number }),
         _ => return Err(format!("frames of kind {kind} are not known")),
     };
     said.ok_or_else(|| format!("a frame of kind {kind} with {} bytes is damaged", body.len()))
@@ -189,6 +203,10 @@ pub(crate) fn decode(kind: u8, body: &[u8]) -> Result<Said, String> {
 fn ready(body: &[u8]) -> Option<Said> {
     let (_, rest) = body.split_at_checked(8)?;
     Some(Said::Ready { version: text(rest) })
+}
+
+fn number(body: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(body.try_into().ok()?))
 }
 
 fn done(body: &[u8]) -> Option<Said> {
@@ -253,13 +271,15 @@ mod tests {
         assert!(decode(DONE, &[&body[..], b"x"].concat()).is_err());
         assert!(decode(DONE, &done_body(1, 6, 0, b"", "")).is_err());
         assert!(decode(DONE, &done_body(1, 0, 0, &vec![b'1'; RESULT_BYTES_MAX + 1], "")).is_err());
-        assert!(decode(3, &body).is_err());
+        assert!(decode(WAITS, &body).is_err() && decode(5, &body).is_err());
+        assert_eq!(decode(WAITS, &body[..8]), Ok(Said::Waits { number: 9 }));
+        assert_eq!(decode(WANTS, &body[..8]), Ok(Said::Wants { number: 9 }));
         assert!(header([255; HEADER]).is_err());
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_refused_or_understood(kind in 0_u8..4, body in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_refused_or_understood(kind in 0_u8..6, body in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode(kind, &body);
         }
     }

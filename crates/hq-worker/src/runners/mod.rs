@@ -309,9 +309,32 @@ impl Supervisor {
                     self.blame_runner(id, fault);
                 }
             }
+            Ok(Said::Waits { number }) => {
+                self.ended.extend(self.task_of(id, number).map(|task| Input::CallWaits { task }));
+            }
+            Ok(Said::Wants { number }) => {
+                self.ended.extend(self.task_of(id, number).map(|task| Input::CallWants { task }));
+            }
             Err(Lost::Fault(fault)) => self.blame_runner(id, fault),
             // One that lives is of no use.
             Err(Lost::Closed) => self.kill_runner(id),
+        }
+    }
+
+    // Whose call a runner has, if it is this one.
+    fn task_of(&self, id: RunnerId, number: u64) -> Option<TaskRef> {
+        let slot = self.runners.all.get(&id)?.slot;
+        let state = self.slots.get(slot.index as usize).filter(|state| state.generation == slot.generation)?;
+        let Some(Active::Runner(process)) = &state.active else { return None };
+        let call = process.call.as_ref().filter(|call| call.number == number)?;
+        Some(call.start.task)
+    }
+
+    /// A call that waited goes on.
+    pub(crate) fn go_on(&mut self, task: TaskRef) {
+        let Some(slot) = self.running.get(&task) else { return };
+        if let Some(Active::Runner(Process { id, call: Some(call), .. })) = &self.slots[*slot as usize].active {
+            self.runners.say(*id, frames::go_on(call.number));
         }
     }
 

@@ -13,12 +13,13 @@ def main(connection, receive):
     import signal
     import struct
     import sys
+    import threading
     import time
     import traceback
 
     VERSION = 2
-    CALL, END, CODE = 1, 2, 3
-    READY, DONE = 1, 2
+    CALL, END, CODE, GO_ON = 1, 2, 3, 4
+    READY, DONE, WAITS, WANTS = 1, 2, 3, 4
     IS_PREPARED, HAS_ENTRY, ENTRY_IS_JSON, IS_PACKED = 1, 2, 4, 8
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE = 0, 1, 2, 3, 4, 5
     RESULT_MAX = 16384
@@ -28,7 +29,7 @@ def main(connection, receive):
     CAPTURE_MAX = 1 << 20
 
     nowhere = os.open(os.devnull, os.O_RDWR)
-    state = {"runs": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
+    state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
     loaded = {}
 
     def say(kind, body):
@@ -39,6 +40,30 @@ def main(connection, receive):
             raise KeyboardInterrupt
         # Between two calls there is nothing to interrupt, and a call that is on its way is meant to be over.
         os._exit(128 + number)
+
+    main_thread = threading.get_ident()
+
+    def waits():
+        # The call waits for what others return, which may need its CPUs. False when it does not lend them.
+        if not state["runs"] or state["waits"] or threading.get_ident() != main_thread or os.getpid() != own:
+            return False
+        state["waits"] = True
+        say(WAITS, struct.pack("<Q", state["number"]))
+        return True
+
+    def goes_on():
+        # Returns when the call has CPUs again.
+        state["waits"] = False
+        try:
+            say(WANTS, struct.pack("<Q", state["number"]))
+            while True:
+                length, kind = struct.unpack("<IB", receive(5))
+                if receive(length) == struct.pack("<Q", state["number"]) and kind == GO_ON:
+                    return
+        except BaseException:
+            # It was interrupted in the middle of what it was told: no further call is understood.
+            state["is_lost"] = True
+            raise
 
     # Processes that a function forks are no runners: the signals that interrupt calls end them, as they end others. One that
     # comes between must not be lost, nor be taken as before.
@@ -463,6 +488,7 @@ def main(connection, receive):
             at += length
         name, arguments, entry, cwd, stdout, stderr, submit_dir, task_dir, environment, inputs = parts[:10]
         began, (user, system, _) = time.monotonic(), state["used"]
+        state["number"], state["waits"] = number, False
         set_environment(environment)
         # What has no place of its own is told with the result.
         captured = flags & IS_PACKED and not stdout, flags & IS_PACKED and not stderr
@@ -503,10 +529,12 @@ def main(connection, receive):
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
     sys.modules["_hq_runner"] = type(sys)("_hq_runner")
     sys.modules["_hq_runner"].ref = ref
+    sys.modules["_hq_runner"].waits = waits
+    sys.modules["_hq_runner"].goes_on = goes_on
     use_default_signals()
     state["used"] = used()
     say(READY, struct.pack("<II", VERSION, os.getpid()) + sys.version.split()[0].encode())
-    while True:
+    while not state["is_lost"]:
         try:
             length, kind = struct.unpack("<IB", receive(5))
             body = receive(length)

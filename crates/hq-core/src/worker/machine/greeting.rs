@@ -18,6 +18,8 @@ impl Worker {
         while self.has_news() {
             self.make_report();
         }
+        // What follows the hello says what is lent of that.
+        self.lending.all().for_each(|task| self.reporting.lends(task));
         self.link = Link::Greeting;
         let hello = WorkerHello {
             config: self.config.clone(),

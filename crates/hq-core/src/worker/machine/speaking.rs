@@ -60,8 +60,10 @@ impl Worker {
         let trouble = self.node_fault.reason().map(str::to_owned);
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
+        let lends = |task: TaskRef| Some((running.get(&task)?.instance, self.lending.lends(task)));
         let has_usage = self.config.executor != Executor::Null;
-        FromWorker::Report(self.reporting.make(has_usage, self.leaving.is_some(), trouble, runs).clone())
+        let is_leaving = self.leaving.is_some();
+        FromWorker::Report(self.reporting.make(has_usage, is_leaving, trouble, runs, lends).clone())
     }
 
     pub(super) fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {

@@ -4,7 +4,7 @@ use hq_model::body::Function;
 use hq_model::task::Pin;
 
 use super::*;
-use crate::limits::{REPORT_RESULTS_BYTES_MAX, RESULT_BYTES_MAX, RUNNER_IDLE_TIME};
+use crate::limits::{LENDING_MAX_LEAST, REPORT_RESULTS_BYTES_MAX, RESULT_BYTES_MAX, RUNNER_IDLE_TIME};
 use crate::worker::RunnerId;
 
 fn function(spec: &mut TaskSpec) {
@@ -204,4 +204,99 @@ fn what_a_failed_call_leaves_behind_is_reported_unless_it_was_ended() {
     let failures = world.worker.reporting.unsaved().flat_map(|report| &report.failed);
     let results: Vec<_> = failures.map(|(_, failure)| failure.result.as_slice()).collect();
     assert_eq!(results, [&b"error"[..], b""]);
+}
+
+fn waits(task: u32) -> Input {
+    Input::CallWaits { task: TaskRef::new(JobId(1), TaskId(task)) }
+}
+
+fn wants(task: u32) -> Input {
+    Input::CallWants { task: TaskRef::new(JobId(1), TaskId(task)) }
+}
+
+#[test]
+fn a_call_that_waits_lends_its_cpus_and_has_some_before_anything_new_starts() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-4", 0, function);
+    assert_eq!(world.did(), "start 1@0/0 in new 1, start 1@1/0 in new 2");
+    world.step(waits(0));
+    assert_eq!(world.did(), "start 1@2/0 in new 3, lends 1@0");
+    world.step(waits(0));
+    world.step(wants(0));
+    assert_eq!(world.did(), "", "both CPUs are in use");
+    world.step(returned(1, 2, b"5"));
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "go on 1@0, has 1@0, finished 1:2", "the others wait on");
+    // What did not wait, or is told to go on already, does.
+    world.step(wants(1));
+    assert_eq!(world.did(), "go on 1@1");
+    world.step(returned(1, 0, b"5"));
+    world.step(returned(1, 1, b"5"));
+    assert!(world.did().contains("start 1@3/0 in 1"));
+}
+
+#[test]
+fn only_cpus_are_lent_and_only_by_calls_that_are_not_bound_to_them() {
+    let mut world = World::new(|config| config.resources = resources(&[("cpus", 2), ("gpus", 1)]));
+    world.run(1, "0", 0, |spec| {
+        function(spec);
+        spec.requests = vec![request(&[("gpus", 1), ("cpus", 2)])];
+    });
+    world.step(waits(0));
+    world.run(2, "0", 0, |spec| {
+        function(spec);
+        spec.requests = vec![request(&[("gpus", 1)])];
+    });
+    world.run(3, "0", 0, |spec| {
+        function(spec);
+        spec.pin = Pin::Taskset;
+    });
+    assert_eq!(world.did(), "start 1@0/0 in new 1, lends 1@0, start 3@0/0 in new 2");
+    world.step(Input::CallWaits { task: TaskRef::new(JobId(3), TaskId(0)) });
+    world.step(wants(0));
+    assert_eq!(world.did(), "");
+    world.step(returned(3, 0, b"5"));
+    world.wait(Duration::from_millis(10));
+    assert_eq!(world.did(), "go on 1@0, has 1@0, finished 3:0");
+    assert_eq!(world.worker.taken(), [20_000, 10_000]);
+    world.step(returned(1, 0, b"5"));
+    assert!(world.did().starts_with("start 2@0/0 in new 3"));
+}
+
+#[test]
+fn a_call_that_is_ended_or_dies_while_it_waits_gives_back_what_it_has_left() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-3", 0, function);
+    world.steps(vec![waits(0), waits(1)]);
+    world.did();
+    world.steps(vec![wants(0), wants(1)]);
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::single(TaskId(1)) }));
+    assert_eq!(world.did(), "go on 1@1, signal 1@1 15");
+    world.step(Input::RunnerEnded { runner: RunnerId(1) });
+    world.end(1, 0, failed());
+    world.end(1, 1, failed());
+    world.step(returned(1, 2, b"5"));
+    world.step(returned(1, 3, b"5"));
+    assert_eq!(world.worker.running_count(), 0);
+}
+
+#[test]
+fn what_is_lent_is_said_again_after_a_hello() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, function);
+    world.step(waits(0));
+    world.did();
+    world.step(Input::ServerLost);
+    world.step(Input::ServerFound);
+    world.welcome(None);
+    assert!(world.did().ends_with("lends 1@0"));
+}
+
+#[test]
+fn so_many_lend_and_those_beyond_keep_what_they_have() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0-69", 0, function);
+    (0..70).for_each(|task| world.step(waits(task)));
+    // Two more run than lend.
+    assert_eq!(world.worker.running_count(), LENDING_MAX_LEAST + 2);
 }
