@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from . import _options
 from ._errors import HqError
 from ._future import Future, fail
+from ._lending import is_in_call
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
 from ._pickling import Code, Codes, Initializer, dumps_entry
@@ -66,6 +67,7 @@ class Executor(concurrent.futures.Executor):
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         echo: bool | None = None,
+        _session_type: type[Session] = Session,
         **options: Unpack[TaskOptions],
     ) -> None:
         if max_workers is not None and max_workers < 1:
@@ -91,7 +93,7 @@ class Executor(concurrent.futures.Executor):
                 own.stop()
             raise
         is_echoed = (own is not None or hasattr(sys, "ps1")) if echo is None else echo
-        self._session = Session(
+        self._session = _session_type(
             calls,
             owns_job=job is None,
             cluster=place,
@@ -222,20 +224,56 @@ class Executor(concurrent.futures.Executor):
 _ENTERED: list[Executor] = []
 _DEFAULT_LOCK = threading.Lock()
 _default: Executor | None = None
+_WITHIN: dict[tuple[str, int], Executor] = {}
+_PRIORITY_MAX = 2**31 - 1
 
 
 def current() -> Executor:
     """The executor of the innermost `with` block; without one, an executor of this process, made at the first call.
 
-    Within a call it goes to the server that the call came from.
+    Within a call it is an executor of the job that the call is of, as long as that is open; what it calls goes before what
+    waits beside the call.
     """
     global _default
     if _ENTERED:
         return _ENTERED[-1]
+    if is_in_call():
+        within = _within_a_call()
+        if within is not None:
+            return within
     with _DEFAULT_LOCK:
         if _default is None or _default._session.is_forked:
             _default = Executor(cluster=os.environ.get("HQ_SERVER_DIR"))
         return _default
+
+
+def _within_a_call() -> Executor | None:
+    server_dir, job = os.environ.get("HQ_SERVER_DIR"), os.environ.get("HQ_JOB_ID")
+    if server_dir is None or job is None:
+        return None
+    try:
+        priority = min(int(os.environ.get("HQ_PRIORITY", "0")) + 1, _PRIORITY_MAX)
+    except ValueError:
+        priority = 1
+    with _DEFAULT_LOCK:
+        made = _WITHIN.get((job, priority))
+        if made is None:
+            # All calls of an interpreter are of one job.
+            first = next((one for (of, _), one in _WITHIN.items() if of == job), None)
+            if first is None:
+                from .client import Client
+
+                if not Client(server_dir).job(int(job)).is_open:
+                    return None
+                first = Executor(cluster=server_dir, job=int(job), _session_type=_guest())
+            made = _WITHIN[job, priority] = first.options(priority=priority)
+        return made
+
+
+def _guest() -> type[Session]:
+    from ._guest import Guest
+
+    return Guest
 
 
 def _private_cluster(slots: int | None) -> Any:

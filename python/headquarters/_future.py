@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _pickling
 from ._errors import DependencyFailed, Forked
+from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FAILED
 from ._outcome import decode, printed
 

@@ -44,3 +44,9 @@ FINGERPRINT_PARTS_MAX = 64
 
 SILENT_SHUTDOWN_S = 10.0
 """A shutdown that takes longer says what it waits for."""
+
+TASK_MAX = 2**32 - 1
+"""The last id that a task can have."""
+
+GUESTS_FROM = 10**9
+"""Ids of calls that are made within calls begin here."""

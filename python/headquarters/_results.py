@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
 from ._future import because_of
 from ._outcome import decode
@@ -74,7 +75,8 @@ class Block:
                     left = None if until is None else until - time.monotonic()
                     if left is not None and left <= 0:
                         raise concurrent.futures.TimeoutError(f"{self.name}: call {self.first + at} has not ended in time")
-                    self.changed.wait(left)
+                    with while_waiting():
+                        self.changed.wait(left)
             finally:
                 self.waiters -= 1
 

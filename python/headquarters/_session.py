@@ -90,7 +90,8 @@ class Session:
         self._blocks: list[Block] = []
         self._block_firsts: list[int] = []
         self._aside: list[tuple[Future[Any], End]] = []
-        self._known = Intervals([(0, self._next - 1)] if self._next else [])
+        # What calls call is heard by those.
+        self._known = Intervals([*([(0, self._next - 1)] if self._next else []), (limits.GUESTS_FROM, limits.TASK_MAX)])
         self._keyed: dict[str, Future[Any]] = {}
         self._is_shut = False
         self._is_over = False
@@ -379,6 +380,7 @@ class Session:
         with self._lock:
             self._is_shut = self._is_over = True
             self._to_send.notify()
+            self._was_sent.notify_all()
         try:
             if self._owns_job:
                 self._calls.close()

@@ -192,6 +192,34 @@ def test_what_wants_to_exit_while_it_is_pickled_is_an_end_like_others(executor):
     assert isinstance(executor.submit(raise_evil).exception(60), hq.RemoteError)
 
 
+def nested(depth):
+    if not depth:
+        return 1
+    inner = hq.current()
+    first, second = inner.submit(nested, depth - 1), inner.starmap(nested, [(0,), (0,)])
+    third = next(iter(hq.as_completed([inner.submit(nested, 0)])))
+    return first.result() + sum(second) + third.result()
+
+
+def test_calls_within_calls_come_to_their_end_with_fewer_cpus(executor):
+    # Each of two CPUs would be held by one that waits.
+    futures = [executor.submit(nested, 5) for _ in range(4)]
+    assert [future.result(120) for future in futures] == [16] * 4
+    assert {future.job_id for future in futures} == {executor.job_id}
+    # The client's own calls go on having ids in a row.
+    assert executor.submit(abs, -1).task_id == futures[-1].task_id + 1
+
+
+def test_a_call_that_fails_within_a_call_fails_there(executor):
+    def outer():
+        try:
+            hq.current().submit(divmod, 1, 0).result()
+        except ZeroDivisionError as error:
+            return str(error)
+
+    assert "zero" in executor.submit(outer).result(60)
+
+
 def test_the_mask_of_files_is_put_back(executor):
     def mask(new):
         return os.umask(new)

@@ -140,7 +140,8 @@ impl World {
     /// A call begins to wait for others, or wants to go on.
     pub(crate) fn call_waits(&mut self, node: usize, life: u64, task: TaskRef, number: u64, wants: bool) {
         let known = &mut self.nodes[node];
-        let is_there = known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
+        let is_there =
+            known.life == life && known.processes.get(&task).is_some_and(|one| one.number == number);
         if !is_there || !known.runners.waits(task, wants) {
             return;
         }
@@ -200,7 +201,9 @@ impl World {
             self.at_time(at, Event::ProcessEnds { node, life, task, number, outcome });
             return Ok(());
         }
-        if known.runners.is_waiting(task) && !matches!(outcome, TaskOutcome::Failed(FailureKind::Signal(_), _)) {
+        if known.runners.is_waiting(task)
+            && !matches!(outcome, TaskOutcome::Failed(FailureKind::Signal(_), _))
+        {
             // It returns when it has gone on.
             self.at(100_000, Event::ProcessEnds { node, life, task, number, outcome });
             return Ok(());

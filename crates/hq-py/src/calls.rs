@@ -27,6 +27,9 @@ const SUBMITS_MAX: usize = hq_core::limits::SUBMITS_MAX;
 /// Specifications that are kept for the next call of the same function.
 const SPECS_MAX: usize = 1000;
 
+/// Ids of calls that are made within calls begin here, as in `_limits.py`.
+const GUESTS_FROM: u32 = 1_000_000_000;
+
 /// First and last id of each interval.
 type Intervals = Vec<(u32, u32)>;
 
@@ -384,7 +387,9 @@ fn open(session: &mut Session, spec: JobSpec) -> PyResult<JobId> {
 fn next_id(session: &mut Session, job: JobId) -> PyResult<u32> {
     match ask(session, ClientRequest::TaskIds { jobs: only(job), states: Vec::new() })? {
         ClientResponse::TaskIds(jobs) => {
-            let last = jobs.iter().filter_map(|(_, ids)| ids.last()).max();
+            // Those far behind are of calls within calls.
+            let own = IdSet::range(0, GUESTS_FROM - 1);
+            let last = jobs.iter().filter_map(|(_, ids)| ids.intersection(&own).last()).max();
             Ok(last.map_or(0, |last| last.0 + 1))
         }
         _ => Err(error::unexpected()),

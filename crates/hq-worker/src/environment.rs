@@ -213,6 +213,9 @@ impl VariantEnvironment {
 
         let mut block = Block::default();
         block.set("HQ_JOB_ID", template.id.job.to_string().as_bytes());
+        if spec.priority != 0 {
+            block.set("HQ_PRIORITY", spec.priority.to_string().as_bytes());
+        }
         block.set("HQ_SUBMIT_DIR", &template.submit_dir);
         block.set("HQ", &node.hq);
         match spec.pin {

@@ -311,7 +311,9 @@ impl LiveWorker {
     /// True when nothing is promised and it does not start for little.
     pub(super) fn is_idle_and_picky(&self) -> bool {
         // What a call waits for is no new beginning.
-        self.min_utilization > 0 && self.capacity.is_free() && self.held.values().all(|held| held.lent.is_empty())
+        self.min_utilization > 0
+            && self.capacity.is_free()
+            && self.held.values().all(|held| held.lent.is_empty())
     }
 
     /// True when less of its CPUs is promised than it starts for.

@@ -74,7 +74,10 @@ impl ResolvedRequest {
             groups_max: usize::MAX,
             ..*need
         };
-        ResolvedRequest { each: self.each.iter().filter(|need| need.pool == pool).map(loosely).collect(), close: 0 }
+        ResolvedRequest {
+            each: self.each.iter().filter(|need| need.pool == pool).map(loosely).collect(),
+            close: 0,
+        }
     }
 }
 

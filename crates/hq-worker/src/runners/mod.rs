@@ -324,7 +324,8 @@ impl Supervisor {
     // Whose call a runner has, if it is this one.
     fn task_of(&self, id: RunnerId, number: u64) -> Option<TaskRef> {
         let slot = self.runners.all.get(&id)?.slot;
-        let state = self.slots.get(slot.index as usize).filter(|state| state.generation == slot.generation)?;
+        let state =
+            self.slots.get(slot.index as usize).filter(|state| state.generation == slot.generation)?;
         let Some(Active::Runner(process)) = &state.active else { return None };
         let call = process.call.as_ref().filter(|call| call.number == number)?;
         Some(call.start.task)
@@ -333,7 +334,8 @@ impl Supervisor {
     /// A call that waited goes on.
     pub(crate) fn go_on(&mut self, task: TaskRef) {
         let Some(slot) = self.running.get(&task) else { return };
-        if let Some(Active::Runner(Process { id, call: Some(call), .. })) = &self.slots[*slot as usize].active {
+        if let Some(Active::Runner(Process { id, call: Some(call), .. })) = &self.slots[*slot as usize].active
+        {
             self.runners.say(*id, frames::go_on(call.number));
         }
     }

@@ -1,12 +1,13 @@
 //! Calls whose arguments and results are packed by clients, which wait for each of them.
 
-use hq_model::TaskRef;
 use hq_model::body::{EntryKind, Function};
 use hq_model::dependency::{After, Dependencies, Edges};
+use hq_model::{TaskRef, WorkerId};
 
 use super::*;
 use crate::client_messages::JobEnds;
 use crate::limits::RESULT_BYTES_MAX;
+use crate::worker_messages::{Lends, Started};
 
 fn packed(spec: &mut TaskSpec) {
     spec.body = Body::Function(Function {
@@ -252,4 +253,41 @@ fn inputs(world: &mut World) -> String {
         format!("{}<{of} {}", input.task, String::from_utf8_lossy(&input.result))
     });
     said.collect::<Vec<_>>().join(", ")
+}
+
+fn lends(job: JobId, task: u32, instance: u32, is_lent: bool) -> Lends {
+    Lends { job, task: TaskId(task), instance: Instance(instance), is_lent }
+}
+
+#[test]
+fn cpus_that_a_call_lends_are_given_to_others_until_it_goes_on() {
+    let mut world = World::new();
+    world.worker(1, 2);
+    let whole = |spec: &mut TaskSpec| {
+        packed(spec);
+        spec.requests = vec![cpus(2)];
+    };
+    let waits = world.submit(1, whole);
+    let started = |at| Started { job: waits, task: TaskId(0), instance: Instance(0), at, variant: None };
+    let now = world.now;
+    world.hears_report(|report| report.started.push(started(now)));
+    let taken = |world: &World| world.server.taken_on(WorkerId(1)).expect("a worker")[0];
+    assert_eq!(taken(&world), 20_000);
+    // Of an attempt that is not this one nothing is known.
+    world.hears_report(|report| report.lends.push(lends(waits, 0, 7, true)));
+    assert_eq!(taken(&world), 20_000);
+    world.hears_report(|report| report.lends.extend([lends(waits, 0, 0, true), lends(waits, 0, 0, true)]));
+    assert_eq!(taken(&world), 0);
+    world.sent(1);
+    let called = world.submit(1, whole);
+    assert!(world.sent(1).contains(&format!("{called}")), "it is handed out at once");
+    assert_eq!(taken(&world), 20_000, "what was lent is in use");
+    world.hears_report(|report| {
+        report.finished.push(returned(called, 0, &[b"a"]));
+        report.lends.push(lends(waits, 0, 0, false));
+    });
+    assert_eq!(taken(&world), 20_000, "it has them again");
+    world.hears_report(|report| report.lends.push(lends(waits, 0, 0, true)));
+    world.hears_report(|report| report.finished.push(returned(waits, 0, &[b"b"])));
+    assert_eq!(taken(&world), 0);
 }

@@ -1,0 +1,130 @@
+"""The session of a call that calls others: in the job of the call itself, to which others submit as well."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from . import _errors as errors
+from . import _limits as limits
+from ._future import Future, fail
+from ._intervals import Intervals
+from ._session import Session
+
+if TYPE_CHECKING:
+    from ._pickling import Code
+    from ._results import Block
+
+
+class Guest(Session):
+    """Its calls are submitted at once, with ids far behind those of the client's own calls, and only their ends are heard."""
+
+    _next_free = 0
+
+    def submit(
+        self, template: int, code: Code, entry: bytes, deps: tuple[Future[Any], ...] | None
+    ) -> Future[Any]:
+        """Submits a call."""
+        waits = [(0, self._sent_elsewhere(deps))] if deps else []
+        try:
+            task = self._send_now(template, code, [entry], waits)
+        except errors.HqError as error:
+            future: Future[Any] = Future(self, None, code.name, None)
+            fail(future, error)
+            return future
+        future = Future(self, task, code.name, deps)
+        with self._lock:
+            self._pending[task] = future
+            self._was_sent.notify_all()
+        self._calls.wake()
+        return future
+
+    def submit_block(
+        self, template: int, code: Code, block: Block, entries: list[bytes], deps: dict[int, tuple[Future[Any], ...]]
+    ) -> None:
+        """Submits the calls of a block."""
+        waits = [(at, self._sent_elsewhere(of)) for at, of in deps.items()]
+        block.deps = deps
+        try:
+            first = self._send_now(template, code, entries, waits)
+        except errors.HqError as error:
+            for at in range(block.count):
+                block.fail(at, error)
+            block.notify()
+            return
+        with self._lock:
+            block.first = first
+            at = bisect_right(self._block_firsts, first)
+            self._blocks.insert(at, block)
+            self._block_firsts.insert(at, first)
+            self._was_sent.notify_all()
+        self._calls.wake()
+
+    def _send_now(
+        self, template: int, code: Code, entries: list[bytes], waits: list[tuple[int, list[tuple[int, int]]]]
+    ) -> int:
+        # Gives the first of the ids. Nobody knows them before, so that others can be taken when these are.
+        self.check_open()
+        while True:
+            with self._lock:
+                if not self._next_free or self._next_free + len(entries) > limits.TASK_MAX:
+                    self._next_free = random.randrange(limits.GUESTS_FROM, limits.TASK_MAX - 10**8, 1000)
+                first = self._next_free
+                self._next_free += len(entries)
+            try:
+                self._calls.submit([(template, code.name, code.data, first, entries, waits, [])])
+                return first
+            except Exception as refused:
+                error = self._reason(refused)
+            if error.code != "task-exists":
+                raise error
+            with self._lock:
+                self._next_free = 0
+
+    def submit_named(
+        self, key: str, template: int, code: Code, entry: bytes, deps: tuple[Future[Any], ...] | None
+    ) -> Future[Any]:
+        """Submits a call under a key at once; if the job has the key already, the future is that of the call there."""
+        waits = [(0, self._sent_elsewhere(deps))] if deps else []
+        self.check_open()
+        try:
+            (task,) = self._calls.submit([(template, code.name, code.data, 0, [entry], waits, [key])])
+        except Exception as refused:
+            raise self._reason(refused) from refused
+        with self._lock:
+            future = self._keyed.get(key)
+            if future is None:
+                future = self._keyed[key] = Future(self, task, code.name, deps)
+                self._pending[task] = future
+                self._was_sent.notify_all()
+        self._calls.wake()
+        return future
+
+    def _read(self) -> None:
+        try:
+            while not self._is_over:
+                with self._lock:
+                    while not self._has_pending() and not self._is_shut:
+                        self._was_sent.wait()
+                    if not self._has_pending():
+                        break
+                    known = self._all_others()
+                ends = self._calls.ends(known)
+                if ends:
+                    self._complete(ends)
+        except BaseException as error:
+            self._break(error)
+        finally:
+            self._close()
+
+    def _all_others(self) -> list[tuple[int, int]]:
+        awaited = sorted([*self._pending, *(task for block in self._blocks for task in block.pending())])
+        known, at = [], 0
+        for first, last in Intervals.of(awaited):
+            if first > at:
+                known.append((at, first - 1))
+            at = last + 1
+        if at <= limits.TASK_MAX:
+            known.append((at, limits.TASK_MAX))
+        return known
