@@ -82,7 +82,8 @@ impl<'a> Packed<'a> {
         let mut has_failed = false;
         while let Some(kind) = rest.first().copied().filter(|kind| *kind != PICKLE) {
             let (head, behind) = rest.split_at_checked(PART_HEAD)?;
-            let (part, behind) = behind.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
+            let (part, behind) =
+                behind.split_at_checked(usize::from(u16::from_le_bytes([head[1], head[2]])))?;
             rest = behind;
             let text = || String::from_utf8_lossy(part);
             match kind {
@@ -127,7 +128,9 @@ mod tests {
     // As the runner's program does it.
     fn written(packed: &Packed<'_>) -> Vec<u8> {
         let mut out = vec![PARTS];
-        for (kind, lost, printed) in [(STDOUT, STDOUT_LOST, packed.stdout), (STDERR, STDERR_LOST, packed.stderr)] {
+        for (kind, lost, printed) in
+            [(STDOUT, STDOUT_LOST, packed.stdout), (STDERR, STDERR_LOST, packed.stderr)]
+        {
             if !printed.bytes.is_empty() {
                 part(kind, printed.bytes, &mut out);
             }
