@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import struct
 from typing import TYPE_CHECKING, Any
 
 from . import _errors as errors
@@ -52,10 +51,7 @@ def _parts(payload: bytes) -> tuple[dict[int, bytes], bytes]:
     parts: dict[int, bytes] = {}
     at = 1 if payload[0] == _PARTS else 0
     while at < len(payload) and payload[at] != _PICKLE:
-        try:
-            kind, length = struct.unpack_from("<BH", payload, at)
-        except struct.error:
-            length = len(payload)
+        kind, length = payload[at], int.from_bytes(payload[at + 1 : at + 3], "little")
         if at + 3 + length > len(payload):
             raise ValueError("it is cut off")
         parts[kind] = payload[at + 3 : at + 3 + length]
