@@ -159,7 +159,7 @@ fn submits(session: &mut Session, jobs: u32, tasks: u32) -> Result<(), BoxError>
     Ok(())
 }
 
-fn journal_bytes(dir: &Path) -> Result<u64, BoxError> {
+pub(crate) fn journal_bytes(dir: &Path) -> Result<u64, BoxError> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         bytes += entry?.metadata()?.len();

@@ -8,6 +8,7 @@
 
 mod allocations;
 mod bare;
+mod calls;
 mod cluster;
 mod distinct;
 mod functions;
@@ -119,6 +120,11 @@ const ALL: &[Benchmark] = &[
     ("stream-compressed", "what compressing 256 MiB of log lines costs and saves", outputs::compressed),
     ("stream-cat", "what one of a million tasks printed, out of 1 and of 16 stream files", stream::cat),
     ("functions", "20 000 calls of a Python function against a pool of processes", functions::run),
+    (
+        "python",
+        "calls of the Python package against a pool of processes, Dask and what is demanded",
+        calls::run,
+    ),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

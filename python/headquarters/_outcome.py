@@ -11,7 +11,10 @@ from ._native_types import ABORTED, CANCELED, FINISHED
 if TYPE_CHECKING:
     from ._native_types import End
 
-_PRINTED = 0x50
+# What is said in the reference of the runner's protocol.
+_PARTS, _PICKLE = 0x45, 0x80
+_STDOUT, _STDERR = 1, 2
+_FAILURE, _TYPE, _TEXT, _TRACEBACK = 5, 6, 7, 8
 _BY_KIND: dict[str, type[errors.HqError]] = {
     "exit": errors.RunnerDied,
     "signal": errors.RunnerDied,
@@ -31,15 +34,29 @@ _BY_ANSWER: dict[str, type[errors.HqError]] = {
 
 
 def printed(payload: bytes | None) -> tuple[bytes, bytes] | None:
-    """What the call wrote to standard output and error, if it wrote anything."""
-    if not payload or payload[0] != _PRINTED:
+    """What the call wrote to standard output and error, if it wrote anything: the last of it."""
+    if not payload or payload[0] != _PARTS:
         return None
     try:
-        _, stdout, stderr = pickle.loads(memoryview(payload)[1:])
-    except Exception:
+        parts, _ = _parts(payload)
+    except ValueError:
         # Who asks for the value is told.
         return None
-    return stdout, stderr
+    both = parts.get(_STDOUT, b""), parts.get(_STDERR, b"")
+    return both if any(both) else None
+
+
+def _parts(payload: bytes) -> tuple[dict[int, bytes], bytes]:
+    # The parts of what a call left behind, by their kinds, and the pickle behind them.
+    parts: dict[int, bytes] = {}
+    at = 1 if payload[0] == _PARTS else 0
+    while at < len(payload) and payload[at] != _PICKLE:
+        kind, length = payload[at], int.from_bytes(payload[at + 1 : at + 3], "little")
+        if at + 3 + length > len(payload):
+            raise ValueError("it is cut off")
+        parts[kind] = payload[at + 3 : at + 3 + length]
+        at += 3 + length
+    return parts, payload[at:]
 
 
 def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
@@ -47,15 +64,13 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
     _, state, payload, kind, message = end
     assert state != CANCELED
     try:
-        if payload and payload[0] == _PRINTED:
-            payload = pickle.loads(memoryview(payload)[1:])[0]
         if state == FINISHED:
             if payload:
-                return pickle.loads(payload), None
+                return pickle.loads(payload if payload[0] == _PICKLE else _parts(payload)[1]), None
             return None, errors.ResultLost(f"{name} returned, and its result is not kept any more: there were too many others")
         if state == ABORTED:
             return None, errors.JobAborted(message or f"{name} was aborted")
-        answer = pickle.loads(payload) if payload else None
+        answer = _answer(payload) if payload else None
     except BaseException as error:
         made = errors.RemoteError(
             f"what {name} gave back cannot be loaded here: {type(error).__name__}: {error}",
@@ -67,7 +82,15 @@ def decode(end: End, name: str) -> tuple[Any, BaseException | None]:
     return None, _failure(answer, kind, message, name)
 
 
-def _failure(answer: Any, kind: str, message: str, name: str) -> BaseException:
+def _answer(payload: bytes) -> tuple[str, bytes, str, str, str]:
+    parts, exception = _parts(payload)
+    how, type_name, text, traceback = (
+        parts.get(kind, b"").decode(errors="replace") for kind in (_FAILURE, _TYPE, _TEXT, _TRACEBACK)
+    )
+    return how, exception, type_name, text, traceback
+
+
+def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message: str, name: str) -> BaseException:
     if answer is None or kind == "timeout":
         of_kind = _BY_KIND.get(kind, errors.RemoteError)(message or f"{name} failed: {kind}")
         if answer is not None:
@@ -86,8 +109,8 @@ def _failure(answer: Any, kind: str, message: str, name: str) -> BaseException:
     return raised
 
 
-def _raised(exception: bytes | None, type_name: str, text: str) -> BaseException:
-    if exception is not None:
+def _raised(exception: bytes, type_name: str, text: str) -> BaseException:
+    if exception:
         try:
             raised = pickle.loads(exception)
         except BaseException:

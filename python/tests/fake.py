@@ -1,9 +1,16 @@
 """The extension's side of the contract in this process: calls are unpickled and made here, when the test says so."""
 
 import pickle
+import struct
 import threading
 import traceback
 import types
+
+
+def failed(how, exception, name, text, trace):
+    """What a call that failed leaves behind."""
+    told = zip((5, 6, 7, 8), (word.encode() for word in (how, name, text, trace)))
+    return b"E" + b"".join(struct.pack("<BH", kind, len(data)) + data for kind, data in told) + exception
 
 
 class NativeError(Exception):
@@ -191,13 +198,13 @@ class Calls:
             try:
                 exception = pickle.dumps(error)
             except Exception:
-                exception = None
+                exception = b""
             name = f"{type(error).__module__}.{type(error).__qualname__}"
-            return 1, pickle.dumps(("raised", exception, name, str(error), text)), "exit"
+            return 1, failed("raised", exception, name, str(error), text), "exit"
         try:
             payload = pickle.dumps(value, 5)
         except Exception as error:
-            return 1, pickle.dumps(("not-picklable", None, "", str(error), "")), "exit"
+            return 1, failed("not-picklable", b"", "", str(error), ""), "exit"
         ALL_VALUES[self.job, task] = value
         return 0, payload, ""
 

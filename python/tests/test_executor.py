@@ -55,14 +55,16 @@ def test_an_exception_that_cannot_be_made_here_says_what_it_was(make):
         (1, None, "exit", errors.RunnerDied),
         (1, None, "timeout", TimeoutError),
         (1, None, "timeout", errors.TaskTimeout),
-        (1, pickle.dumps(("raised", None, "KeyboardInterrupt", "", "tb")), "timeout", errors.TaskTimeout),
+        (1, fake.failed("raised", b"", "KeyboardInterrupt", "", "tb"), "timeout", errors.TaskTimeout),
         (1, None, "start", errors.EnvironmentBroken),
         (1, None, "something", errors.RemoteError),
-        (1, pickle.dumps(("not-loaded", None, "", "no module x", "")), "exit", errors.EnvironmentBroken),
-        (1, pickle.dumps(("arguments", None, "", "no module x", "")), "exit", errors.ArgumentsNotPicklable),
-        (1, pickle.dumps(("not-picklable", None, "", "a lock", "")), "exit", errors.ResultNotPicklable),
-        (1, pickle.dumps(("too-large", None, "", "20 KiB > 16 KiB", "")), "exit", errors.ResultTooLarge),
+        (1, fake.failed("not-loaded", b"", "", "no module x", ""), "exit", errors.EnvironmentBroken),
+        (1, fake.failed("arguments", b"", "", "no module x", ""), "exit", errors.ArgumentsNotPicklable),
+        (1, fake.failed("not-picklable", b"", "", "a lock", ""), "exit", errors.ResultNotPicklable),
+        (1, fake.failed("too-large", b"", "", "20 KiB > 16 KiB", ""), "exit", errors.ResultTooLarge),
         (0, b"\x80no pickle", "", errors.RemoteError),
+        (0, b"E\x01\xff\xffcut off", "", errors.RemoteError),
+        (1, b"E\x05", "exit", errors.RemoteError),
         (1, b"P", "", errors.RemoteError),
         (2, None, "", concurrent.futures.CancelledError),
         (3, None, "", errors.JobAborted),
@@ -232,7 +234,7 @@ def test_what_is_printed_is_kept_and_repeated_here(make, capsys):
     executor, calls = make(echo=True)
     future, quiet = executor.submit(abs, -1), executor.submit(abs, -1)
     calls.until_submitted(2)
-    calls.end(0, 0, b"P" + pickle.dumps((pickle.dumps(1), b"hello\n", b"oh\n")))
+    calls.end(0, 0, b"E\x01\x06\x00hello\n\x02\x03\x00oh\n" + pickle.dumps(1))
     calls.run(1)
     assert future.result() == 1 and future.output() == "hello\n" and future.output("stderr") == "oh\n"
     assert quiet.output() == ""

@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import math
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -11,6 +12,7 @@ import threading
 import pytest
 
 import headquarters as hq
+from headquarters import _outcome
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,59 @@ def test_maps_and_arrays(executor):
 def test_prints_are_kept(executor):
     future = executor.submit(print, "hello", flush=True)
     assert future.result(60) is None and future.output() == "hello\n"
+
+
+def left_by(future):
+    # What the call left behind, before it is unpickled.
+    concurrent.futures.wait([future], 60)
+    return future._end[2]
+
+
+def test_what_a_call_leaves_is_a_bare_pickle_and_parts_only_where_there_is_more(executor):
+    def both(size, value):
+        print("o" * size)
+        print("e" * size, file=sys.stderr)
+        return value
+
+    assert left_by(executor.submit(abs, -7)) == pickle.dumps(7, 5)
+    small = left_by(executor.submit(both, 3, 7))
+    assert small == b"E\x01\x04\x00ooo\n\x02\x04\x00eee\n" + pickle.dumps(7, 5)
+    # What is cut is counted, also where more was printed than is ever kept.
+    large = left_by(executor.submit(both, 3_000_000, 7))
+    parts, value = _outcome._parts(large)
+    assert [len(parts[kind]) for kind in (1, 2)] == [4096, 4096] and value == pickle.dumps(7, 5)
+    assert [int.from_bytes(parts[kind], "little") for kind in (3, 4)] == [3_000_001 - 4096] * 2
+    # The value goes first.
+    for size in (10_000, 16_300, 16_350):
+        left = left_by(executor.submit(both, 4000, b"v" * size))
+        parts, value = _outcome._parts(left)
+        assert len(left) <= 16_384 and pickle.loads(value) == b"v" * size
+        kept = sum(len(parts.get(kind, b"")) for kind in (1, 2))
+        lost = sum(int.from_bytes(parts.get(kind, b""), "little") for kind in (3, 4))
+        assert kept + lost == (8002 if left[:1] == b"E" else 0)
+        assert left[:1] == b"\x80" or len(left) > 16_380 or kept == 8002
+
+
+def test_a_value_that_comes_with_prints_is_an_argument_like_others(executor):
+    def loud():
+        print("loud")
+        return 5
+
+    assert executor.submit(abs, executor.submit(loud)).result(60) == 5
+
+
+def test_how_a_call_failed_is_plain_text(executor):
+    def fail():
+        print("before")
+        raise LookupError("no \N{SNOWMAN}: " + "x" * 3000)
+
+    left = left_by(executor.submit(fail))
+    parts, exception = _outcome._parts(left)
+    assert (parts[1], parts[5], parts[6]) == (b"before\n", b"raised", b"LookupError")
+    text = parts[7].decode()
+    assert text.startswith("no \N{SNOWMAN}: xxx") and "x\n...\nx" in text and len(text) < 1024
+    assert parts[8].startswith(b"Traceback") and isinstance(pickle.loads(exception), LookupError)
+    assert len(left) <= 16_384
 
 
 def test_an_initializer_runs_once_for_each_interpreter(cluster):

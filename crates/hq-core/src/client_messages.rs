@@ -18,7 +18,7 @@ pub use crate::end_messages::{JobEnds, JobResults};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::limit_value::LimitValue;
 use crate::output_messages::{Output, OutputRead};
-use crate::record::{Record, RequestKey};
+use crate::record::{FailureKind, Record, RequestKey};
 pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -163,7 +163,7 @@ pub enum ClientRequest {
         /// Begin with this one: the `next` of the answer before.
         from: Option<JobId>,
     },
-    /// Say what finished tasks left behind. Answered by `Results`.
+    /// Say what tasks left behind. Answered by `Results`.
     Results {
         /// The jobs.
         jobs: Selector,
@@ -171,6 +171,8 @@ pub enum ClientRequest {
         tasks: Option<IdSet>,
         /// Begin with this task: the `next` of the answer before.
         from: Option<TaskRef>,
+        /// Of failed tasks, too; otherwise of finished ones alone.
+        with_failed: bool,
     },
     /// Say how tasks of a job have ended, as soon as there is one of which the client does not know: it asks again for the
     /// next ones. Answered by `Ends`.
@@ -669,4 +671,6 @@ pub struct TaskInfo {
     pub key: Option<String>,
     /// The workers of a task on several nodes that is handed out, the first of which leads.
     pub nodes: Vec<WorkerId>,
+    /// How it failed, if that is still known.
+    pub failure: Option<FailureKind>,
 }

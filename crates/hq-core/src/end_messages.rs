@@ -4,17 +4,21 @@ use hq_model::{Entries, IdSet, JobId, TaskId};
 
 use crate::record::FailureKind;
 
-/// What finished tasks of a job left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What tasks of a job left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobResults {
     /// The job.
     pub job: JobId,
-    /// How many tasks were asked about, from the one with which the answer begins.
-    pub asked: u64,
     /// Those that left something.
     pub ids: IdSet,
     /// What, in order of ids.
     pub results: Entries,
+    /// Functions that failed, of the tasks asked about that this answer is of.
+    pub failed: IdSet,
+    /// Functions among these that finished, and whose results are not kept any more.
+    pub dropped: IdSet,
+    /// All others of these without a result.
+    pub without: IdSet,
 }
 
 /// Ends of tasks of a job, some of those that are to be told.

@@ -442,7 +442,7 @@ impl Failure {
 }
 
 /// The kinds of failure that retry rules tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureKind {
     /// Exited with this code.
     Exit(u8),

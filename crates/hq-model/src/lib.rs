@@ -17,6 +17,7 @@ pub mod ids;
 pub mod idset;
 pub mod job;
 pub mod key;
+pub mod left_behind;
 pub mod memory;
 pub mod paths;
 pub mod pattern;

@@ -116,10 +116,11 @@ fn to_wire(body: &ClientRequest) -> Body {
             tasks: tasks.as_ref().map(Wire::to_wire),
             states: list_to_wire(states),
         }),
-        ClientRequest::Results { jobs, tasks, from } => Body::Results(form::ListResults {
+        ClientRequest::Results { jobs, tasks, from, with_failed } => Body::Results(form::ListResults {
             jobs: Some(jobs.to_wire()),
             tasks: tasks.as_ref().map(Wire::to_wire),
             from: from.map(|task| task.to_wire()),
+            with_failed: *with_failed,
         }),
         ClientRequest::AwaitEnds { job, known } => {
             Body::AwaitEnds(form::AwaitEnds { job: job.0, known: idset::to_wire(known) })
@@ -204,6 +205,7 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
             jobs: required("jobs whose results are listed", list.jobs)?,
             tasks: list.tasks.map(IdSet::from_wire).transpose()?,
             from: list.from.map(TaskRef::from_wire).transpose()?,
+            with_failed: list.with_failed,
         },
         Body::AwaitEnds(wait) => ClientRequest::AwaitEnds {
             job: JobId(wait.job),

@@ -161,9 +161,11 @@ impl Wire for JobResults {
     fn to_wire(&self) -> form::JobResults {
         form::JobResults {
             job: self.job.0,
-            asked: self.asked,
             ids: idset::to_wire(&self.ids),
             results: entries_to_wire(&self.results),
+            failed: idset::to_wire(&self.failed),
+            dropped: idset::to_wire(&self.dropped),
+            without: idset::to_wire(&self.without),
         }
     }
 
@@ -171,7 +173,14 @@ impl Wire for JobResults {
         let ids = idset::from_wire("ids of tasks with results", &results.ids)?;
         let entries = entries_from_wire(results.results, ids.len())?;
         count("results", ids.len(), entries.len() as u64)?;
-        Ok(JobResults { job: JobId(results.job), asked: results.asked, ids, results: entries })
+        Ok(JobResults {
+            job: JobId(results.job),
+            ids,
+            results: entries,
+            failed: idset::from_wire("ids of failed functions", &results.failed)?,
+            dropped: idset::from_wire("ids of tasks whose results are dropped", &results.dropped)?,
+            without: idset::from_wire("ids of tasks without results", &results.without)?,
+        })
     }
 }
 

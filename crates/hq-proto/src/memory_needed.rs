@@ -126,6 +126,7 @@ mod tests {
             dependencies: Vec::new(),
             key: None,
             nodes: Vec::new(),
+            failure: None,
         };
         let page = (0..TASK_PAGE_MAX).map(|i| (JobId(1), task(i))).collect();
         let alone =

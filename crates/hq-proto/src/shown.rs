@@ -239,6 +239,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         dependencies: list_to_wire(&task.dependencies),
         key: task.key.clone(),
         nodes: task.nodes.iter().map(|worker| worker.0).collect(),
+        failure: task.failure.as_ref().map(Wire::to_wire),
     }
 }
 
@@ -258,6 +259,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         dependencies: list_from_wire(task.dependencies)?,
         key: task.key,
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
+        failure: task.failure.map(Wire::from_wire).transpose()?,
     };
     Ok((JobId(task.job), info))
 }

@@ -198,7 +198,12 @@ pub(crate) fn results(session: &mut Session, job: u32, tasks: &[u32]) -> PyResul
     let tasks: IdSet = tasks.iter().map(|task| TaskId(*task)).collect();
     let (mut found, mut from) = (Vec::new(), None);
     loop {
-        let request = ClientRequest::Results { jobs: only(&[job]), tasks: Some(tasks.clone()), from };
+        let request = ClientRequest::Results {
+            jobs: only(&[job]),
+            tasks: Some(tasks.clone()),
+            from,
+            with_failed: false,
+        };
         let ClientResponse::Results { jobs, next } = ask(session, request)? else {
             return Err(error::unexpected());
         };

@@ -251,7 +251,7 @@ sum_of! {
         seconds deferred ready files nodes causes;
     FailureCause: text workers first_error;
     JobFailures: causes;
-    JobResults: ids results;
+    JobResults: ids results failed dropped without;
     Request: resources;
     ResourceRequest: name;
 }

@@ -14,7 +14,7 @@ use crate::config::Setting;
 use crate::error::HqError;
 use crate::failures::FailedJob;
 use crate::jobs::JobStream;
-use crate::results::ResultStream;
+use crate::results::{LeftReader, ResultStream};
 use crate::tasks::TaskStream;
 
 /// Nothing to show.
@@ -196,6 +196,8 @@ pub(crate) struct TaskDetails {
     pub job: JobId,
     /// The tasks.
     pub tasks: TaskStream,
+    /// What calls among them left behind, where somebody can be asked.
+    pub left: Option<LeftReader>,
     /// When they were told, by the clock of the server.
     pub now: hq_model::Timestamp,
 }
@@ -248,9 +250,16 @@ pub(crate) struct Results {
     pub is_single: bool,
     /// The tasks were asked for by their ids.
     pub is_named: bool,
-    /// Is told that some of those have none.
+    /// The jobs were.
+    pub are_named: bool,
+    /// Is told of what was asked for and has none.
     pub refused: Box<dyn Fn(&str)>,
+    /// Says why functions of a job failed.
+    pub tell_failed: TellFailed,
 }
+
+/// Says why these tasks of a job failed.
+pub(crate) type TellFailed = Box<dyn Fn(JobId, &IdSet) -> Result<(), HqError>>;
 
 /// A queue was made.
 pub(crate) struct QueueAdded(pub QueueId);

@@ -1,4 +1,4 @@
-//! What finished tasks left behind, read page by page.
+//! What tasks left behind, read page by page.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,27 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, TaskRef};
 
 use crate::error::HqError;
-use crate::jobs::SharedSession;
+use crate::jobs::{SharedSession, only};
 
-/// The result of one task.
+/// What one task left behind.
 pub(crate) struct TaskResult {
     /// The task.
     pub task: TaskRef,
-    /// What it left behind: JSON.
+    /// What it left behind: JSON, or what a packed call leaves.
     pub result: Vec<u8>,
+}
+
+/// Tasks of a job that have no result.
+#[derive(Default)]
+pub(crate) struct Missing {
+    /// Functions that failed.
+    pub failed: IdSet,
+    /// Functions that finished, and whose results are not kept any more.
+    pub dropped: IdSet,
+    /// Others, which have none or not yet.
+    pub without: IdSet,
+    /// How many have one.
+    pub found: u64,
 }
 
 /// Results of jobs, ascending.
@@ -24,11 +37,9 @@ pub(crate) struct ResultStream {
     jobs: Selector,
     tasks: Option<IdSet>,
     from: Option<TaskRef>,
+    with_failed: bool,
     page: VecDeque<TaskResult>,
-    // Tasks that were asked about and have none, of the job that is being read and of those before.
-    asked: Option<(JobId, u64)>,
-    found: u64,
-    missing: u64,
+    missing: Vec<(JobId, Missing)>,
     is_done: bool,
 }
 
@@ -39,34 +50,38 @@ impl ResultStream {
         jobs: Selector,
         tasks: Option<IdSet>,
     ) -> Result<ResultStream, HqError> {
-        let mut stream = ResultStream {
-            session,
-            jobs,
-            tasks,
-            from: None,
-            page: VecDeque::new(),
-            asked: None,
-            found: 0,
-            missing: 0,
-            is_done: false,
-        };
+        let mut stream = ResultStream::new(session, jobs, tasks);
         stream.read()?;
         Ok(stream)
     }
 
-    /// How many tasks had a result and how many had none, once all was read.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.found, self.missing)
+    fn new(session: SharedSession, jobs: Selector, tasks: Option<IdSet>) -> ResultStream {
+        ResultStream {
+            session,
+            jobs,
+            tasks,
+            from: None,
+            with_failed: false,
+            page: VecDeque::new(),
+            missing: Vec::new(),
+            is_done: false,
+        }
     }
 
-    /// How many tasks were asked about, when none of them has a result.
-    pub(crate) fn none_of(&self) -> Option<u64> {
-        (self.is_done && self.found == 0 && self.missing > 0).then_some(self.missing)
+    /// The tasks without results, as far as was read, by their jobs.
+    pub(crate) fn missing(&self) -> &[(JobId, Missing)] {
+        &self.missing
+    }
+
+    /// True when all was read, and no task has a result.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_done && self.missing.iter().all(|(_, of)| of.found == 0)
     }
 
     fn read(&mut self) -> Result<(), HqError> {
-        let (jobs, tasks, from) = (self.jobs.clone(), self.tasks.clone(), self.from);
-        let request = ClientRequest::Results { jobs, tasks, from };
+        let (jobs, tasks, from, with_failed) =
+            (self.jobs.clone(), self.tasks.clone(), self.from, self.with_failed);
+        let request = ClientRequest::Results { jobs, tasks, from, with_failed };
         let ClientResponse::Results { jobs, next } = self.session.borrow_mut().request(request)? else {
             return Err(ClientError::Unexpected.into());
         };
@@ -76,13 +91,16 @@ impl ResultStream {
         }
         self.is_done = next.is_none();
         self.from = next;
-        for JobResults { job, asked, ids, results } in jobs {
-            // A page that begins within a job counts only what is left of it.
-            let is_new = self.asked.is_none_or(|(known, _)| known != job);
-            self.missing += if is_new { asked } else { 0 };
-            self.missing = self.missing.saturating_sub(ids.len());
-            self.found += ids.len();
-            self.asked = Some((job, asked));
+        for JobResults { job, ids, results, failed, dropped, without } in jobs {
+            if self.missing.last().is_none_or(|(known, _)| *known != job) {
+                self.missing.push((job, Missing::default()));
+            }
+            if let Some((_, of)) = self.missing.last_mut() {
+                of.failed.union_with(&failed);
+                of.dropped.union_with(&dropped);
+                of.without.union_with(&without);
+                of.found += ids.len();
+            }
             let results = ids.iter().zip(results.iter());
             let results = results.map(|(task, result)| (TaskRef::new(job, task), result.to_vec()));
             self.page.extend(results.map(|(task, result)| TaskResult { task, result }));
@@ -101,6 +119,27 @@ impl ResultStream {
             self.read()?;
         }
     }
+
+    // What this task left, of tasks that are asked for in ascending order.
+    fn of(&mut self, task: TaskRef) -> Result<Option<Vec<u8>>, HqError> {
+        loop {
+            while self.page.front().is_some_and(|first| first.task < task) {
+                self.page.pop_front();
+            }
+            if let Some(first) = self.page.front() {
+                let is_it = first.task == task;
+                let found = if is_it { self.page.pop_front() } else { None };
+                return Ok(found.map(|found| found.result));
+            }
+            if self.is_done || self.from.is_some_and(|next| next > task) {
+                return Ok(None);
+            }
+            // What lies between is of no interest.
+            self.from = Some(task);
+            self.read()?;
+            self.missing.clear();
+        }
+    }
 }
 
 impl Iterator for ResultStream {
@@ -108,5 +147,21 @@ impl Iterator for ResultStream {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_result().transpose()
+    }
+}
+
+/// What ended tasks left behind, finished and failed ones, read beside a list of them and only when one is asked for.
+pub(crate) struct LeftReader(ResultStream);
+
+impl LeftReader {
+    /// Of tasks of these jobs.
+    pub(crate) fn new(session: SharedSession, jobs: &[JobId], tasks: Option<IdSet>) -> LeftReader {
+        let stream = ResultStream::new(session, only(jobs.iter().copied()), tasks);
+        LeftReader(ResultStream { with_failed: true, ..stream })
+    }
+
+    /// What a task left. Tasks are asked for in ascending order.
+    pub(crate) fn of(&mut self, task: TaskRef) -> Result<Option<Vec<u8>>, HqError> {
+        self.0.of(task)
     }
 }

@@ -104,7 +104,7 @@ impl Server {
     }
 }
 
-fn before(task: TaskId) -> IdSet {
+pub(super) fn before(task: TaskId) -> IdSet {
     task.0.checked_sub(1).map_or_else(IdSet::new, |last| IdSet::range(0, last))
 }
 

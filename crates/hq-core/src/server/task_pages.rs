@@ -16,7 +16,7 @@ use super::requests::shown_state;
 use crate::client_messages::{AlikeTasks, ClientResponse, TaskInfo};
 use crate::limits::{TASK_PAGE_BYTES, TASK_PAGE_MAX, TASK_PAGE_MEASURED, TASK_PAGE_RANGES, TASK_PAGE_SINGLE};
 use crate::measures::MeasuresWriter;
-use crate::record::Failure;
+use crate::record::{Failure, FailureKind};
 
 /// What a job that is looked at, a group and a task told alone cost of [`TASK_PAGE_BYTES`] beside their texts.
 const ITEM_BYTES: usize = 96;
@@ -82,6 +82,7 @@ struct Common<'a> {
     crashes: u32,
     worker: Option<WorkerId>,
     error: Option<&'a str>,
+    failure: Option<FailureKind>,
 }
 
 // Those that have it: by intervals, or each with its measures.
@@ -266,6 +267,7 @@ impl Server {
                 dependencies,
                 key: job.key_of(task).map(|key| String::from_utf8_lossy(key).into_owned()),
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
+                failure: None,
             };
             match state {
                 TaskState::Finished => {
@@ -285,6 +287,7 @@ impl Server {
                         info.ended = Some(end_of(*at, failure));
                         info.usage = failure.started.map(|_| failure.usage);
                         info.error = Some(failure.error.clone());
+                        info.failure = Some(failure.kind);
                     }
                 }
                 TaskState::Aborted | TaskState::Canceled => {
@@ -374,7 +377,7 @@ impl<'a> Gathering<'a> {
 
     fn add_intervals(&mut self, state: TaskState, submit: u32, error: Option<&'a str>, ids: &IdSet) {
         for (instance, ids) in self.job.by_instance(ids) {
-            let common = Common { state, submit, instance, crashes: 0, worker: None, error };
+            let common = Common { state, submit, instance, crashes: 0, worker: None, error, failure: None };
             self.alike.entry(common).or_default().ranges.extend(ids.ranges());
         }
     }
@@ -382,12 +385,14 @@ impl<'a> Gathering<'a> {
     fn add_measured(
         &mut self,
         (state, submit): (TaskState, u32),
-        (worker, error): (Option<WorkerId>, Option<&'a str>),
+        (worker, failure): (Option<WorkerId>, Option<&'a Failure>),
         (task, started, usage): (TaskId, Timestamp, Usage),
     ) {
         let instance = self.job.instance_of(task);
         let crashes = self.job.crashes.get(&task).copied().unwrap_or(0);
-        let common = Common { state, submit, instance, crashes, worker, error };
+        let error = failure.map(|failure| failure.error.as_str());
+        let failure = failure.map(|failure| failure.kind);
+        let common = Common { state, submit, instance, crashes, worker, error, failure };
         self.alike.entry(common).or_default().measured.push((task, started, usage));
     }
 
@@ -413,11 +418,10 @@ impl<'a> Gathering<'a> {
         let mut bytes = 0;
         let job = self.job;
         for (task, (_, failure)) in job.failures.range(bounds(ids)).filter(|(task, _)| ids.contains(**task)) {
-            let error = failure.error.as_str();
             let state = TaskState::Failed;
             match failure.started {
                 Some(at) => {
-                    let common = (failure.worker, Some(error));
+                    let common = (failure.worker, Some(failure));
                     self.add_measured((state, submit), common, (*task, at, failure.usage));
                     started.push(*task);
                 }
@@ -425,7 +429,7 @@ impl<'a> Gathering<'a> {
                     never_started.insert(*task);
                 }
             }
-            bytes += MEASURED_BYTES + error.len();
+            bytes += MEASURED_BYTES + failure.error.len();
             if bytes >= self.bounds.bytes {
                 self.end_at(Some(*task));
                 break;
@@ -525,6 +529,7 @@ impl Common<'_> {
             dependencies: Vec::new(),
             key: None,
             nodes: Vec::new(),
+            failure: self.failure,
         }
     }
 }

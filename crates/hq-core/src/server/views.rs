@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::selector::Selector;
 use hq_model::{Entries, IdSet, JobId, JobState, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
+use super::ends::before;
 use super::job::Job;
 use super::machine::{Answer, Server};
 use super::task_pages::{Bounds, TaskQuery};
@@ -43,8 +44,8 @@ impl Server {
                 self.list_tasks(jobs, &query)
             }
             ClientRequest::JobFailures { jobs, from } => self.failures(jobs, *from, FAILURES_PAGE_BYTES),
-            ClientRequest::Results { jobs, tasks, from } => {
-                self.results(jobs, tasks.as_ref(), *from, RESULTS_PAGE_BYTES)
+            ClientRequest::Results { jobs, tasks, from, with_failed } => {
+                self.results(jobs, tasks.as_ref(), *from, *with_failed, RESULTS_PAGE_BYTES)
             }
             ClientRequest::ExplainTask { jobs, task } => self.explain(now, jobs, *task),
             ClientRequest::ExplainJobs { jobs } => self.explain_jobs(now, jobs),
@@ -95,18 +96,20 @@ impl Server {
         Ok(ClientResponse::Failures { jobs: told, next: None })
     }
 
-    /// What finished tasks left behind: as many as fit into so many bytes.
+    /// What tasks left behind, and which of them have left nothing: as many as fit into so many bytes.
     pub(super) fn results(
         &self,
         jobs: &Selector,
         tasks: Option<&IdSet>,
         from: Option<TaskRef>,
+        with_failed: bool,
         page_bytes: usize,
     ) -> Answer {
         let (mut told, mut room) = (Vec::new(), page_bytes);
         let from = from.unwrap_or(TaskRef::new(JobId(0), TaskId(0)));
         for id in self.select_jobs(jobs)?.into_iter().filter(|id| *id >= from.job) {
-            let mut ids = self.state.jobs[&id].ids.clone();
+            let job = &self.state.jobs[&id];
+            let mut ids = job.ids.clone();
             if let Some(tasks) = tasks {
                 ids = ids.intersection(tasks);
             }
@@ -120,12 +123,22 @@ impl Server {
                 });
             };
             room = left;
-            // What failed ones left behind is for who waits for their ends.
-            let finished = ids.intersection(&self.state.jobs[&id].finished);
-            let (found, results, next) = self.state.results.page(id, &finished, &mut room);
+            let mut ended = ids.intersection(&job.finished);
+            if with_failed {
+                ended.union_with(&ids.intersection(&job.failed));
+            }
+            let (found, results, next) = self.state.results.page(id, &ended, &mut room);
             let results = Entries::new(results).unwrap_or_default();
+            if let Some(next) = next {
+                ids = ids.intersection(&before(next));
+            }
             if !ids.is_empty() {
-                told.push(JobResults { job: id, asked: ids.len(), ids: found, results });
+                let functions = functions(job, &ids);
+                let failed = functions.intersection(&job.failed);
+                let dropped = functions.intersection(&job.finished).difference(&found);
+                let mut without = ids;
+                [&found, &failed, &dropped].into_iter().for_each(|ids| without.subtract(ids));
+                told.push(JobResults { job: id, ids: found, results, failed, dropped, without });
             }
             if let Some(next) = next {
                 return Ok(ClientResponse::Results { jobs: told, next: Some(TaskRef::new(id, next)) });
@@ -202,4 +215,16 @@ impl Server {
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),
         }
     }
+}
+
+// Those of some tasks of a job that call functions.
+fn functions(job: &Job, ids: &IdSet) -> IdSet {
+    let is_function = |submit: u32| {
+        job.submits.get(submit as usize).is_some_and(|submit| submit.task.body.function().is_some())
+    };
+    let parts = job.by_submit(ids).into_iter().filter(|(submit, _)| is_function(*submit));
+    parts.fold(IdSet::new(), |mut all, (_, ids)| {
+        all.union_with(&ids);
+        all
+    })
 }

@@ -1998,6 +1998,9 @@ pub struct ListResults {
     /// Begin with this task.
     #[prost(message, optional, tag = "3")]
     pub from: ::core::option::Option<TaskRef>,
+    /// What failed calls left behind, too.
+    #[prost(bool, tag = "4")]
+    pub with_failed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Results {
@@ -2011,13 +2014,19 @@ pub struct Results {
 pub struct JobResults {
     #[prost(uint32, tag = "1")]
     pub job: u32,
-    #[prost(uint64, tag = "2")]
-    pub asked: u64,
     #[prost(uint32, repeated, tag = "3")]
     pub ids: ::prost::alloc::vec::Vec<u32>,
     /// In order of ids.
     #[prost(message, optional, tag = "4")]
     pub results: ::core::option::Option<Entries>,
+    /// Of the tasks asked about, up to the one for which there was no room: functions that failed; functions that finished, whose
+    /// results are not kept any more; and those that have no result, or not yet.
+    #[prost(uint32, repeated, tag = "5")]
+    pub failed: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "6")]
+    pub dropped: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint32, repeated, tag = "7")]
+    pub without: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AwaitEnds {
@@ -2513,6 +2522,9 @@ pub struct TaskInfo {
     /// Of a task on several nodes that is handed out: its workers.
     #[prost(uint32, repeated, tag = "80")]
     pub nodes: ::prost::alloc::vec::Vec<u32>,
+    /// How it failed.
+    #[prost(message, optional, tag = "91")]
+    pub failure: ::core::option::Option<FailureKind>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {

@@ -505,6 +505,9 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "JobResults", size: size_of::<JobResults>(), fields: &[
         Field { number: 3, is_repeated: true, content: Content::Numbers },
         Field { number: 4, is_repeated: false, content: Content::Message(6) },
+        Field { number: 5, is_repeated: true, content: Content::Numbers },
+        Field { number: 6, is_repeated: true, content: Content::Numbers },
+        Field { number: 7, is_repeated: true, content: Content::Numbers },
     ] },
     Shape { name: "AwaitEnds", size: size_of::<AwaitEnds>(), fields: &[
         Field { number: 2, is_repeated: true, content: Content::Numbers },
@@ -668,6 +671,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 40, is_repeated: true, content: Content::Message(14) },
         Field { number: 90, is_repeated: false, content: Content::Bytes },
         Field { number: 80, is_repeated: true, content: Content::Numbers },
+        Field { number: 91, is_repeated: false, content: Content::Message(35) },
     ] },
     Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(136) },

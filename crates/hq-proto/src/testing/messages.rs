@@ -68,11 +68,8 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         allocation::alloc_request().prop_map(Alloc),
         selector().prop_map(|jobs| ExplainJobs { jobs }),
         (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
-        (selector(), of(id_set()), of(task_ref())).prop_map(|(jobs, tasks, from)| Results {
-            jobs,
-            tasks,
-            from
-        }),
+        (selector(), of(id_set()), of(task_ref()), any::<bool>())
+            .prop_map(|(jobs, tasks, from, with_failed)| Results { jobs, tasks, from, with_failed }),
         (job(), id_set()).prop_map(|(job, known)| AwaitEnds { job, known }),
         (job(), id_set()).prop_map(|(job, tasks)| CancelWaiting { job, tasks }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
@@ -258,12 +255,16 @@ fn job_ends() -> impl Strategy<Value = JobEnds> {
 }
 
 fn job_results() -> impl Strategy<Value = JobResults> {
-    (job(), any::<u64>(), ids_with_results()).prop_map(|(job, asked, (ids, results))| JobResults {
-        job,
-        asked,
-        ids,
-        results,
-    })
+    (job(), ids_with_results(), id_set(), id_set(), id_set()).prop_map(
+        |(job, (ids, results), failed, dropped, without)| JobResults {
+            job,
+            ids,
+            results,
+            failed,
+            dropped,
+            without,
+        },
+    )
 }
 
 fn cause() -> impl Strategy<Value = FailureCause> {
@@ -321,10 +322,16 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
     let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
     let times = (of(timestamp()), of(timestamp()));
     let state = select(TaskState::ALL.to_vec());
-    let waits = (dependencies().prop_map(|dependencies| dependencies.after), vec(worker(), 0..3), of(text()));
+    let failure = of(failure().prop_map(|failure| failure.kind));
+    let waits = (
+        dependencies().prop_map(|dependencies| dependencies.after),
+        vec(worker(), 0..3),
+        of(text()),
+        failure,
+    );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key) = waits;
+            let (dependencies, nodes, key, failure) = waits;
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -339,6 +346,7 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
                 dependencies,
                 key,
                 nodes,
+                failure,
             }
         },
     )

@@ -24,9 +24,12 @@ def main(connection, receive):
     VALUE, RAISED, NOT_LOADED, NOT_TOLD, NOT_STARTED, TOO_LARGE = 0, 1, 2, 3, 4, 5
     RESULT_MAX = 16384
     TEXT_MAX = 2048
+    NAME_MAX = 256
     TRACE_MAX = 6144
     PRINTED_MAX = 4096
     CAPTURE_MAX = 1 << 20
+    # Parts of what a packed call leaves behind.
+    STDOUT, STDERR, STDOUT_LOST, STDERR_LOST, FAILURE, TYPE, TEXT, TRACEBACK = range(1, 9)
 
     nowhere = os.open(os.devnull, os.O_RDWR)
     state = {"runs": False, "number": 0, "waits": False, "is_lost": False, "submit_dir": None, "printed": 0, "used": (0, 0, 0)}
@@ -125,14 +128,17 @@ def main(connection, receive):
             fcntl.fcntl(captures[target], fcntl.F_SETFL, flags | os.O_APPEND)
         os.dup2(captures[target], target)
 
+    # Bytes of a channel that are not in memory any more.
+    dropped = {}
+
     def take_printed(target):
-        # The last of it.
+        # The last of it, and how much there was before.
         size = os.lseek(captures[target], 0, os.SEEK_END)
         if not size:
-            return b""
+            return b"", 0
         printed = os.pread(captures[target], PRINTED_MAX, max(0, size - PRINTED_MAX))
         os.ftruncate(captures[target], 0)
-        return printed
+        return printed, dropped.pop(target, 0) + size - len(printed)
 
     class Printed(io.FileIO):
         # Does not let what is captured grow for ever.
@@ -142,7 +148,8 @@ def main(connection, receive):
             if state["printed"] > CAPTURE_MAX and self.target in captures:
                 state["printed"] = 0
                 if os.fstat(captures[self.target]).st_size > CAPTURE_MAX:
-                    os.write(captures[self.target], take_printed(self.target))
+                    printed, dropped[self.target] = take_printed(self.target)
+                    os.write(captures[self.target], printed)
             return count
 
     def stream_to(target):
@@ -260,10 +267,7 @@ def main(connection, receive):
         if (job, task) not in values:
             if (job, task) not in inputs_of_call:
                 raise RuntimeError(f"the result of task {job}@{task} is not kept any more")
-            payload = inputs_of_call[job, task]
-            if payload[:1] == b"P":
-                payload = pickle.loads(payload[1:])[0]
-            values[job, task] = pickle.loads(payload)
+            values[job, task] = pickle.loads(without_parts(inputs_of_call[job, task]))
         return values[job, task]
 
     def unpack(number):
@@ -313,8 +317,20 @@ def main(connection, receive):
                 return packed
         return cloudpickle.dumps(value, protocol=5)
 
+    def part(kind, data):
+        return struct.pack("<BH", kind, len(data)) + data
+
+    def without_parts(payload):
+        # The pickle of a value.
+        at = 0
+        if payload[:1] == b"E":
+            at = 1
+            while payload[at] != 0x80:
+                at += 3 + struct.unpack_from("<H", payload, at + 1)[0]
+        return payload[at:]
+
     def told(kind, error, text=None):
-        # How a call failed, for the client.
+        # How a call failed, for the client and for people.
         try:
             packed = pack(error) if kind == "raised" else None
             if packed is not None:
@@ -334,15 +350,17 @@ def main(connection, receive):
                 text = ""
         name = type(error).__module__ + "." + type(error).__qualname__
         name = name[9:] if name.startswith("builtins.") else name
-        trace = cut(trace, TRACE_MAX)
-        return pickle.dumps((kind, packed, name[:256], cut(text, TEXT_MAX // 2), trace), 5)
+        parts = part(FAILURE, kind.encode()) + part(TYPE, cut(name, NAME_MAX))
+        parts += part(TEXT, cut(text, TEXT_MAX // 2)) + part(TRACEBACK, cut(trace, TRACE_MAX))
+        return b"E" + parts + (packed or b"")
 
     def cut(text, most):
-        # To so many bytes, the beginning and the end.
+        # In so many bytes, the beginning and the end.
         data = text.encode("utf-8", "replace")
         if len(data) > most:
-            data = data[: most // 4] + b"\n...\n" + data[len(data) - most // 2 :]
-        return data.decode("utf-8", "replace")
+            begin, end = data[: most // 4], data[len(data) - most // 2 :]
+            data = b"\n...\n".join(whole.decode("utf-8", "ignore").encode() for whole in (begin, end))
+        return data
 
     def call_packed(number, entry, inputs, stderr):
         inputs_of_call.clear()
@@ -390,14 +408,22 @@ def main(connection, receive):
         return VALUE, 0, result, ""
 
     def with_printed(status, result, captured):
-        printed = [take_printed(target) if captured[target - 1] else b"" for target in (1, 2)]
+        (out, out_lost), (err, err_lost) = [
+            take_printed(target) if captured[target - 1] else (b"", 0) for target in (1, 2)
+        ]
         state["printed"] = 0
-        if not any(printed) or not result:
+        # The value goes first; what is left is shared by the two. 29 is what their parts take beside the texts.
+        room = RESULT_MAX - len(result) - 29
+        if not (out or err) or not result or room < 0:
             return status, result
-        room = (RESULT_MAX - len(result) - 64) // 2
-        printed = [text[-room:] if room > 0 else b"" for text in printed]
-        whole = b"P" + pickle.dumps((result, *printed), 5)
-        return status, whole if len(whole) <= RESULT_MAX else result
+        kept = min(len(err), max(room // 2, room - len(out)))
+        err, err_lost = err[len(err) - kept :], err_lost + len(err) - kept
+        kept = min(len(out), room - kept)
+        out, out_lost = out[len(out) - kept :], out_lost + len(out) - kept
+        parts = [part(kind, text) for kind, text in ((STDOUT, out), (STDERR, err)) if text]
+        lost = ((STDOUT_LOST, out_lost), (STDERR_LOST, err_lost))
+        parts += [part(kind, struct.pack("<Q", count)) for kind, count in lost if count]
+        return status, b"E" + b"".join(parts) + (result[1:] if result[:1] == b"E" else result)
 
     def run(name, arguments, entries):
         function = load(name)

@@ -49,6 +49,25 @@ pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
 }
 
 /// The states of `--filter` for jobs.
+/// Jobs, and perhaps tasks of them: `3`, `3@17`.
+#[derive(Clone, Debug)]
+pub(crate) struct JobAndTasks {
+    /// The jobs.
+    pub jobs: Selector,
+    /// The tasks, where some are named.
+    pub tasks: Option<IdSet>,
+}
+
+/// Jobs, and perhaps tasks of one of them.
+pub(crate) fn job_and_tasks(text: &str) -> Result<JobAndTasks, String> {
+    match text.split_once('@') {
+        Some((job, tasks)) => {
+            Ok(JobAndTasks { jobs: super::task::selector_one(job)?, tasks: Some(values::ids_some(tasks)?) })
+        }
+        None => Ok(JobAndTasks { jobs: selector(text)?, tasks: None }),
+    }
+}
+
 pub(crate) fn job_state(text: &str) -> Result<JobState, String> {
     text.trim().to_ascii_lowercase().parse::<JobState>().map_err(|e| e.to_string())
 }
@@ -92,11 +111,11 @@ pub(crate) struct InfoArgs {
 /// In groups of tasks that wait for the same: dependencies, busy resources and until when at the earliest, tasks that go
 /// first, shares, queues, or a worker that there is not.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq job explain last")]
+#[command(after_help = "Examples:\n  hq job explain last\n  hq job explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Ids such as `1,3-5`, `last` or `all`
-    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
-    pub jobs: Selector,
+    /// Ids such as `1,3-5`, `last` or `all`; `3@17` for one task, as `hq task explain` does
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = job_and_tasks)]
+    pub jobs: JobAndTasks,
 }
 
 /// Say why tasks failed, each cause once
@@ -115,9 +134,11 @@ pub(crate) struct FailuresArgs {
 
 /// Print what functions returned
 ///
-/// One line for each task that has a result, in order of ids: the id, and the result as JSON. With `--output-mode quiet` the
-/// results alone, and with `json` a list with job and task. Results are kept as long as their job; of all jobs together at
-/// most 256 MiB, and the oldest go first.
+/// One line for each task that has a result, in order of ids: the id, and the result as JSON. Of calls of the Python package it
+/// says how long the pickle is and how much was printed. With `--output-mode quiet` the results alone, and with `json` a list
+/// with job and task. Standard error names what is missing: functions that failed, the first of them with their errors, and
+/// results that are not kept any more; for these, and for what was named and has no result, the exit status is 1. Results
+/// are kept as long as their job; of all jobs together at most 256 MiB, and the oldest go first.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job result last\n  hq job result 3 --tasks 1-10 --output-mode json")]
 pub(crate) struct ResultArgs {

@@ -5,11 +5,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::dependency::After;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, TaskState};
+use hq_model::{IdSet, TaskId, TaskState};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::job::{Channel, selector_some, task_state};
+use super::job::{Channel, JobAndTasks, job_and_tasks, selector_some, task_state};
 
 /// Show tasks
 #[derive(Subcommand, Debug)]
@@ -50,14 +50,14 @@ pub(crate) struct ListArgs {
 ///
 /// What they execute, where and when they ran, and what they used.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9")]
+#[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9\n  hq task info 3@17")]
 pub(crate) struct InfoArgs {
-    /// Id of a job, or `last`
-    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
-    pub job: Selector,
+    /// Id of a job, or `last`; `3@1,7-9` names the tasks, too
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
+    pub job: JobAndTasks,
     /// Ids such as `1,3-5`
     #[arg(allow_negative_numbers = true, value_name = "TASKS", value_parser = values::ids_some)]
-    pub tasks: IdSet,
+    pub tasks: Option<IdSet>,
     /// Accepted for scripts; everything is shown anyway
     #[arg(long, short, hide = true)]
     pub verbose: bool,
@@ -67,14 +67,24 @@ pub(crate) struct InfoArgs {
 ///
 /// What goes before it, and what each worker lacks for it now.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  hq task explain last 0")]
+#[command(after_help = "Examples:\n  hq task explain last 0\n  hq task explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Id of a job, or `last`
-    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = selector_one)]
-    pub job: Selector,
+    /// Id of a job, or `last`; `3@17` names the task, too
+    #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
+    pub job: JobAndTasks,
     /// Id of the task
-    #[arg(allow_negative_numbers = true, value_name = "TASK", value_parser = task_id)]
-    pub task: u32,
+    #[arg(allow_negative_numbers = true, value_name = "TASK", value_parser = one_task)]
+    pub task: Option<IdSet>,
+}
+
+fn one_job_and_tasks(text: &str) -> Result<JobAndTasks, String> {
+    let named = job_and_tasks(text)?;
+    selector_one(&named.jobs.to_string())?;
+    Ok(named)
+}
+
+fn one_task(text: &str) -> Result<IdSet, String> {
+    task_id(text).map(|id| IdSet::single(TaskId(id)))
 }
 
 /// Print the last lines of what a task prints

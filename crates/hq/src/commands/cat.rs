@@ -10,8 +10,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
 
+use hq_core::client_messages::TaskInfo;
+use hq_model::left_behind::LeftBehind;
 use hq_model::paths::Place;
-use hq_model::{Channel, JobId, OutputSink, TaskState};
+use hq_model::{Channel, JobId, OutputSink, TaskRef, TaskState};
 
 use super::{Context, Done, job};
 use crate::cli::OutputMode;
@@ -21,6 +23,7 @@ use crate::following::{JobFollow, follow_job};
 use crate::jobs::{JobStream, ServerJobs};
 use crate::render::{Printer, Report, style::Style};
 use crate::report::Plain;
+use crate::results::LeftReader;
 use crate::streams::Streams;
 use crate::tasks::{Gone, ServerPages, TaskStream};
 
@@ -63,10 +66,12 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
         job::selected(&session, args.jobs)?
     };
     let server_uid = session.borrow().server_uid().to_owned();
+    let left = LeftReader::new(Rc::clone(&session), &jobs, args.tasks.clone());
     let pages = ServerPages::new(session, &jobs, args.tasks.clone(), args.task_status).with_submits();
     let outputs = Outputs {
         jobs,
         tasks: TaskStream::begin(pages)?,
+        left,
         channel,
         print_task_header: args.print_task_header,
         printer: context.printer,
@@ -78,7 +83,7 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
 // Whether a submit of the job that was told last writes somewhere.
 fn writes(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
     while let Some(submit) = jobs.next_submit()? {
-        if *submit.spec.sink(channel) != OutputSink::None {
+        if *submit.spec.sink(channel) != OutputSink::None || submit.spec.body.is_packed_call() {
             return Ok(true);
         }
     }
@@ -89,6 +94,7 @@ fn writes(jobs: &mut JobStream, channel: Channel) -> Result<bool, HqError> {
 struct Outputs {
     jobs: Vec<JobId>,
     tasks: TaskStream,
+    left: LeftReader,
     channel: Channel,
     print_task_header: bool,
     printer: Printer,
@@ -126,7 +132,13 @@ impl Outputs {
                         }
                         continue;
                     }
-                    None => continue,
+                    None => {
+                        if self.tasks.submit_of(job, &task).is_some_and(|of| of.spec.body.is_packed_call()) {
+                            begun.tasks += 1;
+                            self.copy_left(job, &task, &mut begun, out)?;
+                        }
+                        continue;
+                    }
                 };
                 let path = Path::new(OsStr::from_bytes(&path));
                 match open(path) {
@@ -148,8 +160,42 @@ impl Outputs {
             if let Some(text) = begun.nothing_of(job) {
                 self.printer.warn(&[text]);
             }
+            self.printer.damaged(&begun.not_all_of(job, self.channel));
         }
         failures.end()
+    }
+
+    // What a call printed comes with what it left behind.
+    fn copy_left(
+        &mut self,
+        job: JobId,
+        task: &TaskInfo,
+        begun: &mut Begun,
+        out: &mut dyn Write,
+    ) -> Result<(), HqError> {
+        match task.state {
+            TaskState::Finished | TaskState::Failed => {}
+            TaskState::Running => {
+                begun.running += 1;
+                return Ok(());
+            }
+            TaskState::Waiting | TaskState::Canceled | TaskState::Aborted => {
+                begun.add(task.state);
+                return Ok(());
+            }
+        }
+        let Some(left) = self.left.of(TaskRef::new(job, task.task))? else {
+            // One that finished has left something; one that failed may have died before.
+            begun.dropped += u64::from(task.state == TaskState::Finished);
+            return Ok(());
+        };
+        if let LeftBehind::Packed(packed) = LeftBehind::of(&left) {
+            let printed = packed.printed(self.channel);
+            out.write_all(printed.bytes)?;
+            begun.cut += u64::from(printed.lost > 0);
+            begun.lost = begun.lost.saturating_add(printed.lost);
+        }
+        Ok(())
     }
 }
 
@@ -169,6 +215,11 @@ struct Begun {
     never: u64,
     // Whose output was removed when they finished.
     removed: u64,
+    // Calls: those that run, those of which nothing is kept, those of which the beginning is not, and how much that is.
+    running: u64,
+    dropped: u64,
+    cut: u64,
+    lost: u64,
 }
 
 impl Begun {
@@ -177,9 +228,32 @@ impl Begun {
         self.never += u64::from(state != TaskState::Waiting);
     }
 
+    // What to say of a job whose calls printed more than is shown.
+    fn not_all_of(&self, job: JobId, channel: Channel) -> Vec<String> {
+        let mut texts = Vec::new();
+        let calls = |count: u64| if count == 1 { "1 call".to_owned() } else { format!("{count} calls") };
+        if self.running > 0 {
+            let running = calls(self.running);
+            texts.push(format!(
+                "{running} of job {job} still run: what they print comes when they have ended"
+            ));
+        }
+        if self.dropped > 0 {
+            let dropped = calls(self.dropped);
+            texts.push(format!("What {dropped} of job {job} left behind is not kept any more"));
+        }
+        if self.cut > 0 {
+            let (cut, lost, channel) = (calls(self.cut), self.lost, channel.word());
+            texts.push(format!(
+                "Of the {channel} of {cut} of job {job} only the end is kept: {lost} bytes are missing"
+            ));
+        }
+        texts
+    }
+
     // What to say of a job where something is not shown because of that.
     fn nothing_of(&self, job: JobId) -> Option<String> {
-        let Begun { tasks, not_yet, never, removed } = *self;
+        let Begun { tasks, not_yet, never, removed, .. } = *self;
         if removed > 0 {
             let what = match removed {
                 1 => format!("The output of 1 task of job {job} was removed when it"),

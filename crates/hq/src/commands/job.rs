@@ -60,7 +60,10 @@ pub(super) fn summary(context: &Context) -> Result<Done, HqError> {
 }
 
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {
-    match context.ask(ClientRequest::ExplainJobs { jobs: args.jobs })? {
+    if let Some(tasks) = args.jobs.tasks {
+        return super::task::explain_one(context, args.jobs.jobs, tasks);
+    }
+    match context.ask(ClientRequest::ExplainJobs { jobs: args.jobs.jobs })? {
         ClientResponse::ExplainedJobs(jobs) => Done::ok(ExplainedJobs(jobs)),
         _ => unexpected(),
     }
@@ -85,15 +88,46 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     };
     let is_named = args.tasks.is_some();
     let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
+    let are_named = !matches!(args.jobs, Selector::All);
     let session = Rc::new(RefCell::new(context.connect()?));
-    let results = ResultStream::begin(session, args.jobs, args.tasks)?;
-    if let Some(missing) = results.none_of() {
+    let results = ResultStream::begin(Rc::clone(&session), args.jobs, args.tasks)?;
+    let printer = context.printer;
+    let tell_failed = move |job, failed: &IdSet| {
+        let (tasks, of) =
+            (some_failed_of(&mut session.borrow_mut(), job, Some(failed.clone()))?, failed.len());
+        let why = |task: &TaskInfo| {
+            let error = crate::render::text::one_line(task.error.as_deref().unwrap_or_default());
+            format!("task {} of job {job} failed: {error}", task.task)
+        };
+        printer.warn(&tasks.iter().map(why).collect::<Vec<_>>());
+        if of > tasks.len() as u64 {
+            printer
+                .warn(&[format!("{of} tasks of job {job} failed in all; `hq job failures {job}` says why")]);
+        }
+        Ok(())
+    };
+    if results.is_empty() && !results.missing().is_empty() {
+        let mut missing = 0;
+        for (job, of) in results.missing() {
+            missing += of.failed.len() + of.dropped.len() + of.without.len();
+            if !of.failed.is_empty() {
+                tell_failed(*job, &of.failed)?;
+            }
+        }
         let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
         let hint = "Functions (`hq submit --function`) have one when they have finished; `hq task list` says how far tasks are, and \
                     `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
         return Err(HqError::failed("no-result", text).hint(hint));
     }
-    Done::ok(Results { results, are_several, is_single, is_named, refused: Box::new(context.refusal()) })
+    Done::ok(Results {
+        results,
+        are_several,
+        is_single,
+        is_named,
+        are_named,
+        refused: Box::new(context.refusal()),
+        tell_failed: Box::new(tell_failed),
+    })
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
@@ -126,9 +160,18 @@ pub(super) fn selected(session: &SharedSession, jobs: Selector) -> Result<Vec<Jo
 
 /// The first failed tasks of a job.
 pub(super) fn some_failed(session: &mut hq_client::Session, job: JobId) -> Result<Vec<TaskInfo>, HqError> {
+    some_failed_of(session, job, None)
+}
+
+// Of these alone, if some are named.
+fn some_failed_of(
+    session: &mut hq_client::Session,
+    job: JobId,
+    tasks: Option<IdSet>,
+) -> Result<Vec<TaskInfo>, HqError> {
     let request = ClientRequest::ListTasks {
         jobs: Selector::Ids(IdSet::single(TaskId(job.0))),
-        tasks: None,
+        tasks,
         states: vec![TaskState::Failed],
         after: None,
         limit: FAILED_SHOWN,

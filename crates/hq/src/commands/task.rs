@@ -5,15 +5,18 @@ use std::io;
 use std::rc::Rc;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse};
-use hq_model::{TaskId, TaskRef};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, TaskId, TaskRef};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
+use crate::cli::job::JobAndTasks;
 use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs, TailArgs, tail_of};
 use crate::error::HqError;
 use crate::following;
 use crate::render::StandardOutput;
 use crate::report::{Explained, Plain, TaskDetails, Tasks};
+use crate::results::LeftReader;
 use crate::tasks::{ServerPages, TaskStream};
 
 pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
@@ -29,14 +32,16 @@ pub(super) fn list(context: &Context, args: ListArgs) -> Result<Done, HqError> {
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let session = Rc::new(RefCell::new(context.connect()?));
-    let [job] = job::selected(&session, args.job)?[..] else {
+    let (jobs, tasks) = named("info", args.job, args.tasks)?;
+    let [job] = job::selected(&session, jobs)?[..] else {
         return unexpected();
     };
-    let pages = ServerPages::new(session, &[job], Some(args.tasks), Vec::new()).with_submits();
+    let left = LeftReader::new(Rc::clone(&session), &[job], Some(tasks.clone()));
+    let pages = ServerPages::new(session, &[job], Some(tasks), Vec::new()).with_submits();
     // Only people are told what tasks wait for.
     let pages = if context.printer.mode == OutputMode::Cli { pages.with_waits() } else { pages };
     let tasks = TaskStream::begin(pages)?;
-    Done::ok(TaskDetails { job, now: tasks.now(), tasks })
+    Done::ok(TaskDetails { job, now: tasks.now(), tasks, left: Some(left) })
 }
 
 pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
@@ -60,9 +65,33 @@ pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
 }
 
 pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqError> {
-    let request = ClientRequest::ExplainTask { jobs: args.job, task: TaskId(args.task) };
+    let (jobs, tasks) = named("explain", args.job, args.task)?;
+    explain_one(context, jobs, tasks)
+}
+
+/// Says what a task waits for.
+pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: IdSet) -> Result<Done, HqError> {
+    let Some(task) = tasks.first().filter(|_| tasks.len() == 1) else {
+        return Err(HqError::usage("one task only; write its id, such as 5"));
+    };
+    let request = ClientRequest::ExplainTask { jobs, task };
     match context.ask(request)? {
         ClientResponse::Explained(explained) => Done::ok(Explained(explained)),
         _ => unexpected(),
+    }
+}
+
+// Which tasks of which job: `3@17` in one word, or in two.
+fn named(command: &str, job: JobAndTasks, tasks: Option<IdSet>) -> Result<(Selector, IdSet), HqError> {
+    match (job.tasks, tasks) {
+        (Some(tasks), None) | (None, Some(tasks)) => Ok((job.jobs, tasks)),
+        (None, None) => {
+            let job = job.jobs;
+            let text = format!("say which task of job {job}: `hq task {command} {job}@TASK`");
+            Err(HqError::usage(text))
+        }
+        (Some(tasks), Some(more)) => {
+            Err(HqError::usage(format!("tasks are named twice: {tasks} behind the @, and {more}")))
+        }
     }
 }

@@ -18,6 +18,8 @@ const CHUNK: usize = 64 << 10;
 /// What is known of a task, and where it prints.
 pub(super) struct Task {
     pub(super) info: TaskInfo,
+    /// What it prints comes with what it leaves behind, unless that has a place.
+    pub(super) is_packed_call: bool,
     task: TaskRef,
     server_uid: String,
     places: [Option<Place>; 2],
@@ -42,7 +44,9 @@ impl Task {
     pub(super) fn new(task: TaskRef, info: TaskInfo, stream: &TaskStream, server_uid: String) -> Task {
         let places = Channel::ALL.map(|channel| stream.place_of(task.job, &info, channel));
         let may_be_gone = Channel::ALL.map(|channel| stream.why_gone(task.job, &info, channel).is_some());
-        Task { info, task, server_uid, places, may_be_gone }
+        let is_packed_call =
+            stream.submit_of(task.job, &info).is_some_and(|submit| submit.spec.body.is_packed_call());
+        Task { info, is_packed_call, task, server_uid, places, may_be_gone }
     }
 
     /// Where it prints, unless nothing is kept of that or it has printed nothing.

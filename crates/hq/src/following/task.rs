@@ -6,9 +6,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hq_client::{Asking, ClientError, NextOf};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobEnds};
 use hq_core::output_messages::{OutputState, ReadFrom};
-use hq_model::{Channel, TaskRef, TaskState};
+use hq_model::left_behind::LeftBehind;
+use hq_model::{Channel, IdSet, TaskRef, TaskState};
 
 use super::reader::{Begins, Heard, Reader};
 use super::{WAIT, local};
@@ -104,8 +105,32 @@ pub(crate) fn tail(
                 }
             }
             Heard::Ended => {
-                if is_nowhere {
+                if !is_nowhere {
+                    break;
+                }
+                let Some(found) = local::task(session, task)?.filter(|found| found.is_packed_call) else {
                     printer.warn(&[format!("Task {task} writes no {}", channel.word())]);
+                    break;
+                };
+                let goes_on = matches!(found.info.state, TaskState::Waiting | TaskState::Running);
+                if goes_on && !follow {
+                    printer.warn(&[format!(
+                        "Task {task} has not ended yet: what a call prints comes with its end"
+                    )]);
+                    break;
+                }
+                let mut others = IdSet::range(0, u32::MAX);
+                others.remove(task.task);
+                let request = ClientRequest::AwaitEnds { job: task.job, known: others };
+                match ask(session, &mut asking, request, signals.as_mut())? {
+                    NextOf::Response(_, ClientResponse::Ends(ends)) => {
+                        print_left(&ends, (task, channel), lines, out, printer)?;
+                    }
+                    NextOf::Response(_, ClientResponse::Error(error)) => {
+                        return Err(ClientError::from(error).into());
+                    }
+                    NextOf::Response(..) => return Err(ClientError::Unexpected.into()),
+                    NextOf::Other(signal) => return Err(interrupted(signal, task, channel)),
                 }
                 break;
             }
@@ -120,6 +145,45 @@ pub(crate) fn tail(
         printer.note(&format!("Task {task} {how}"));
     }
     Ok(())
+}
+
+// What a call printed, out of what it left behind.
+fn print_left(
+    ends: &JobEnds,
+    (task, channel): (TaskRef, Channel),
+    lines: u32,
+    out: &mut dyn Write,
+    printer: Printer,
+) -> Result<(), HqError> {
+    let left = ends.ids.iter().zip(ends.results.iter()).find(|(id, _)| *id == task.task);
+    let Some((_, left)) = left else {
+        if ends.finished.contains(task.task) {
+            printer.damaged(&[format!("What task {task} left behind is not kept any more")]);
+        }
+        return Ok(());
+    };
+    if let LeftBehind::Packed(packed) = LeftBehind::of(left) {
+        let printed = packed.printed(channel);
+        let (begin, has_all) = begin_of_lines(printed.bytes, lines);
+        out.write_all(&printed.bytes[begin..])?;
+        out.flush()?;
+        if printed.lost > 0 && !has_all {
+            printer.damaged(&[format!("{} bytes before these are not kept", printed.lost)]);
+        }
+    }
+    Ok(())
+}
+
+// Where the last lines begin, and whether there are so many.
+fn begin_of_lines(bytes: &[u8], lines: u32) -> (usize, bool) {
+    let Some(skipped) = lines.checked_sub(1) else { return (bytes.len(), true) };
+    // The line break at the end belongs to the last line.
+    let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let mut breaks = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+    match breaks.nth(skipped as usize) {
+        Some((at, _)) => (at + 1, true),
+        None => (0, false),
+    }
 }
 
 // Waits as long as the answer takes, or until a signal comes.
@@ -162,4 +226,24 @@ pub(super) fn unreadable(task: TaskRef, channel: Channel, there: &str, here: &st
     let text = format!("cannot read the {} of task {task}: {there}; here: {here}", channel.word());
     HqError::failed("no-output", text)
         .hint("what has ended is read from the file system, or from the worker that ran it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_those_of_tail() {
+        for (text, lines, expected) in [
+            ("a\nb\nc\n", 2, ("b\nc\n", true)),
+            ("a\nb\nc", 1, ("c", true)),
+            ("a\nb\n", 2, ("a\nb\n", false)),
+            ("\n\n", 1, ("\n", true)),
+            ("", 3, ("", false)),
+            ("a\n", 0, ("", true)),
+        ] {
+            let (begin, has_all) = begin_of_lines(text.as_bytes(), lines);
+            assert_eq!((&text[begin..], has_all), expected, "{text:?} {lines}");
+        }
+    }
 }

@@ -188,11 +188,7 @@ fn document(job: &FailedJob) -> Value {
 
 fn cause(cause: &Cause) -> Value {
     let of = &cause.cause;
-    let (exit_code, signal) = match of.kind {
-        FailureKind::Exit(code) => (Some(code), None),
-        FailureKind::Signal(signal) => (None, Some(signal)),
-        _ => (None, None),
-    };
+    let (exit_code, signal) = super::json::how(of.kind);
     json!({
         "count": of.count,
         "count_is_estimate": cause.is_estimate(),

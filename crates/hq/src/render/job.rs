@@ -15,10 +15,12 @@ use serde_json::Value;
 use super::json;
 use super::style::Style;
 use super::table::{self, Cell};
+use super::task::left_by;
 use super::{Report, text, wait};
 use crate::error::HqError;
 use crate::jobs::JobStream;
 use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, TaskIds};
+use crate::results::LeftReader;
 use crate::tasks::TaskStream;
 
 /// Submits of a job that are shown one by one; more are summed up.
@@ -227,7 +229,13 @@ impl Serialize for Document<'_> {
         let mut stream = self.tasks.borrow_mut();
         if let Some(stream) = stream.as_deref_mut() {
             let (id, stream, told) = (summary.job, RefCell::new(stream), RefCell::default());
-            let tasks = TaskArray { job: id, stream: &stream, error: self.error, told: &told };
+            let tasks = TaskArray {
+                job: id,
+                stream: &stream,
+                left: &RefCell::default(),
+                error: self.error,
+                told: &told,
+            };
             map.serialize_entry("tasks", &tasks)?;
             // The job goes on while its tasks are read: what is said of them together is what was said of each.
             let told = told.into_inner();
@@ -270,6 +278,8 @@ impl Serialize for SubmitArray<'_> {
 pub(super) struct TaskArray<'a, 'b> {
     pub job: JobId,
     pub stream: &'a RefCell<&'a mut TaskStream>,
+    /// Where those that failed are told of with what they left behind.
+    pub left: &'b RefCell<Option<&'b mut LeftReader>>,
     pub error: &'a RefCell<Option<HqError>>,
     pub told: &'b RefCell<Told>,
 }
@@ -301,12 +311,17 @@ impl Serialize for TaskArray<'_, '_> {
         let mut list = serializer.serialize_seq(None)?;
         let mut stream = self.stream.borrow_mut();
         loop {
-            match stream.next_of(self.job) {
-                Ok(Some(info)) => {
+            let next = stream.next_of(self.job).and_then(|next| {
+                let Some(info) = next else { return Ok(None) };
+                let left = left_by(self.left.borrow_mut().as_deref_mut(), &stream, self.job, &info)?;
+                Ok(Some((info, left)))
+            });
+            match next {
+                Ok(Some((info, left))) => {
                     self.told.borrow_mut().add(&info);
                     // One that never ran has no files.
                     let paths = if info.started.is_some() { stream.paths_of(self.job, &info) } else { None };
-                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref() })?;
+                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref(), left: &left })?;
                 }
                 Ok(None) => return list.end(),
                 Err(error) => {

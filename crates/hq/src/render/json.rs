@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
+use hq_core::record::FailureKind;
+use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, Pin};
 use hq_model::{
@@ -212,6 +214,8 @@ pub(crate) struct Task<'a> {
     pub task: &'a TaskInfo,
     /// Its files.
     pub paths: Option<&'a TaskPaths>,
+    /// What it left behind, if that is to be told and it failed.
+    pub left: &'a [u8],
 }
 
 impl Serialize for Task<'_> {
@@ -250,11 +254,42 @@ impl Serialize for Task<'_> {
         if let Some(error) = &task.error {
             map.serialize_entry("error", error)?;
         }
+        if let Some(kind) = task.failure {
+            let (exit_code, signal) = how(kind);
+            map.serialize_entry("kind", kind.word())?;
+            map.serialize_entry("exit_code", &exit_code)?;
+            map.serialize_entry("signal", &signal)?;
+        }
+        if let LeftBehind::Packed(Packed { failure: Some(raised), .. }) = LeftBehind::of(self.left) {
+            map.serialize_entry("exception", &Exception(&raised))?;
+        }
         map.serialize_entry("instance", &task.instance.0)?;
         map.serialize_entry("crashes", &task.crashes)?;
         if let Some(used) = &task.usage {
             map.serialize_entry("usage", &UsageOf(used))?;
         }
+        map.end()
+    }
+}
+
+/// The exit code of a failure, or its signal.
+pub(super) fn how(kind: FailureKind) -> (Option<u8>, Option<u8>) {
+    match kind {
+        FailureKind::Exit(code) => (Some(code), None),
+        FailureKind::Signal(signal) => (None, Some(signal)),
+        _ => (None, None),
+    }
+}
+
+struct Exception<'a>(&'a Raised<'a>);
+
+impl Serialize for Exception<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", &self.0.kind)?;
+        map.serialize_entry("type", &self.0.type_name)?;
+        map.serialize_entry("text", &self.0.text)?;
+        map.serialize_entry("traceback", &self.0.traceback)?;
         map.end()
     }
 }

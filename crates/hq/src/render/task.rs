@@ -5,8 +5,9 @@ use std::io::Write;
 
 use hq_core::client_messages::TaskInfo;
 use hq_model::dependency::Condition;
+use hq_model::left_behind::{LeftBehind, Packed};
 use hq_model::paths::TaskPaths;
-use hq_model::{TaskState, Timestamp};
+use hq_model::{JobId, TaskRef, TaskState, Timestamp};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::job::{TaskArray, key, usage, write_error};
@@ -15,6 +16,8 @@ use super::table::{self, Cell, TableWriter};
 use super::{Report, text};
 use crate::error::HqError;
 use crate::report::{TaskDetails, Tasks};
+use crate::results::LeftReader;
+use crate::tasks::TaskStream;
 
 /// Rows printed at once: what a list of any length takes of memory.
 const ROWS: usize = 5_000;
@@ -63,8 +66,8 @@ impl Report for Tasks {
         let mut serializer = serde_json::Serializer::pretty(&mut *out);
         let mut map = serializer.serialize_map(None).map_err(write_error)?;
         for job in self.jobs.iter().copied() {
-            let told = RefCell::default();
-            let tasks = TaskArray { job, stream: &stream, error: &error, told: &told };
+            let (told, left) = (RefCell::default(), RefCell::default());
+            let tasks = TaskArray { job, stream: &stream, left: &left, error: &error, told: &told };
             let written = map.serialize_entry(&key(job), &tasks);
             if let Some(error) = error.take() {
                 return Err(error);
@@ -79,7 +82,13 @@ impl Report for Tasks {
 impl Report for TaskDetails {
     fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
         while let Some(task) = self.tasks.next_of(self.job)? {
-            table::record(out, style, details(self, &task, &style))?;
+            let mut rows = details(self, &task, &style);
+            let left = left_by(self.left.as_mut(), &self.tasks, self.job, &task)?;
+            if let LeftBehind::Packed(Packed { failure: Some(raised), .. }) = LeftBehind::of(&left) {
+                let at = rows.iter().position(|(name, _)| *name == "Instance").unwrap_or(rows.len());
+                rows.insert(at, ("Traceback", Cell::colored(raised.traceback.trim_end(), Color::Red)));
+            }
+            table::record(out, style, rows)?;
         }
         Ok(())
     }
@@ -88,13 +97,28 @@ impl Report for TaskDetails {
         let error = RefCell::new(None);
         let stream = RefCell::new(&mut self.tasks);
         let told = RefCell::default();
-        let tasks = TaskArray { job: self.job, stream: &stream, error: &error, told: &told };
+        let left = RefCell::new(self.left.as_mut());
+        let tasks = TaskArray { job: self.job, stream: &stream, left: &left, error: &error, told: &told };
         let written = serde_json::to_writer_pretty(&mut *out, &tasks);
         if let Some(error) = error.take() {
             return Err(error);
         }
         written.map_err(write_error)?;
         Ok(out.write_all(b"\n")?)
+    }
+}
+
+/// What a packed call left that failed; nothing of other tasks.
+pub(super) fn left_by(
+    left: Option<&mut LeftReader>,
+    tasks: &TaskStream,
+    job: JobId,
+    task: &TaskInfo,
+) -> Result<Vec<u8>, HqError> {
+    let is_call = tasks.submit_of(job, task).is_some_and(|submit| submit.spec.body.is_packed_call());
+    match left.filter(|_| is_call && task.state == TaskState::Failed) {
+        Some(left) => Ok(left.of(TaskRef::new(job, task.task))?.unwrap_or_default()),
+        None => Ok(Vec::new()),
     }
 }
 

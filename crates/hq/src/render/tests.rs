@@ -184,6 +184,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         dependencies: Vec::new(),
         key: None,
         nodes: Vec::new(),
+        failure: (state == TaskState::Failed).then_some(hq_core::record::FailureKind::Exit(3)),
     }
 }
 
@@ -402,6 +403,7 @@ snapshots! {
             (JobId(1), task(3, TaskState::Failed)),
             (JobId(1), task(7, TaskState::Waiting)),
         ])]),
+        left: None,
         now: at(100),
     };
     worker_list: Workers(vec![worker(1), lost_worker(2), away_worker(3), stopping_worker(4)]);

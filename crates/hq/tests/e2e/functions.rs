@@ -249,7 +249,7 @@ fn every_end_of_a_function_is_told() {
     let ran = cluster.hq("--output-mode json job result last --tasks 0-1");
     let document: Value = serde_json::from_str(&ran.stdout).expect("one document");
     assert_eq!((ran.exit, &document[0]["result"]), (1, &json!(2)), "{ran:?}");
-    assert!(ran.stderr.contains("1 of these tasks has no result"), "{ran:?}");
+    assert!(ran.stderr.contains("task 1 of job "), "{ran:?}");
     assert_eq!(cluster.ok("job result last"), "0: 2\n");
     // A worker that had all of this goes on.
     cluster.ok("submit --wait --function lab:later --args-json [1]");

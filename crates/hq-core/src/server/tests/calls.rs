@@ -255,6 +255,46 @@ fn inputs(world: &mut World) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
+#[test]
+fn results_are_told_with_what_is_missing_of_them() {
+    let mut world = World::new();
+    world.worker(1, 4);
+    let calls = world.calls(6);
+    let programs = world.submit(2, |_| {});
+    world.sent(1);
+    world.reports(1, |report| {
+        report.finished.push(returned(calls, 0, &[b"a", b"", b"c"]));
+        report.failed.push((calls, raised(3, b"why")));
+    });
+    let jobs = Selector::All;
+    let asks = |from, with_failed, bytes| match world.server.results(&jobs, None, from, with_failed, bytes) {
+        Ok(ClientResponse::Results { jobs, next }) => {
+            let told = jobs.into_iter().map(|of| {
+                let results: Vec<_> = of.results.iter().map(String::from_utf8_lossy).collect();
+                let crate::client_messages::JobResults { job, ids, failed, dropped, without, .. } = &of;
+                format!(
+                    "{job}: {ids}={} failed {failed} dropped {dropped} without {without}",
+                    results.join(",")
+                )
+            });
+            (told.collect::<Vec<_>>().join("; "), next)
+        }
+        other => panic!("{other:?}"),
+    };
+    let whole = "1: 0,2=a,c failed 3 dropped 1 without 4-5; 2: = failed  dropped  without 0-1";
+    assert_eq!((programs, asks(None, false, 10_000)), (JobId(2), (whole.into(), None)));
+    let with_failed = "1: 0,2-3=a,c,why failed 3 dropped 1 without 4-5; 2: = failed  dropped  without 0-1";
+    assert_eq!(asks(None, true, 10_000), (with_failed.into(), None));
+    // Each page tells of the tasks up to the next one.
+    let (first, next) = asks(None, true, 64 + 10);
+    assert_eq!(
+        (first.as_str(), next),
+        ("1: 0=a failed  dropped 1 without ", Some(TaskRef::new(calls, TaskId(2))))
+    );
+    let (second, _) = asks(next, true, 10_000);
+    assert!(second.starts_with("1: 2-3=c,why failed 3 dropped  without 4-5; 2"), "{second}");
+}
+
 fn lends(job: JobId, task: u32, instance: u32, is_lent: bool) -> Lends {
     Lends { job, task: TaskId(task), instance: Instance(instance), is_lent }
 }

@@ -1,0 +1,148 @@
+"""One case of the benchmark of the Python package, in a process of its own; prints numbers as JSON.
+
+calls.py CASE SERVER_DIR COUNT
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def nothing(*_):
+    return 1
+
+
+def add(value):
+    return value + 1
+
+
+def twenty():
+    return b"12345"
+
+
+def resident(what):
+    # Bytes of this process: VmRSS is what it has now, VmHWM what it had at most.
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(what))
+
+
+def calls_of(executor, count):
+    [future.result() for future in [executor.submit(nothing) for _ in range(4)]]
+    begun = time.perf_counter()
+    assert sum(future.result() for future in [executor.submit(nothing) for _ in range(count)]) == count
+    return {"seconds": time.perf_counter() - begun}
+
+
+def pool(_, count):
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(2) as executor:
+        return calls_of(executor, count)
+
+
+def dask(_, count):
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        client.gather([client.submit(nothing, n) for n in range(4)])
+        begun = time.perf_counter()
+        # Calls that are the same are made once, but for these.
+        assert sum(client.gather([client.submit(nothing, n, pure=False) for n in range(count)])) == count
+        return {"seconds": time.perf_counter() - begun}
+
+
+def submit(server, count):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        return calls_of(executor, count)
+
+
+def map_of(server, count):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        executor.submit(nothing).result()
+        before = resident("VmRSS")
+        begun = time.perf_counter()
+        assert sum(executor.map(nothing, range(count))) == count
+        return {"seconds": time.perf_counter() - begun, "bytes": resident("VmHWM") - before}
+
+
+def latency(server, count):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        executor.submit(nothing).result()
+        times = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            executor.submit(nothing).result()
+            times.append(time.perf_counter() - begun)
+        times.sort()
+        return {"median": times[count // 2], "p99": times[count * 99 // 100]}
+
+
+def chain(server, count):
+    import headquarters
+
+    with headquarters.Executor(cluster=server) as executor:
+        executor.submit(nothing).result()
+        begun = time.perf_counter()
+        last = executor.submit(add, 0)
+        for _ in range(count - 1):
+            last = executor.submit(add, last)
+        assert last.result() == count
+        return {"seconds": time.perf_counter() - begun}
+
+
+def first(_, __):
+    import headquarters
+
+    begun = time.perf_counter()
+    with headquarters.LocalCluster() as cluster, headquarters.Executor(cluster=cluster) as executor:
+        assert executor.submit(nothing).result() == 1
+        return {"seconds": time.perf_counter() - begun}
+
+
+def imported(_, __):
+    begun = time.perf_counter()
+    # Names are loaded when they are asked for.
+    from headquarters import Executor, LocalCluster  # noqa: F401
+
+    return {"seconds": time.perf_counter() - begun}
+
+
+def results(server, count):
+    import pickle
+
+    import headquarters
+
+    assert len(pickle.dumps(twenty(), 5)) == 20
+    with headquarters.Executor(cluster=server) as executor:
+        [future.result() for future in [executor.submit(twenty) for _ in range(count)]]
+    return {}
+
+
+def pending(server, count):
+    import headquarters
+
+    executor = headquarters.Executor(cluster=server)
+    client = headquarters.Client(server)
+    futures = [executor.submit(nothing) for _ in range(1000)]
+    before = resident("VmRSS")
+    futures += [executor.submit(nothing) for _ in range(count)]
+    # What is on its way to the server is no matter of futures.
+    while client.job(executor.job_id).waiting < len(futures):
+        time.sleep(0.01)
+    print(json.dumps({"bytes": resident("VmRSS") - before}), flush=True)
+    # Nobody will ever run them.
+    os._exit(0)
+
+
+CASES = {"map": map_of, "import": imported}
+
+if __name__ == "__main__":
+    case, server, count = sys.argv[1:]
+    print(json.dumps((CASES.get(case) or globals()[case])(server, int(count))))

@@ -1,0 +1,200 @@
+//! Calls of the Python package, against what is demanded of it, a pool of processes and Dask. Each case is a process of its own,
+//! with the package of `cargo xtask python` and the program under test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::cluster::{Bench, Cluster};
+use crate::journal::journal_bytes;
+use crate::measure::median_of;
+use crate::row::{BoxError, Row};
+
+const PROGRAM: &str = include_str!("calls.py");
+/// Calls one by one.
+const CALLS: u32 = 20_000;
+/// Elements of a map, unless `HQ_BENCH_MAP` says otherwise.
+const MAPPED: u32 = 200_000;
+/// Links of a chain.
+const LINKS: u32 = 1000;
+/// Calls on an idle cluster.
+const IDLE_CALLS: u32 = 2000;
+/// Rounds of what is measured in turns.
+const ROUNDS: usize = 3;
+/// No case may take longer, in seconds.
+const LIMIT_S: &str = "300";
+const WORKER: [&str; 2] = ["--cpus", "2"];
+const WITHOUT_JOURNAL: [&str; 2] = ["--journal", "none"];
+
+// The package, and where its cases run.
+struct Package<'a> {
+    bench: &'a Bench,
+    python: PathBuf,
+    program: PathBuf,
+}
+
+/// All cases.
+///
+/// # Errors
+/// When there is no package, or a case fails.
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let target = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
+    let python = target.join("python/venv/bin/python");
+    if !python.exists() {
+        return Err("there is no Python package: run `cargo xtask python` first".into());
+    }
+    let place = tempfile::tempdir()?;
+    let program = place.path().join("calls.py");
+    fs::write(&program, PROGRAM)?;
+    let package = Package { bench, python, program };
+    let cluster = bench.cluster(&WITHOUT_JOURNAL, 1, &WORKER)?;
+    let mut rows = package.submits(&cluster)?;
+    rows.extend(package.map(&cluster)?);
+    rows.extend(package.latency(&cluster)?);
+    let seconds = package.seconds("chain", Some(&cluster), bench.tasks(LINKS))?;
+    let link = seconds / f64::from(bench.tasks(LINKS)) * 1e6;
+    rows.push(Row::at_most("python: chain", format!("{link:.0} µs a link"), "150 µs", link / 150.0, 1.0));
+    drop(cluster);
+    for (name, case, most_ms) in [("LocalCluster", "first", 200.0), ("import", "import", 60.0)] {
+        let rounds: Result<Vec<f64>, BoxError> =
+            (0..ROUNDS).map(|_| package.seconds(case, None, 1)).collect();
+        let took = median_of(rounds?) * 1e3;
+        let row = Row::at_most(
+            &format!("python: {name}"),
+            format!("{took:.0} ms"),
+            &format!("{most_ms:.0} ms"),
+            took / most_ms,
+            1.0,
+        );
+        rows.push(row);
+    }
+    rows.extend(package.journal()?);
+    rows.push(package.pending()?);
+    Ok(rows)
+}
+
+impl Package<'_> {
+    // One by one, in turns with the pool; and Dask, once.
+    fn submits(&self, cluster: &Cluster) -> Result<Vec<Row>, BoxError> {
+        let count = self.bench.tasks(CALLS);
+        let (mut ours, mut pool) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            pool.push(self.seconds("pool", None, count)?);
+            ours.push(self.seconds("submit", Some(cluster), count)?);
+        }
+        let rate = |seconds: f64| f64::from(count) / seconds;
+        let (ours, pool) = (rate(median_of(ours)), rate(median_of(pool)));
+        let value = format!("{ours:.0} calls/s");
+        let beside = format!("{ours:.0} calls/s; pool of processes {pool:.0}");
+        let dask = match self.dask(count) {
+            Ok(seconds) => {
+                let dask = rate(seconds);
+                Row::shown("python: Dask", format!("{dask:.0} calls/s"), dask / ours)
+            }
+            Err(error) => Row::shown("python: Dask", format!("left out: {error}"), 0.0),
+        };
+        Ok(vec![
+            Row::at_most("python: submit", value, "20 000 calls/s", 20_000.0 / ours, 1.0),
+            Row::at_most("python: submit, pool", beside, "1.5 times the pool", 1.5 * pool / ours, 1.0),
+            dask,
+        ])
+    }
+
+    fn map(&self, cluster: &Cluster) -> Result<Vec<Row>, BoxError> {
+        let given = std::env::var("HQ_BENCH_MAP").ok().and_then(|count| count.parse().ok());
+        let count = given.unwrap_or_else(|| self.bench.tasks(MAPPED));
+        let said = self.case("map", Some(cluster), count)?;
+        let rate = f64::from(count) / number(&said, "seconds")?;
+        let each = number(&said, "bytes")? / f64::from(count);
+        let memory = format!("{each:.0} bytes an element, {:.0} MB", each * f64::from(count) / 1e6);
+        Ok(vec![
+            Row::at_most(
+                "python: map",
+                format!("{rate:.0} elements/s of {count}"),
+                "300 000 elements/s",
+                300_000.0 / rate,
+                1.0,
+            ),
+            Row::shown("python: map, client", memory, each),
+        ])
+    }
+
+    fn latency(&self, cluster: &Cluster) -> Result<Vec<Row>, BoxError> {
+        let said = self.case("latency", Some(cluster), self.bench.tasks(IDLE_CALLS))?;
+        let of = |name: &str, word: &str, most_ms: f64| -> Result<Row, BoxError> {
+            let took = number(&said, word)? * 1e3;
+            let target = format!("{most_ms} ms");
+            Ok(Row::at_most(name, format!("{took:.2} ms"), &target, took / most_ms, 1.0))
+        };
+        Ok(vec![of("python: latency", "median", 0.5)?, of("python: latency, 99 %", "p99", 3.0)?])
+    }
+
+    // How fast with a journal, and how long that becomes.
+    fn journal(&self) -> Result<Vec<Row>, BoxError> {
+        let count = self.bench.tasks(CALLS);
+        let cluster = self.bench.cluster(&[], 1, &WORKER)?;
+        let rate = f64::from(count) / self.seconds("submit", Some(&cluster), count)?;
+        cluster.run(&["journal", "flush"])?;
+        let journal = cluster.server_dir().join("journal");
+        let before = journal_bytes(&journal)?;
+        self.case("results", Some(&cluster), count)?;
+        cluster.run(&["journal", "flush"])?;
+        let each = (journal_bytes(&journal)? - before) as f64 / f64::from(count);
+        let value = format!("{rate:.0} calls/s");
+        Ok(vec![
+            Row::at_most("python: submit, journal", value, "10 000 calls/s", 10_000.0 / rate, 1.0),
+            Row::at_most("python: journal", format!("{each:.1} bytes a call"), "60 bytes", each / 60.0, 1.0),
+        ])
+    }
+
+    // Where there is no worker, calls wait for ever.
+    fn pending(&self) -> Result<Row, BoxError> {
+        let count = self.bench.tasks(CALLS);
+        let cluster = self.bench.cluster(&WITHOUT_JOURNAL, 0, &[])?;
+        let each = number(&self.case("pending", Some(&cluster), count)?, "bytes")? / f64::from(count);
+        let value = format!("{each:.0} bytes of the client");
+        Ok(Row::at_most("python: a call that waits", value, "500 bytes", each / 500.0, 1.0))
+    }
+
+    fn dask(&self, count: u32) -> Result<f64, BoxError> {
+        let mut pip = Command::new(&self.python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "dask[distributed]"]);
+        let output = pip.stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            return Err("it cannot be installed".into());
+        }
+        self.seconds("dask", None, count)
+    }
+
+    fn seconds(&self, case: &str, cluster: Option<&Cluster>, count: u32) -> Result<f64, BoxError> {
+        number(&self.case(case, cluster, count)?, "seconds")
+    }
+
+    // Runs a case; gives what it says.
+    fn case(&self, case: &str, cluster: Option<&Cluster>, count: u32) -> Result<Value, BoxError> {
+        let place = tempfile::tempdir()?;
+        let server = cluster.map_or_else(|| place.path().to_owned(), Cluster::server_dir);
+        let mut command = Command::new("timeout");
+        command
+            .arg(LIMIT_S)
+            .arg(&self.python)
+            .arg(&self.program)
+            .arg(case)
+            .arg(server)
+            .arg(count.to_string());
+        command.current_dir(place.path()).env("HQ_BINARY", &self.bench.hq).env_remove("PYTHONPATH");
+        let output = command.stdin(Stdio::null()).output()?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(printed.trim()).map_err(|_| {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let last = errors.lines().last().unwrap_or("Python said nothing").to_owned();
+            format!("case {case}: {last}").into()
+        })
+    }
+}
+
+fn number(said: &Value, name: &str) -> Result<f64, BoxError> {
+    said[name].as_f64().ok_or_else(|| format!("there is no {name} in {said}").into())
+}
