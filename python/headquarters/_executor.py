@@ -15,7 +15,7 @@ from ._errors import HqError
 from ._future import Future, fail
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
-from ._pickling import Code, Codes, Initializer, dumps_entry
+from ._pickling import Code, Codes, Setup, dumps_entry
 from ._results import Results
 from ._session import Session
 
@@ -30,13 +30,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Environment(Protocol):
-    """What starts the interpreters of calls."""
-
-    def interpreter(self) -> list[str]: ...
-    def variables(self) -> list[tuple[str, str]]: ...
-
-
 class HasServerDir(Protocol):
     """A cluster or a client: something that knows the directory of its server."""
 
@@ -49,9 +42,9 @@ class Executor(concurrent.futures.Executor):
 
     `Executor(5)` has a private cluster on this machine with 5 slots, which ends with it. `cluster` names another one: a
     `LocalCluster`, a `Client`, or a server directory. `name` is the name of the job, `job` the number of an open job to
-    add to instead. `env` says which interpreter is started; without it, the one that runs here. `initializer` is called
-    once by each interpreter. `echo` repeats here what calls print; it is on for private clusters and in notebooks. All
-    other keywords are options of the calls, as in `options`.
+    add to instead. `initializer` is called once by each interpreter. `echo` repeats here what calls print; it is on for
+    private clusters and in notebooks. All other keywords are options of the calls, as in `options`: among them `env`, a
+    `PythonEnv` that says which interpreters are started.
     """
 
     def __init__(
@@ -62,7 +55,6 @@ class Executor(concurrent.futures.Executor):
         name: str | None = None,
         job: int | None = None,
         max_fails: int | None = None,
-        env: Environment | None = None,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         echo: bool | None = None,
@@ -76,10 +68,10 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("initializer must be callable")
         self._options = _options.merged({}, options)
         self._json = _options.to_json(self._options)
-        self._env = env
-        self._codes = Codes(Initializer(initializer, initargs) if initializer is not None else None)
-        self._templates: dict[str, int] = {}
-        self._template_lock = threading.Lock()
+        self._initializer = None if initializer is None else (initializer, initargs)
+        self._codes_of: dict[Any, Codes] = {}
+        self._templates: dict[Any, int] = {}
+        self._lock = threading.Lock()
         self._parent: Executor | None = None
         own = _private_cluster(max_workers) if cluster is None else None
         place: Any = own if cluster is None else cluster
@@ -101,7 +93,7 @@ class Executor(concurrent.futures.Executor):
         self._end = weakref.finalize(self, self._session.shutdown, False, False)
         self._end.atexit = False
         try:
-            self._template = self._make_template(self._json)
+            self._enter_environment()
         except BaseException:
             self._session.shutdown(True, True)
             raise
@@ -161,7 +153,7 @@ class Executor(concurrent.futures.Executor):
         view._parent = self
         view._options = _options.merged(self._options, options)
         view._json = _options.to_json(view._options)
-        view._template = self._make_template(view._json)
+        view._enter_environment()
         return view
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -207,16 +199,18 @@ class Executor(concurrent.futures.Executor):
         code: Code = self._codes.of(fn)
         return Blocks(self._session, self._template, code, rows, calls_max)
 
-    def _make_template(self, options: str) -> int:
-        with self._template_lock:
-            number = self._templates.get(options)
-            if number is None:
-                env = self._env
-                interpreter = [sys.executable] if env is None else env.interpreter()
-                variables = [] if env is None else env.variables()
-                number = self._session.template(options, variables, interpreter)
-                self._templates[options] = number
-        return number
+    def _enter_environment(self) -> None:
+        env = self._options.get("env")
+        interpreter = [sys.executable] if env is None else env.interpreter()
+        variables = [] if env is None else env.variables()
+        loads = ((), ()) if env is None else (env.sys_path, env.preload)
+        key = self._json, tuple(interpreter), tuple(variables)
+        with self._lock:
+            if loads not in self._codes_of:
+                self._codes_of[loads] = Codes(Setup(*loads, self._initializer))
+            if key not in self._templates:
+                self._templates[key] = self._session.template(self._json, variables, interpreter)
+            self._codes, self._template = self._codes_of[loads], self._templates[key]
 
 
 _ENTERED: list[Executor] = []

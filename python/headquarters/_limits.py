@@ -42,5 +42,8 @@ SEARCH_STEPS_MAX = 2000
 FINGERPRINT_PARTS_MAX = 64
 """Values a function may depend on before it is rather pickled again for each call."""
 
+LAST_WORDS_BYTES = 2048
+"""What an interpreter said last, where it did not start."""
+
 SILENT_SHUTDOWN_S = 10.0
 """A shutdown that takes longer says what it waits for."""

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from ._environment import PythonEnv as PythonEnv
+
     if sys.version_info >= (3, 12):
         from typing import Unpack as Unpack
     else:
@@ -46,6 +48,8 @@ class TaskOptions(TypedDict, total=False):
     stdout: str | os.PathLike[str]
     stderr: str | os.PathLike[str]
     variables: Mapping[str, str]
+    env: PythonEnv | None
+    """The interpreters of the calls; without one, that which runs here."""
 
 
 _DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")

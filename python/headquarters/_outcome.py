@@ -78,7 +78,7 @@ def _failure(answer: Any, kind: str, message: str, name: str) -> BaseException:
     if how in _BY_ANSWER:
         raised = _BY_ANSWER[how](f"{name}: {text}")
     elif type_name.endswith("InitializerFailed"):
-        raised = errors.EnvironmentBroken(f"the initializer failed: {text}")
+        raised = errors.EnvironmentBroken(text)
     else:
         raised = _raised(exception, type_name, text)
     if traceback:

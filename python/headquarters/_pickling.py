@@ -13,11 +13,13 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _limits as limits
 from ._errors import ArgumentsNotPicklable
 from ._fingerprint import Fingerprint, by_reference, fingerprint
+from ._probe import LOADING, Evaluated
 
 if TYPE_CHECKING:
     from ._future import Future
@@ -68,21 +70,26 @@ class Code:
         self.fingerprint: Fingerprint | None = None
 
 
-class Initializer:
-    """A function that each interpreter calls before its first call."""
+@dataclass(frozen=True)
+class Setup:
+    """What each interpreter does before its first call: it puts directories in front, imports modules, and calls the
+    initializer with its arguments."""
 
-    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.function = function
-        self.args = args
+    sys_path: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    initializer: tuple[Callable[..., object], tuple[Any, ...]] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.sys_path or self.preload or self.initializer)
 
 
 class Codes:
     """The functions that were pickled, each once as long as it would give the same bytes."""
 
-    def __init__(self, initializer: Initializer | None = None) -> None:
+    def __init__(self, setup: Setup = Setup()) -> None:
         self._known: dict[Any, Code] = {}
         self._by_data: dict[bytes, Code] = {}
-        self._initializer = initializer
+        self._setup = setup
 
     def of(self, function: Callable[..., Any]) -> Code:
         """Raises ArgumentsNotPicklable if it cannot be sent."""
@@ -102,9 +109,9 @@ class Codes:
         # Before the pickle: what changes meanwhile is noticed by the next call.
         mark = _mark(function)
         data, futures, is_by_value = dumps_function(function)
-        if self._initializer is not None:
-            data, more, initializer_is_by_value = _with_initializer(self._initializer, data)
-            futures, is_by_value = futures + more, is_by_value or initializer_is_by_value
+        if self._setup:
+            data, more, setup_is_by_value = _with_setup(self._setup, data)
+            futures, is_by_value = futures + more, is_by_value or setup_is_by_value
         python = (sys.version_info[0], sys.version_info[1]) if is_by_value else None
         whole = _dumps((python, cloudpickle_dir(), _paths(function), data), 4)
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
@@ -241,22 +248,32 @@ def _paths(function: Any) -> list[str]:
 
 
 _WRAPPER = """
-def make(key, initializer, function, state=[]):
+def make(key, sys_path, preload, initializer, function, state):
     import pickle, sys
     done = sys.__dict__.setdefault("_hq_initialized", {})
     class InitializerFailed(RuntimeError):
         pass
     InitializerFailed.__module__ = "headquarters"
     InitializerFailed.__qualname__ = "InitializerFailed"
-    def call(*args, **kwargs):
-        if key not in done:
-            done[key] = None
+    def set_up():
+        put_in_front(sys_path)
+        failed = load(preload)
+        if failed is None and initializer is not None:
             try:
                 start, start_args = pickle.loads(initializer)
                 start(*start_args)
+            except KeyboardInterrupt:
+                # It is the call that is ended: the next one begins anew.
+                raise
             except BaseException as error:
-                done[key] = "%s: %s" % (type(error).__name__, error)
-                raise InitializerFailed(done[key]) from error
+                failed = "the initializer failed: %s: %s" % (type(error).__name__, error), error
+        return failed
+    def call(*args, **kwargs):
+        if key not in done:
+            failed = set_up()
+            done[key] = failed and failed[0]
+            if failed is not None:
+                raise InitializerFailed(failed[0]) from failed[1]
         if done[key] is not None:
             raise InitializerFailed(done[key])
         if not state:
@@ -266,22 +283,15 @@ def make(key, initializer, function, state=[]):
 """
 
 
-class _Evaluated:
-    # Becomes the function itself where it is unpickled, without anything of ours there.
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names = names
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        text = "(lambda names: (exec(source, names), names['make'](key, initializer, function, []))[1])({})"
-        return eval, (text, self.names)
-
-
-def _with_initializer(initializer: Initializer, function: bytes) -> tuple[bytes, tuple[Future[Any], ...], bool]:
+def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any], ...], bool]:
     import hashlib
 
-    data, futures, is_by_value = dumps_function((initializer.function, initializer.args))
-    names = {"source": _WRAPPER, "key": hashlib.sha256(data).hexdigest(), "initializer": data, "function": function}
-    return _dumps(_Evaluated(names), 4), futures, is_by_value
+    data, futures, is_by_value = dumps_function(setup.initializer) if setup.initializer else (None, (), False)
+    values = {"sys_path": setup.sys_path, "preload": setup.preload, "initializer": data}
+    key = hashlib.sha256(_dumps(values, 4)).hexdigest()
+    arguments = "key, sys_path, preload, initializer, function, []"
+    wrapped = Evaluated(LOADING + _WRAPPER, f"made['make']({arguments})", key=key, function=function, **values)
+    return _dumps(wrapped, 4), futures, is_by_value
 
 
 def _not_picklable(value: Any, start: str, error: Exception) -> ArgumentsNotPicklable:
