@@ -27,7 +27,7 @@ BLOCK_CALLS = 2048
 CODES_MAX = 1024
 """Functions whose pickle is kept; beyond, the oldest half is dropped and pickled again when needed."""
 
-NAME_CHARS_MAX = 200
+NAME_BYTES_MAX = 200
 """Length of the name a task has; the rest is cut."""
 
 ECHO_BYTES_PER_S = 1024 * 1024

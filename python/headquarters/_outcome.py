@@ -76,7 +76,8 @@ def _failure(answer: Any, kind: str, message: str, name: str) -> BaseException:
     how, exception, type_name, text, traceback = answer
     raised: BaseException
     if how in _BY_ANSWER:
-        raised = _BY_ANSWER[how](f"{name}: {text}")
+        instead = "; write large values to a file, and return its path" if how == "too-large" else ""
+        raised = _BY_ANSWER[how](f"{name}: {text}{instead}")
     elif type_name.endswith("InitializerFailed"):
         raised = errors.EnvironmentBroken(text)
     else:

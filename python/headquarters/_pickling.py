@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _limits as limits
+from ._base import StaysHere
 from ._errors import ArgumentsNotPicklable
 from ._fingerprint import Fingerprint, by_reference, fingerprint
 from ._probe import LOADING, Evaluated
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ._future import Future
 
 _dumps = pickle.dumps
+# What an argument raises while it is pickled is of the call, also when it would end the program.
+_ANY = (Exception, SystemExit, GeneratorExit)
 
 
 class _Collecting(threading.local):
@@ -114,7 +117,7 @@ class Codes:
             futures, is_by_value = futures + more, is_by_value or setup_is_by_value
         python = (sys.version_info[0], sys.version_info[1]) if is_by_value else None
         whole = _dumps((python, cloudpickle_dir(), _paths(function), data), 4)
-        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        name = name_of(function)
         if len(whole) > limits.CODE_BYTES_MAX:
             raise ArgumentsNotPicklable(
                 f"{name} with what it refers to is {len(whole)} bytes long, more than {limits.CODE_BYTES_MAX}: "
@@ -123,7 +126,7 @@ class Codes:
             )
         code = self._by_data.get(whole)
         if code is None or code.futures != futures:
-            code = Code(name[: limits.NAME_CHARS_MAX], whole, futures)
+            code = Code(name, whole, futures)
             self._make_room(self._by_data)
             self._by_data[whole] = code
         code.fingerprint = mark
@@ -134,6 +137,13 @@ class Codes:
         if len(known) >= limits.CODES_MAX:
             for key in list(known)[: limits.CODES_MAX // 2]:
                 known.pop(key, None)
+
+
+def name_of(function: Any) -> str:
+    """What a call of a function is called."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    shown = "".join(one if one.isprintable() else "?" for one in name)
+    return shown.encode()[: limits.NAME_BYTES_MAX].decode(errors="ignore")
 
 
 def _mark(function: Callable[..., Any]) -> Fingerprint | None:
@@ -152,11 +162,11 @@ def dumps_function(function: Any) -> tuple[bytes, tuple[Future[Any], ...], bool]
                 data = _dumps(function, 5)
                 if b"__main__" not in data:
                     return data, tuple(found), False
-            except Exception:
+            except _ANY:
                 pass
             found.clear()
         return _cloudpickle().dumps(function, 5), tuple(found), True
-    except Exception as error:
+    except _ANY as error:
         raise _not_picklable(function, "function", error) from error
     finally:
         collecting.futures = None
@@ -172,13 +182,13 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
     try:
         try:
             data = _dumps((args, kwargs), 5)
-        except Exception:
+        except _ANY:
             data = b""
         if not data or b"__main__" in data:
             found.clear()
             try:
                 data = _cloudpickle().dumps((args, kwargs), 5)
-            except Exception as error:
+            except _ANY as error:
                 raise _not_picklable((args, kwargs), "", error) from error
     finally:
         collecting.futures = None
@@ -294,19 +304,19 @@ def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any]
     return _dumps(wrapped, 4), futures, is_by_value
 
 
-def _not_picklable(value: Any, start: str, error: Exception) -> ArgumentsNotPicklable:
+def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable:
     path, reason = _Search(error).run(value, start)
     return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
 
 
 class _Search:
     # Goes down to the innermost value that cannot be pickled.
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._reason = error
         self._steps = 0
         self._seen: set[int] = set()
 
-    def run(self, value: Any, start: str) -> tuple[str, Exception]:
+    def run(self, value: Any, start: str) -> tuple[str, BaseException]:
         if not start:
             args, kwargs = value
             parts = [(f"args[{i}]", arg) for i, arg in enumerate(args)]
@@ -323,7 +333,7 @@ class _Search:
             return False
         try:
             _cloudpickle().dumps(value, 5)
-        except Exception as error:
+        except _ANY as error:
             self._reason = error
             return True
         return False
@@ -343,6 +353,9 @@ class _Search:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, StaysHere):
+        # What is in it is no matter of who has it.
+        return []
     if isinstance(value, (list, tuple)):
         return [(f"[{i}]", part) for i, part in enumerate(value)]
     if isinstance(value, dict):

@@ -12,7 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _binary
-from ._base import NativeError
+from ._base import NativeError, StaysHere
+from . import validation
 from .common import GenericPath
 from .ffi import JobId, TaskId
 from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
@@ -116,12 +117,14 @@ class Event:
     data: dict[str, Any]
 
 
-class Client:
+class Client(StaysHere):
     """A connection to a server.
 
     :param server_dir: Directory of the server; by default that of `HQ_SERVER_DIR`, else `~/.hq-server`.
     :param python_env: How interpreters for functions are started.
     """
+
+    _instead = "a client stays in its process; give its server_dir, and make a Client of that"
 
     def __init__(
         self,
@@ -150,12 +153,13 @@ class Client:
         _log.info("Submitted job %d with %d tasks", job_id, len(job.tasks))
         return SubmittedJob(job, job_id, self)
 
-    def wait_for_jobs(self, jobs: Sequence[SubmittedJob], raise_on_error: bool = True) -> bool:
+    def wait_for_jobs(self, jobs: Sequence[HasJobId], raise_on_error: bool = True) -> bool:
         """Waits until these jobs have ended. True if all of their tasks finished; otherwise it raises FailedJobsException,
         unless it is not to."""
-        failed = self.connection.wait_for_jobs([job.id for job in jobs], _progress())
+        failed = self.connection.wait_for_jobs([get_job_id(job) for job in jobs], _progress())
         if failed and raise_on_error:
-            raise FailedJobsException(self.connection.get_failed_tasks(failed), {job.id: job.job for job in jobs})
+            names = {job.id: job.job for job in jobs if isinstance(job, SubmittedJob)}
+            raise FailedJobsException(self.connection.get_failed_tasks(failed), names)
         return not failed
 
     def get_failed_tasks(self, job: HasJobId) -> dict[TaskId, FailedTaskContext]:
@@ -202,7 +206,8 @@ class Client:
 
     def open_job(self, name: str = DEFAULT_NAME, max_fails: int | None = None) -> JobId:
         """Makes a job that takes tasks until it is closed."""
-        return self.connection.session.open_job(name, max_fails)
+        max_fails = None if max_fails is None else validation.whole("max_fails", max_fails)
+        return self.connection.session.open_job(validation.line("name", name), max_fails)
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""

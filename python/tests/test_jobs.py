@@ -88,8 +88,8 @@ def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
     with pytest.raises(ValidationException, match="no option timelimit"):
         Job().program(["a"], timelimit=5)  # type: ignore[call-arg]
     job = Job()
-    job.program(["a"], pin="nowhere")
-    with pytest.raises(ValueError, match="task with id 0: pin: `nowhere` is neither none, taskset nor omp"):
+    job.program(["a"], time_limit="soon")
+    with pytest.raises(ValueError, match="task with id 0: time_limit: `soon` is not a duration"):
         client.submit(job)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._environment import PythonEnv as PythonEnv
 from .._pickling import Codes, Setup, dumps_entry
 from ..ffi import TaskId
 from ..ffi.protocol import PackedCall
+from ..validation import function, wrong
 from .task import Task
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class PythonFunction(Task):
         name: str | None = None,
         **options: Any,
     ) -> None:
+        function("the function of a task", fn)
+        if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
+            raise wrong("args", args, "give a tuple of arguments, as in (1,)")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise wrong("kwargs", kwargs, "give a dict of arguments by name, as in {'x': 1}")
         if name is None and hasattr(fn, "__name__"):
             name = f"{fn.__name__}/{task_id}"
         super().__init__(task_id, name=name, task_dir=True, **options)

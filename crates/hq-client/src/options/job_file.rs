@@ -19,6 +19,7 @@ use hq_model::{
 };
 use serde::Deserialize;
 
+use super::call::wrong_key;
 use super::checks::{check_lengths, check_locality};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
@@ -206,11 +207,27 @@ pub fn prepare_json(
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
     let path = Path::new(name);
-    let file: Result<File, _> = serde_json::from_str(content);
-    let file =
-        file.map_err(|error| OptionsError::JobFile { path: path.into(), message: error.to_string() })?;
+    let file: File = serde_json::from_str(content).map_err(|error| {
+        // Where it is in what a program has made tells nobody anything.
+        let message = wrong_table(content).unwrap_or_else(|| error.to_string());
+        OptionsError::JobFile { path: path.into(), message }
+    })?;
     let (file, tables) = Tables::of(path, file, submit_dir)?;
     prepared(path, file, tables, job, submit_dir)
+}
+
+// What is wrong with the first table of a job in JSON that cannot be read.
+fn wrong_table(content: &str) -> Option<String> {
+    let file: serde_json::Value = serde_json::from_str(content).ok()?;
+    let tables = file.get("task")?.as_array()?.iter().enumerate();
+    tables.into_iter().find_map(|(place, table)| {
+        let wrong = wrong_key::<Task>(table.as_object()?)?;
+        let name = match table.get("id").and_then(serde_json::Value::as_u64) {
+            Some(id) => format!("task with id {id}"),
+            None => format!("task {}", place + 1),
+        };
+        Some(format!("{name}: {wrong}"))
+    })
 }
 
 fn prepared(
