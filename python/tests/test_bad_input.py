@@ -10,7 +10,7 @@ import pytest
 
 import headquarters as hq
 from headquarters import _errors as errors
-from headquarters import aio
+from headquarters import Client, LocalCluster, aio
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_what_stays_in_its_process_says_what_to_give_instead(make):
         error = executor.submit(lambda: value).exception(30)
         assert str(error).startswith(f"function.<value> cannot be sent: {instead}") and error.path == "function.<value>"
     assert executor.submit(executor.submit, abs, 1).exception(30).path == "function.__self__"
-    cluster = object.__new__(hq.LocalCluster)
+    cluster = object.__new__(LocalCluster)
     assert "give its server_dir" in str(executor.submit(abs, cluster).exception(30))
-    client = object.__new__(hq.Client)
+    client = object.__new__(Client)
     client.lock = threading.Lock()
     assert "give its server_dir" in str(executor.submit(abs, client).exception(30))
 

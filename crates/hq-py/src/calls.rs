@@ -154,9 +154,9 @@ impl Calls {
         })
     }
 
-    /// Waits until tasks have ended that are not among the known ones, and says how. Nothing after `wake`, or when the job is
-    /// over and all is known.
-    fn ends<'py>(&self, python: Python<'py>, known: Intervals) -> PyResult<Vec<End<'py>>> {
+    /// Waits until tasks have ended that are not among the known ones, and says how. An empty list after `wake`, and `None`
+    /// when the job is over and all is known.
+    fn ends<'py>(&self, python: Python<'py>, known: Intervals) -> PyResult<Option<Vec<End<'py>>>> {
         let ends = self.with(python, &self.hearing, |session| {
             let request = ClientRequest::AwaitEnds { job: self.id, known: id_set(&known) };
             let mut watch = session.watch(request).map_err(|error| error::of_client(&error))?;
@@ -167,7 +167,8 @@ impl Calls {
                 Next::Other(()) => Ok(None),
             }
         })?;
-        Ok(ends.map_or_else(Vec::new, |ends| list(python, *ends)))
+        let Some(ends) = ends else { return Ok(Some(Vec::new())) };
+        Ok(Some(list(python, *ends)).filter(|ends| !ends.is_empty()))
     }
 
     /// Has the thread return that waits for ends, or the next one that would.
