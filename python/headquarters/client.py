@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import logging
 import os
+import queue
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _binary
+from . import _binary, validation
 from ._base import NativeError, StaysHere
-from . import validation
 from .common import GenericPath
 from .ffi import JobId, TaskId
 from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
@@ -21,6 +23,7 @@ from .job import DEFAULT_NAME, HasJobId, Job, SubmittedJob, get_job_id
 from .task.function import PythonEnv
 
 if TYPE_CHECKING:
+    from ._native_types import End
     from .cluster import LocalCluster
 
 MAX_PRINTED_TASKS = 5
@@ -167,17 +170,61 @@ class Client(StaysHere):
         job_id = get_job_id(job)
         return self.connection.get_failed_tasks([job_id])[job_id]
 
-    def result(self, job: HasJobId, task: TaskId) -> Any:
-        """What the function of a task returned. Raises LookupError when there is nothing yet, or never will be."""
+    def result(self, job: HasJobId, task: TaskId, timeout: float | None = None) -> Any:
+        """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds.
+
+        Raises LookupError for a task that leaves nothing, such as a program, and FailedJobsException for one that failed.
+        """
+        from . import _native_types as states
         from ._outcome import decode
 
         job_id = get_job_id(job)
-        for _, payload in self.connection.session.results(job_id, [task]):
-            value, error = decode((task, 0, payload, "", ""), f"task {job_id}@{task}")
-            if error is not None:
-                raise error
-            return value
-        raise LookupError(f"task {job_id}@{task} has left no result")
+        name = f"task {job_id}@{task}"
+        end = self._end_of(job_id, task, timeout)
+        if end[1] == states.CANCELED:
+            raise concurrent.futures.CancelledError(f"{name} was canceled")
+        if end[2] is None and end[1] == states.FAILED:
+            names = {job.id: job.job} if isinstance(job, SubmittedJob) else {}
+            context = self.get_failed_tasks(job_id)[task]
+            raise FailedJobsException({job_id: {task: context}}, names)
+        if end[2] is None and end[1] == states.FINISHED:
+            raise LookupError(f"{name} has left no result")
+        value, error = decode(end, name)
+        if error is not None:
+            raise error
+        return value
+
+    def _end_of(self, job: JobId, task: TaskId, timeout: float | None) -> End:
+        from ._errors import from_native
+        from ._native_types import open_calls
+
+        validation.whole("task", task)
+        # Says which of job and task is not there.
+        self.connection.session.results(job, [task])
+        calls = open_calls(self.server_dir, "", max_fails=None, job=job)
+        others = [(first, last) for first, last in ((0, task - 1), (task + 1, 2**32 - 1)) if first <= last]
+        heard: queue.SimpleQueue[list[End] | BaseException | None] = queue.SimpleQueue()
+
+        def hear() -> None:
+            try:
+                heard.put(calls.ends(others))
+            except BaseException as error:
+                heard.put(from_native(error))
+
+        # By another thread, so that this one can be interrupted.
+        threading.Thread(target=hear, name=f"hq-result-{job}", daemon=True).start()
+        try:
+            ends = heard.get(timeout=timeout)
+        except queue.Empty:
+            what = f"task {job}@{task} has not ended within {timeout} seconds"
+            raise concurrent.futures.TimeoutError(f"{what}: {calls.explain(task)}") from None
+        finally:
+            calls.wake()
+        if isinstance(ends, BaseException):
+            raise ends
+        if not ends:
+            raise LookupError(f"job {job} has no task {task}")
+        return ends[0]
 
     def jobs(self) -> list[JobInfo]:
         """All jobs."""

@@ -155,12 +155,12 @@ class SubmittedJob:
     id: JobId
     _client: Client | None = field(default=None, repr=False, compare=False)
 
-    def result(self, task: Task | TaskId) -> Any:
-        """What the function of a task returned. Raises LookupError when there is nothing yet, or never will be."""
+    def result(self, task: Task | TaskId, timeout: float | None = None) -> Any:
+        """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds."""
         task_id = task.task_id if isinstance(task, Task) else task
         if self._client is None:
             raise LookupError("this job was not submitted by a client")
-        return self._client.result(self.id, task_id)
+        return self._client.result(self, task_id, timeout)
 
 
 HasJobId: TypeAlias = "JobId | SubmittedJob"

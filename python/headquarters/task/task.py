@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
+from .._base import StaysHere
 from ..common import GenericPath
 from ..ffi import TaskId
 from ..ffi.protocol import Duration, PackedCall, ResourceRequest, TaskDescription, duration
@@ -42,8 +43,13 @@ class TaskOptions(TypedDict, total=False):
 _DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect"}
 
 
-class Task(ABC):
+class Task(StaysHere, ABC):
     """A task of a job: what it waits for, what it needs, and where it prints."""
+
+    _instead = (
+        "a task of a job is no argument of another one: name it in deps= and let it write a file, or use Executor.submit, "
+        "whose futures stand for their values"
+    )
 
     def __init__(
         self,
