@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ._base import HqError as HqError
     from ._base import NativeError as NativeError
     from ._base import ServerLost as ServerLost
+    from ._environment import EnvironmentReport as EnvironmentReport
+    from ._environment import PythonEnv as PythonEnv
     from ._errors import ArgumentsNotPicklable as ArgumentsNotPicklable
     from ._errors import ClusterStopped as ClusterStopped
     from ._errors import DependencyFailed as DependencyFailed
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from .job import Job as Job
     from .job import SubmittedJob as SubmittedJob
     from .output import StdioDef as StdioDef
-    from .task.function import PythonEnv as PythonEnv
     from .task.task import Task as Task
     from .validation import ValidationException as ValidationException
     from .visualization import visualize_job as visualize_job
@@ -66,6 +67,7 @@ _PLACES: dict[str, str] = {
     "ClusterStopped": "._errors",
     "DependencyFailed": "._errors",
     "EnvironmentBroken": "._errors",
+    "EnvironmentReport": "._environment",
     "Event": ".client",
     "Executor": "._executor",
     "FailedJobsException": ".client",
@@ -77,7 +79,7 @@ _PLACES: dict[str, str] = {
     "JobInfo": ".client",
     "LocalCluster": ".cluster",
     "NativeError": "._base",
-    "PythonEnv": ".task.function",
+    "PythonEnv": "._environment",
     "Refused": "._errors",
     "RemoteError": "._errors",
     "RemoteTraceback": "._errors",

@@ -12,6 +12,16 @@ class HqError(Exception):
     code: str = ""
 
 
+class StaysHere:
+    """What belongs to its process, and cannot be sent with a call; its `_instead` says what can."""
+
+    __slots__ = ()
+    _instead = ""
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(self._instead)
+
+
 class NativeError(HqError, RuntimeError):
     """The server, or the way to it, refuses: `code` is a word that never changes, as `hq` prints it."""
 

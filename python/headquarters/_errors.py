@@ -60,7 +60,7 @@ class RunnerDied(HqError, BrokenExecutor):
 
 
 class EnvironmentBroken(HqError, BrokenExecutor):
-    """The interpreter could not be started, the function not be loaded, or the initializer failed."""
+    """The interpreter could not be started, the function or a module of `preload` not be loaded, or the initializer failed."""
 
 
 class DependencyFailed(HqError):

@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from . import _options
+from . import _options, validation
+from ._base import StaysHere
 from ._errors import HqError
 from ._future import Future, fail
 from ._lending import is_in_call
 from ._map import Blocks, all_blocks, in_order
 from ._native_types import open_calls
-from ._pickling import Code, Codes, Initializer, dumps_entry
+from ._pickling import Code, Codes, Setup, dumps_entry, name_of
 from ._results import Results
 from ._session import Session
 
@@ -31,13 +32,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Environment(Protocol):
-    """What starts the interpreters of calls."""
-
-    def interpreter(self) -> list[str]: ...
-    def variables(self) -> list[tuple[str, str]]: ...
-
-
 class HasServerDir(Protocol):
     """A cluster or a client: something that knows the directory of its server."""
 
@@ -45,15 +39,17 @@ class HasServerDir(Protocol):
     def server_dir(self) -> Any: ...
 
 
-class Executor(concurrent.futures.Executor):
+class Executor(StaysHere, concurrent.futures.Executor):
     """Calls functions on workers; takes the place of `ProcessPoolExecutor`.
 
     `Executor(5)` has a private cluster on this machine with 5 slots, which ends with it. `cluster` names another one: a
     `LocalCluster`, a `Client`, or a server directory. `name` is the name of the job, `job` the number of an open job to
-    add to instead. `env` says which interpreter is started; without it, the one that runs here. `initializer` is called
-    once by each interpreter. `echo` repeats here what calls print; it is on for private clusters and in notebooks. All
-    other keywords are options of the calls, as in `options`.
+    add to instead. `initializer` is called once by each interpreter. `echo` repeats here what calls print; it is on for
+    private clusters and in notebooks. All other keywords are options of the calls, as in `options`: among them `env`, a
+    `PythonEnv` that says which interpreters are started.
     """
+
+    _instead = "an executor stays in its process; within a call, headquarters.current() is one on the same server"
 
     def __init__(
         self,
@@ -63,37 +59,40 @@ class Executor(concurrent.futures.Executor):
         name: str | None = None,
         job: int | None = None,
         max_fails: int | None = None,
-        env: Environment | None = None,
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         echo: bool | None = None,
-        _session_type: type[Session] = Session,
         **options: Unpack[TaskOptions],
     ) -> None:
-        if max_workers is not None and max_workers < 1:
-            raise ValueError(f"max_workers must be at least 1, not {max_workers}")
+        if max_workers is not None:
+            validation.whole("max_workers", max_workers, 1)
         if max_workers is not None and cluster is not None:
             raise TypeError("max_workers is the size of a private cluster; a given cluster has its size already")
         if initializer is not None and not callable(initializer):
-            raise TypeError("initializer must be callable")
+            raise validation.wrong("initializer", initializer, "it cannot be called; give a function")
+        if not isinstance(initargs, (tuple, list)):
+            raise validation.wrong("initargs", initargs, "give a tuple of arguments, as in (1,)")
+        server_dir = None if cluster is None else validation.path("the server_dir of cluster", getattr(cluster, "server_dir", cluster))
+        name = "executor" if name is None else validation.line("name", name)
+        job = None if job is None else validation.whole("job", job)
+        max_fails = None if max_fails is None else validation.whole("max_fails", max_fails)
         self._options = _options.merged({}, options)
         self._json = _options.to_json(self._options)
-        self._env = env
-        self._codes = Codes(Initializer(initializer, initargs) if initializer is not None else None)
-        self._templates: dict[str, int] = {}
-        self._template_lock = threading.Lock()
+        self._initializer = None if initializer is None else (initializer, tuple(initargs))
+        self._codes_of: dict[Any, Codes] = {}
+        self._templates: dict[Any, int] = {}
+        self._lock = threading.Lock()
         self._parent: Executor | None = None
         own = _private_cluster(max_workers) if cluster is None else None
         place: Any = own if cluster is None else cluster
-        server_dir = os.fspath(getattr(place, "server_dir", place))
         try:
-            calls = open_calls(server_dir, name or "executor", max_fails=max_fails, job=job)
+            calls = open_calls(server_dir or place.server_dir, name, max_fails=max_fails, job=job)
         except BaseException:
             if own is not None:
                 own.stop()
             raise
         is_echoed = (own is not None or hasattr(sys, "ps1")) if echo is None else echo
-        self._session = _session_type(
+        self._session = (Session if job is None else _guest())(
             calls,
             owns_job=job is None,
             cluster=place,
@@ -103,7 +102,7 @@ class Executor(concurrent.futures.Executor):
         self._end = weakref.finalize(self, self._session.shutdown, False, False)
         self._end.atexit = False
         try:
-            self._template = self._make_template(self._json)
+            self._enter_environment()
         except BaseException:
             self._session.shutdown(True, True)
             raise
@@ -115,6 +114,8 @@ class Executor(concurrent.futures.Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Calls `fn(*args, **kwargs)` on a worker. Futures anywhere in the arguments stand for their values."""
+        if not callable(fn):
+            validation.function("the first argument of submit", fn)
         try:
             code = self._codes.of(fn)
             entry, futures = dumps_entry(args, kwargs)
@@ -125,6 +126,8 @@ class Executor(concurrent.futures.Executor):
 
     def submit_named(self, key: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As `submit`, once for each key of this executor's job: again, it gives the call that is there."""
+        validation.function("the function of submit_named", fn)
+        validation.text("the key of submit_named", key)
         try:
             code = self._codes.of(fn)
             entry, futures = dumps_entry(args, kwargs)
@@ -145,16 +148,18 @@ class Executor(concurrent.futures.Executor):
         Each element is a task of its own; `chunksize` says only how many travel together. With `buffersize`, at most so
         many elements are taken before their values are. After `timeout` seconds from now, TimeoutError is raised.
         """
-        if chunksize is not None and chunksize < 1:
-            raise ValueError("chunksize must be at least 1")
-        if buffersize is not None and buffersize < 1:
-            raise ValueError("buffersize must be at least 1, or None")
+        validation.function("the first argument of map", fn)
+        if chunksize is not None:
+            validation.whole("chunksize", chunksize, 1)
+        if buffersize is not None:
+            validation.whole("buffersize", buffersize, 1)
         blocks = self._blocks(fn, zip(*iterables), chunksize)
         return in_order(self._session, blocks, buffersize=buffersize, timeout=timeout)
 
     def starmap(self, fn: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Results[T]:
         """Calls `fn(*row)` for each row. What comes back is one array, also of millions."""
-        return Results(self._session, all_blocks(self._blocks(fn, map(tuple, rows), None)))
+        validation.function("the first argument of starmap", fn)
+        return Results(self._session, all_blocks(self._blocks(fn, _rows(rows), None)))
 
     def options(self, **options: Unpack[TaskOptions]) -> Executor:
         """The same executor, for calls with these options: `ex.options(cpus=4, time_limit="10m").submit(f, x)`."""
@@ -163,7 +168,7 @@ class Executor(concurrent.futures.Executor):
         view._parent = self
         view._options = _options.merged(self._options, options)
         view._json = _options.to_json(view._options)
-        view._template = self._make_template(view._json)
+        view._enter_environment()
         return view
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -172,9 +177,6 @@ class Executor(concurrent.futures.Executor):
 
     def __repr__(self) -> str:
         return f"<Executor: job {self.job_id}>"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an executor stays in its process")
 
     if TYPE_CHECKING:
 
@@ -199,8 +201,7 @@ class Executor(concurrent.futures.Executor):
 
     def _unsent(self, fn: Callable[..., Any], error: HqError) -> Future[Any]:
         self._session.check_open()
-        name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
-        future: Future[Any] = Future(self._session, None, name, None)
+        future: Future[Any] = Future(self._session, None, name_of(fn), None)
         fail(future, error)
         return future
 
@@ -209,16 +210,25 @@ class Executor(concurrent.futures.Executor):
         code: Code = self._codes.of(fn)
         return Blocks(self._session, self._template, code, rows, calls_max)
 
-    def _make_template(self, options: str) -> int:
-        with self._template_lock:
-            number = self._templates.get(options)
-            if number is None:
-                env = self._env
-                interpreter = [sys.executable] if env is None else env.interpreter()
-                variables = [] if env is None else env.variables()
-                number = self._session.template(options, variables, interpreter)
-                self._templates[options] = number
-        return number
+    def _enter_environment(self) -> None:
+        env = self._options.get("env")
+        interpreter = [sys.executable] if env is None else env.interpreter()
+        variables = [] if env is None else env.variables()
+        loads = ((), ()) if env is None else (env.sys_path, env.preload)
+        key = self._json, tuple(interpreter), tuple(variables)
+        with self._lock:
+            if loads not in self._codes_of:
+                self._codes_of[loads] = Codes(Setup(*loads, self._initializer))
+            if key not in self._templates:
+                self._templates[key] = self._session.template(self._json, variables, interpreter)
+            self._codes, self._template = self._codes_of[loads], self._templates[key]
+
+
+def _rows(rows: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
+    for at, row in enumerate(rows):
+        if not isinstance(row, Iterable):
+            raise validation.wrong(f"row {at} of starmap", row, "give a tuple of arguments, or use map for single ones")
+        yield tuple(row)
 
 
 _ENTERED: list[Executor] = []
@@ -265,7 +275,7 @@ def _within_a_call() -> Executor | None:
 
                 if not Client(server_dir).job(int(job)).is_open:
                     return None
-                first = Executor(cluster=server_dir, job=int(job), _session_type=_guest())
+                first = Executor(cluster=server_dir, job=int(job))
             made = _WITHIN[job, priority] = first.options(priority=priority)
         return made
 

@@ -1,4 +1,4 @@
-"""The session of a call that calls others: in the job of the call itself, to which others submit as well."""
+"""The session of a client in a job that another one has opened, as of a call that calls others: both submit to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Guest(Session):
-    """Its calls are submitted at once, with ids far behind those of the client's own calls, and only their ends are heard."""
+    """Its calls are submitted at once, with ids far behind those of the first client, and only their ends are heard."""
 
     _next_free = 0
 
@@ -37,7 +37,7 @@ class Guest(Session):
         with self._lock:
             self._pending[task] = future
             self._was_sent.notify_all()
-        self._calls.wake()
+        self._wake()
         return future
 
     def submit_block(
@@ -59,7 +59,7 @@ class Guest(Session):
             self._blocks.insert(at, block)
             self._block_firsts.insert(at, first)
             self._was_sent.notify_all()
-        self._calls.wake()
+        self._wake()
 
     def _send_now(
         self, template: int, code: Code, entries: list[bytes], waits: list[tuple[int, list[tuple[int, int]]]]
@@ -93,30 +93,22 @@ class Guest(Session):
         except Exception as refused:
             raise self._reason(refused) from refused
         with self._lock:
-            future = self._keyed.get(key)
-            if future is None:
-                future = self._keyed[key] = Future(self, task, code.name, deps)
-                self._pending[task] = future
-                self._was_sent.notify_all()
-        self._calls.wake()
+            # What is under the key is this call, else it would have been refused.
+            known = self._keyed.get(key)
+            if known is not None:
+                return known[1]
+            future: Future[Any] = Future(self, task, code.name, deps)
+            self._keyed[key] = b"", future
+            self._pending[task] = future
+            self._was_sent.notify_all()
+        self._wake()
         return future
 
-    def _read(self) -> None:
-        try:
-            while not self._is_over:
-                with self._lock:
-                    while not self._has_pending() and not self._is_shut:
-                        self._was_sent.wait()
-                    if not self._has_pending():
-                        break
-                    known = self._all_others()
-                ends = self._calls.ends(known)
-                if ends:
-                    self._complete(ends)
-        except BaseException as error:
-            self._break(error)
-        finally:
-            self._close()
+    def _known_now(self) -> list[tuple[int, int]] | None:
+        with self._lock:
+            while not self._has_pending() and not self._is_shut:
+                self._was_sent.wait()
+            return self._all_others() if self._has_pending() else None
 
     def _all_others(self) -> list[tuple[int, int]]:
         awaited = sorted([*self._pending, *(task for block in self._blocks for task in block.pending())])

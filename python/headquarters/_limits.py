@@ -27,7 +27,7 @@ BLOCK_CALLS = 2048
 CODES_MAX = 1024
 """Functions whose pickle is kept; beyond, the oldest half is dropped and pickled again when needed."""
 
-NAME_CHARS_MAX = 200
+NAME_BYTES_MAX = 200
 """Length of the name a task has; the rest is cut."""
 
 ECHO_BYTES_PER_S = 1024 * 1024
@@ -42,6 +42,9 @@ SEARCH_STEPS_MAX = 2000
 FINGERPRINT_PARTS_MAX = 64
 """Values a function may depend on before it is rather pickled again for each call."""
 
+LAST_WORDS_BYTES = 2048
+"""What an interpreter said last, where it did not start."""
+
 SILENT_SHUTDOWN_S = 10.0
 """A shutdown that takes longer says what it waits for."""
 
@@ -49,4 +52,4 @@ TASK_MAX = 2**32 - 1
 """The last id that a task can have."""
 
 GUESTS_FROM = 10**9
-"""Ids of calls that are made within calls begin here."""
+"""Ids of calls of those that come to a job of another client begin here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 import threading
 import time
@@ -92,15 +93,19 @@ def in_order(
         nonlocal out
         # Few and long blocks: the next ones are submitted when a quarter of the room is free.
         step = max(1, (buffersize or 0) // 4)
+        place = -1
         try:
             while ahead:
                 block = ahead[0]
                 for at in range(block.count):
+                    place += 1
                     if buffersize is not None and buffersize - out >= step:
                         fill()
                     if block.states[at] == _PENDING:
                         session.hurry()
-                        block.wait(at, until)
+                        if not block.wait(at, until):
+                            what = f"element {place} of the map of {block.name} ({session.job}@{block.first + at})"
+                            raise concurrent.futures.TimeoutError(f"{what} has not ended after {timeout} seconds")
                     out -= 1
                     value = block.value(at)
                     block.ends[at] = None

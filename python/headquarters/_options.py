@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from .validation import CHECKS, wrong
+
 if TYPE_CHECKING:
+    import os
+
+    from ._environment import PythonEnv as PythonEnv
+
     if sys.version_info >= (3, 12):
         from typing import Unpack as Unpack
     else:
@@ -46,25 +51,24 @@ class TaskOptions(TypedDict, total=False):
     stdout: str | os.PathLike[str]
     stderr: str | os.PathLike[str]
     variables: Mapping[str, str]
+    env: PythonEnv | None
+    """The interpreters of the calls; without one, that which runs here."""
 
 
 _DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")
-_PATHS = ("cwd", "stdout", "stderr")
-_PLAIN = ("retry", "priority", "crash_limit", "locality")
+_PLAIN = ("retry", "retry_on", "priority", "crash_limit", "locality", "pin", "cwd", "stdout", "stderr")
 _KNOWN = frozenset(TaskOptions.__annotations__)
 
 
 def merged(base: TaskOptions, more: TaskOptions) -> TaskOptions:
     """Both, with `more` counting where both say something; resources and variables are joined by name.
 
-    Raises TypeError for a word that is no option.
+    Raises TypeError for a word that is no option, and what `validation` says of values.
     """
-    for word in more:
-        if word not in _KNOWN:
-            raise TypeError(f"{word!r} is no option of a call; there are: {', '.join(sorted(_KNOWN))}")
-    result: dict[str, Any] = {**base, **more}
+    checked = {word: _checked(word, value) for word, value in more.items()}
+    result: dict[str, Any] = {**base, **checked}
     for word in ("resources", "variables"):
-        here, there = base.get(word), more.get(word)
+        here, there = base.get(word), checked.get(word)
         if isinstance(here, Mapping) and isinstance(there, Mapping):
             result[word] = {**here, **there}
     if "mem" in more and "memory" in base and "memory" not in more:
@@ -86,18 +90,11 @@ def to_json(options: TaskOptions) -> str:
     for word in _DURATIONS:
         if word in given:
             out[word] = _duration(given[word])
-    for word in _PATHS:
-        if word in given:
-            out[word] = os.fspath(given[word])
     for word in _PLAIN:
         if word in given:
             out[word] = given[word]
-    if "retry_on" in given:
-        out["retry_on"] = _list(given["retry_on"])
-    if "pin" in given and given["pin"] is not False:
-        out["pin"] = "taskset" if given["pin"] is True else given["pin"]
     if "variables" in given:
-        out["env"] = {str(name): str(value) for name, value in given["variables"].items()}
+        out["env"] = given["variables"]
     return json.dumps(out, sort_keys=True)
 
 
@@ -122,13 +119,30 @@ def _duration(value: float | str | timedelta) -> str:
         value = value.total_seconds()
     if isinstance(value, str):
         return value
-    if value < 0:
-        raise ValueError(f"a duration cannot be negative: {value}")
     whole_ms = round(value * 1000)
     return f"{whole_ms // 1000}s" if whole_ms % 1000 == 0 else f"{whole_ms}ms"
 
 
-def _list(value: str | int | Iterable[str | int]) -> str:
-    if isinstance(value, (str, int)):
-        return str(value)
-    return ",".join(str(one) for one in value)
+_ELSEWHERE = {
+    "mp_context": "calls run in interpreters that workers start, and nothing is forked; leave it out",
+    "max_tasks_per_child": "interpreters stay for the next calls of their job; leave it out",
+    "thread_name_prefix": "calls run in interpreters of their own, and not in threads; leave it out",
+}
+
+
+def _checked(word: str, value: object) -> Any:
+    if word in _ELSEWHERE:
+        raise TypeError(f"{word} belongs to executors of the standard library: {_ELSEWHERE[word]}")
+    if word not in _KNOWN:
+        import difflib
+
+        close = difflib.get_close_matches(word, _KNOWN, 1)
+        meant = f"; {close[0]} is one" if close else ""
+        raise TypeError(f"{word!r} is no option of a call{meant}; there are: {', '.join(sorted(_KNOWN))}")
+    if word == "env":
+        from ._environment import PythonEnv
+
+        if value is not None and not isinstance(value, PythonEnv):
+            raise wrong(word, value, "give a PythonEnv; variables= sets variables")
+        return value
+    return CHECKS[word](word, value)

@@ -99,9 +99,10 @@ def _failure(answer: tuple[str, bytes, str, str, str] | None, kind: str, message
     how, exception, type_name, text, traceback = answer
     raised: BaseException
     if how in _BY_ANSWER:
-        raised = _BY_ANSWER[how](f"{name}: {text}")
+        instead = "; write large values to a file, and return its path" if how == "too-large" else ""
+        raised = _BY_ANSWER[how](f"{name}: {text}{instead}")
     elif type_name.endswith("InitializerFailed"):
-        raised = errors.EnvironmentBroken(f"the initializer failed: {text}")
+        raised = errors.EnvironmentBroken(text)
     else:
         raised = _raised(exception, type_name, text)
     if traceback:

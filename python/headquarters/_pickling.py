@@ -13,16 +13,21 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _limits as limits
+from ._base import StaysHere
 from ._errors import ArgumentsNotPicklable
 from ._fingerprint import Fingerprint, by_reference, fingerprint
+from ._probe import LOADING, Evaluated
 
 if TYPE_CHECKING:
     from ._future import Future
 
 _dumps = pickle.dumps
+# What an argument raises while it is pickled is of the call, also when it would end the program.
+_ANY = (Exception, SystemExit, GeneratorExit)
 
 
 class _Collecting(threading.local):
@@ -68,21 +73,26 @@ class Code:
         self.fingerprint: Fingerprint | None = None
 
 
-class Initializer:
-    """A function that each interpreter calls before its first call."""
+@dataclass(frozen=True)
+class Setup:
+    """What each interpreter does before its first call: it puts directories in front, imports modules, and calls the
+    initializer with its arguments."""
 
-    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.function = function
-        self.args = args
+    sys_path: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    initializer: tuple[Callable[..., object], tuple[Any, ...]] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.sys_path or self.preload or self.initializer)
 
 
 class Codes:
     """The functions that were pickled, each once as long as it would give the same bytes."""
 
-    def __init__(self, initializer: Initializer | None = None) -> None:
+    def __init__(self, setup: Setup = Setup()) -> None:
         self._known: dict[Any, Code] = {}
         self._by_data: dict[bytes, Code] = {}
-        self._initializer = initializer
+        self._setup = setup
 
     def of(self, function: Callable[..., Any]) -> Code:
         """Raises ArgumentsNotPicklable if it cannot be sent."""
@@ -102,12 +112,12 @@ class Codes:
         # Before the pickle: what changes meanwhile is noticed by the next call.
         mark = _mark(function)
         data, futures, is_by_value = dumps_function(function)
-        if self._initializer is not None:
-            data, more, initializer_is_by_value = _with_initializer(self._initializer, data)
-            futures, is_by_value = futures + more, is_by_value or initializer_is_by_value
+        if self._setup:
+            data, more, setup_is_by_value = _with_setup(self._setup, data)
+            futures, is_by_value = futures + more, is_by_value or setup_is_by_value
         python = (sys.version_info[0], sys.version_info[1]) if is_by_value else None
         whole = _dumps((python, cloudpickle_dir(), _paths(function), data), 4)
-        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        name = name_of(function)
         if len(whole) > limits.CODE_BYTES_MAX:
             raise ArgumentsNotPicklable(
                 f"{name} with what it refers to is {len(whole)} bytes long, more than {limits.CODE_BYTES_MAX}: "
@@ -116,7 +126,7 @@ class Codes:
             )
         code = self._by_data.get(whole)
         if code is None or code.futures != futures:
-            code = Code(name[: limits.NAME_CHARS_MAX], whole, futures)
+            code = Code(name, whole, futures)
             self._make_room(self._by_data)
             self._by_data[whole] = code
         code.fingerprint = mark
@@ -127,6 +137,13 @@ class Codes:
         if len(known) >= limits.CODES_MAX:
             for key in list(known)[: limits.CODES_MAX // 2]:
                 known.pop(key, None)
+
+
+def name_of(function: Any) -> str:
+    """What a call of a function is called."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    shown = "".join(one if one.isprintable() else "?" for one in name)
+    return shown.encode()[: limits.NAME_BYTES_MAX].decode(errors="ignore")
 
 
 def _mark(function: Callable[..., Any]) -> Fingerprint | None:
@@ -145,11 +162,11 @@ def dumps_function(function: Any) -> tuple[bytes, tuple[Future[Any], ...], bool]
                 data = _dumps(function, 5)
                 if b"__main__" not in data:
                     return data, tuple(found), False
-            except Exception:
+            except _ANY:
                 pass
             found.clear()
         return _cloudpickle().dumps(function, 5), tuple(found), True
-    except Exception as error:
+    except _ANY as error:
         raise _not_picklable(function, "function", error) from error
     finally:
         collecting.futures = None
@@ -165,13 +182,13 @@ def dumps_entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, l
     try:
         try:
             data = _dumps((args, kwargs), 5)
-        except Exception:
+        except _ANY:
             data = b""
         if not data or b"__main__" in data:
             found.clear()
             try:
                 data = _cloudpickle().dumps((args, kwargs), 5)
-            except Exception as error:
+            except _ANY as error:
                 raise _not_picklable((args, kwargs), "", error) from error
     finally:
         collecting.futures = None
@@ -241,22 +258,32 @@ def _paths(function: Any) -> list[str]:
 
 
 _WRAPPER = """
-def make(key, initializer, function, state=[]):
+def make(key, sys_path, preload, initializer, function, state):
     import pickle, sys
     done = sys.__dict__.setdefault("_hq_initialized", {})
     class InitializerFailed(RuntimeError):
         pass
     InitializerFailed.__module__ = "headquarters"
     InitializerFailed.__qualname__ = "InitializerFailed"
-    def call(*args, **kwargs):
-        if key not in done:
-            done[key] = None
+    def set_up():
+        put_in_front(sys_path)
+        failed = load(preload)
+        if failed is None and initializer is not None:
             try:
                 start, start_args = pickle.loads(initializer)
                 start(*start_args)
+            except KeyboardInterrupt:
+                # It is the call that is ended: the next one begins anew.
+                raise
             except BaseException as error:
-                done[key] = "%s: %s" % (type(error).__name__, error)
-                raise InitializerFailed(done[key]) from error
+                failed = "the initializer failed: %s: %s" % (type(error).__name__, error), error
+        return failed
+    def call(*args, **kwargs):
+        if key not in done:
+            failed = set_up()
+            done[key] = failed and failed[0]
+            if failed is not None:
+                raise InitializerFailed(failed[0]) from failed[1]
         if done[key] is not None:
             raise InitializerFailed(done[key])
         if not state:
@@ -266,37 +293,30 @@ def make(key, initializer, function, state=[]):
 """
 
 
-class _Evaluated:
-    # Becomes the function itself where it is unpickled, without anything of ours there.
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names = names
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        text = "(lambda names: (exec(source, names), names['make'](key, initializer, function, []))[1])({})"
-        return eval, (text, self.names)
-
-
-def _with_initializer(initializer: Initializer, function: bytes) -> tuple[bytes, tuple[Future[Any], ...], bool]:
+def _with_setup(setup: Setup, function: bytes) -> tuple[bytes, tuple[Future[Any], ...], bool]:
     import hashlib
 
-    data, futures, is_by_value = dumps_function((initializer.function, initializer.args))
-    names = {"source": _WRAPPER, "key": hashlib.sha256(data).hexdigest(), "initializer": data, "function": function}
-    return _dumps(_Evaluated(names), 4), futures, is_by_value
+    data, futures, is_by_value = dumps_function(setup.initializer) if setup.initializer else (None, (), False)
+    values = {"sys_path": setup.sys_path, "preload": setup.preload, "initializer": data}
+    key = hashlib.sha256(_dumps(values, 4)).hexdigest()
+    arguments = "key, sys_path, preload, initializer, function, []"
+    wrapped = Evaluated(LOADING + _WRAPPER, f"made['make']({arguments})", key=key, function=function, **values)
+    return _dumps(wrapped, 4), futures, is_by_value
 
 
-def _not_picklable(value: Any, start: str, error: Exception) -> ArgumentsNotPicklable:
+def _not_picklable(value: Any, start: str, error: BaseException) -> ArgumentsNotPicklable:
     path, reason = _Search(error).run(value, start)
     return ArgumentsNotPicklable(f"{path or 'the arguments'} cannot be sent: {type(reason).__name__}: {reason}", path)
 
 
 class _Search:
     # Goes down to the innermost value that cannot be pickled.
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self._reason = error
         self._steps = 0
         self._seen: set[int] = set()
 
-    def run(self, value: Any, start: str) -> tuple[str, Exception]:
+    def run(self, value: Any, start: str) -> tuple[str, BaseException]:
         if not start:
             args, kwargs = value
             parts = [(f"args[{i}]", arg) for i, arg in enumerate(args)]
@@ -313,7 +333,7 @@ class _Search:
             return False
         try:
             _cloudpickle().dumps(value, 5)
-        except Exception as error:
+        except _ANY as error:
             self._reason = error
             return True
         return False
@@ -333,6 +353,9 @@ class _Search:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, StaysHere):
+        # What is in it is no matter of who has it.
+        return []
     if isinstance(value, (list, tuple)):
         return [(f"[{i}]", part) for i, part in enumerate(value)]
     if isinstance(value, dict):

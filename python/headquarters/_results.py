@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ._base import StaysHere
 from ._lending import while_waiting
 from ._native_types import ABORTED, CANCELED, FINISHED
 from ._future import because_of
@@ -66,17 +67,18 @@ class Block:
             with self.changed:
                 self.changed.notify_all()
 
-    def wait(self, at: int, until: float | None) -> None:
-        """Returns when the call has ended; raises TimeoutError at the time `until` of the monotonic clock."""
+    def wait(self, at: int, until: float | None) -> bool:
+        """Waits for the end of a call; False at the time `until` of the monotonic clock."""
         with self.changed:
             self.waiters += 1
             try:
                 while self.states[at] == _PENDING:
                     left = None if until is None else until - time.monotonic()
                     if left is not None and left <= 0:
-                        raise concurrent.futures.TimeoutError(f"{self.name}: call {self.first + at} has not ended in time")
+                        return False
                     with while_waiting():
                         self.changed.wait(left)
+                return True
             finally:
                 self.waiters -= 1
 
@@ -107,11 +109,13 @@ class Block:
             at = self.states.find(_PENDING, at + 1)
 
 
-class Results(Sequence[T], Generic[T]):
+class Results(StaysHere, Sequence[T], Generic[T]):
     """The calls of one `starmap`, in order: an array of values that are there or will be.
 
     Indexing and iterating wait for the calls in question. A value is loaded each time it is asked for.
     """
+
+    _instead = "an array of results stays in its process; give the values, as list(results)"
 
     def __init__(self, session: Session, blocks: list[Block], at: range | None = None) -> None:
         self._session = session
@@ -133,21 +137,23 @@ class Results(Sequence[T], Generic[T]):
     def __getitem__(self, index: int | slice) -> T | Results[T]:
         if isinstance(index, slice):
             return Results(self._session, self._blocks, self._at[index])
-        value: T = self._value(self._at[index], None)
+        value: T = self._value(self._at[index])
         return value
 
     def __iter__(self) -> Iterator[T]:
         for at in self._at:
-            yield self._value(at, None)
+            yield self._value(at)
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when all have ended; raises TimeoutError after `timeout` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
-        for at in self._at:
+        for number, at in enumerate(self._at):
             block, place = self._place(at)
             if block.states[place] == _PENDING:
                 self._session.hurry()
-                block.wait(place, until)
+                if not block.wait(place, until):
+                    what = f"call {number} of {len(self)} of {block.name} ({self.task(number)}) has not ended"
+                    raise concurrent.futures.TimeoutError(f"{what} after {timeout} seconds; {self.done_count} have")
 
     def exception(self, index: int) -> BaseException | None:
         """The exception of a call, or None; waits for its end."""
@@ -193,9 +199,9 @@ class Results(Sequence[T], Generic[T]):
         block = bisect_right(self._starts, at) - 1
         return self._blocks[block], at - self._starts[block]
 
-    def _value(self, at: int, until: float | None) -> Any:
+    def _value(self, at: int) -> Any:
         block, place = self._place(at)
         if block.states[place] == _PENDING:
             self._session.hurry()
-            block.wait(place, until)
+            block.wait(place, None)
         return block.value(place)

@@ -6,6 +6,7 @@ Every future ends: when the server refuses calls, when it is lost, when a thread
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import os
 import sys
@@ -92,7 +93,9 @@ class Session:
         self._aside: list[tuple[Future[Any], End]] = []
         # What calls call is heard by those.
         self._known = Intervals([*([(0, self._next - 1)] if self._next else []), (limits.GUESTS_FROM, limits.TASK_MAX)])
-        self._keyed: dict[str, Future[Any]] = {}
+        # Of each key a digest of what was submitted under it, and the future.
+        self._keyed: dict[str, tuple[bytes, Future[Any]]] = {}
+        self._woken = threading.Event()
         self._is_shut = False
         self._is_over = False
         self._broken: BaseException | None = None
@@ -162,11 +165,13 @@ class Session:
     ) -> Future[Any]:
         """Submits a call under a key at once; if the job has the key already, the future is that of the call there."""
         waits = self._sent_elsewhere(deps) if deps else None
+        digest = hashlib.sha256(repr((template, code.name, code.data, entry, waits)).encode()).digest()
         with self._lock:
             self._admit()
             known = self._keyed.get(key)
-            if known is not None:
-                return known
+            if known is not None and known[0] == digest:
+                return known[1]
+            # What else is submitted under a key is refused by the server, as it is after the program was started again.
             task = self._next
             self._next = task + 1
             self._group = None
@@ -183,7 +188,7 @@ class Session:
         if ids and ids[0] != task:
             future = self._attach(future, task, ids[0])
         with self._lock:
-            return self._keyed.setdefault(key, future)
+            return self._keyed.setdefault(key, (digest, future))[1]
 
     def _attach(self, future: Future[Any], made: int, there: int) -> Future[Any]:
         with self._lock:
@@ -196,7 +201,7 @@ class Session:
             self._pending[there] = future
             # If it has ended, the engine says it again.
             self._known.remove(there)
-        self._calls.wake()
+        self._wake()
         return future
 
     def _sent_elsewhere(self, deps: tuple[Future[Any], ...]) -> list[tuple[int, int]]:
@@ -302,11 +307,11 @@ class Session:
         if cancel_futures:
             self._cancel_all()
         if not wait:
-            self._calls.wake()
+            self._wake()
             return
         with self._lock:
             self._to_send.notify()
-        self._calls.wake()
+        self._wake()
         me = threading.current_thread()
         for thread in (self._writer, self._reader):
             if thread is not me:
@@ -384,7 +389,7 @@ class Session:
         try:
             if self._owns_job:
                 self._calls.close()
-            self._calls.wake()
+            self._wake()
         except Exception:
             # The server may be gone by now, and nobody is left to be told.
             pass
@@ -407,7 +412,7 @@ class Session:
                     is_last = self._is_shut and not self._queue
                 if is_last:
                     # All may have ended before the server's answer to their submit was here.
-                    self._calls.wake()
+                    self._wake()
         except BaseException as error:
             self._break(error)
 
@@ -497,17 +502,31 @@ class Session:
     def _read(self) -> None:
         try:
             while not self._is_over:
-                with self._lock:
-                    known = self._known.as_list()
-                    if self._is_shut and not self._queue and not self._is_sending and not self._has_pending():
-                        break
+                self._woken.clear()
+                known = self._known_now()
+                if known is None:
+                    break
                 ends = self._calls.ends(known)
-                if ends:
+                if ends is None:
+                    # The job is over. What is there is still asked for by its key.
+                    self._woken.wait()
+                elif ends:
                     self._complete(ends)
         except BaseException as error:
             self._break(error)
         finally:
             self._close()
+
+    def _known_now(self) -> list[tuple[int, int]] | None:
+        # Of which calls nothing needs to be heard. None when that is so of all.
+        with self._lock:
+            if self._is_shut and not self._queue and not self._is_sending and not self._has_pending():
+                return None
+            return self._known.as_list()
+
+    def _wake(self) -> None:
+        self._woken.set()
+        self._calls.wake()
 
     def _complete(self, ends: list[End]) -> None:
         futures: list[tuple[Future[Any], End]] = []
@@ -565,7 +584,7 @@ class Session:
             else:
                 is_last = False
         if is_last:
-            self._calls.wake()
+            self._wake()
 
     def _has_pending(self) -> bool:
         return bool(self._pending or self._blocks or self._aside)
@@ -592,7 +611,7 @@ class Session:
                 block.fail(at, reason)
             block.notify()
         try:
-            self._calls.wake()
+            self._wake()
         except Exception:
             # It is the extension that failed.
             pass

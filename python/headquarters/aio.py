@@ -60,6 +60,10 @@ class Future(Generic[T]):
     def __repr__(self) -> str:
         return repr(self.future)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Among arguments it is what its future is there.
+        return self.future.__reduce_ex__(protocol)
+
 
 class Executor:
     """The async twin of `Executor`, with the same arguments; `of` makes one of an executor that is there."""
@@ -98,7 +102,7 @@ class Executor:
         await self.shutdown(cancel_futures=exc_type is not None)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As `Executor.submit`. Give futures as arguments by their `.future`."""
+        """As `Executor.submit`."""
         return Future(self.executor.submit(fn, *args, **kwargs))
 
     async def map(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import logging
 import os
+import queue
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import _binary
-from ._base import NativeError
+from . import _binary, validation
+from ._base import NativeError, StaysHere
 from .common import GenericPath
 from .ffi import JobId, TaskId
 from .ffi.client import ClientConnection, FailedTaskContext, TaskFailureMap
@@ -20,6 +23,7 @@ from .job import DEFAULT_NAME, HasJobId, Job, SubmittedJob, get_job_id
 from .task.function import PythonEnv
 
 if TYPE_CHECKING:
+    from ._native_types import End
     from .cluster import LocalCluster
 
 MAX_PRINTED_TASKS = 5
@@ -116,12 +120,14 @@ class Event:
     data: dict[str, Any]
 
 
-class Client:
+class Client(StaysHere):
     """A connection to a server.
 
     :param server_dir: Directory of the server; by default that of `HQ_SERVER_DIR`, else `~/.hq-server`.
     :param python_env: How interpreters for functions are started.
     """
+
+    _instead = "a client stays in its process; give its server_dir, and make a Client of that"
 
     def __init__(
         self,
@@ -150,12 +156,13 @@ class Client:
         _log.info("Submitted job %d with %d tasks", job_id, len(job.tasks))
         return SubmittedJob(job, job_id, self)
 
-    def wait_for_jobs(self, jobs: Sequence[SubmittedJob], raise_on_error: bool = True) -> bool:
+    def wait_for_jobs(self, jobs: Sequence[HasJobId], raise_on_error: bool = True) -> bool:
         """Waits until these jobs have ended. True if all of their tasks finished; otherwise it raises FailedJobsException,
         unless it is not to."""
-        failed = self.connection.wait_for_jobs([job.id for job in jobs], _progress())
+        failed = self.connection.wait_for_jobs([get_job_id(job) for job in jobs], _progress())
         if failed and raise_on_error:
-            raise FailedJobsException(self.connection.get_failed_tasks(failed), {job.id: job.job for job in jobs})
+            names = {job.id: job.job for job in jobs if isinstance(job, SubmittedJob)}
+            raise FailedJobsException(self.connection.get_failed_tasks(failed), names)
         return not failed
 
     def get_failed_tasks(self, job: HasJobId) -> dict[TaskId, FailedTaskContext]:
@@ -163,17 +170,61 @@ class Client:
         job_id = get_job_id(job)
         return self.connection.get_failed_tasks([job_id])[job_id]
 
-    def result(self, job: HasJobId, task: TaskId) -> Any:
-        """What the function of a task returned. Raises LookupError when there is nothing yet, or never will be."""
+    def result(self, job: HasJobId, task: TaskId, timeout: float | None = None) -> Any:
+        """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds.
+
+        Raises LookupError for a task that leaves nothing, such as a program, and FailedJobsException for one that failed.
+        """
+        from . import _native_types as states
         from ._outcome import decode
 
         job_id = get_job_id(job)
-        for _, payload in self.connection.session.results(job_id, [task]):
-            value, error = decode((task, 0, payload, "", ""), f"task {job_id}@{task}")
-            if error is not None:
-                raise error
-            return value
-        raise LookupError(f"task {job_id}@{task} has left no result")
+        name = f"task {job_id}@{task}"
+        end = self._end_of(job_id, task, timeout)
+        if end[1] == states.CANCELED:
+            raise concurrent.futures.CancelledError(f"{name} was canceled")
+        if end[2] is None and end[1] == states.FAILED:
+            names = {job.id: job.job} if isinstance(job, SubmittedJob) else {}
+            context = self.get_failed_tasks(job_id)[task]
+            raise FailedJobsException({job_id: {task: context}}, names)
+        if end[2] is None and end[1] == states.FINISHED:
+            raise LookupError(f"{name} has left no result")
+        value, error = decode(end, name)
+        if error is not None:
+            raise error
+        return value
+
+    def _end_of(self, job: JobId, task: TaskId, timeout: float | None) -> End:
+        from ._errors import from_native
+        from ._native_types import open_calls
+
+        validation.whole("task", task)
+        # Says which of job and task is not there.
+        self.connection.session.results(job, [task])
+        calls = open_calls(self.server_dir, "", max_fails=None, job=job)
+        others = [(first, last) for first, last in ((0, task - 1), (task + 1, 2**32 - 1)) if first <= last]
+        heard: queue.SimpleQueue[list[End] | BaseException | None] = queue.SimpleQueue()
+
+        def hear() -> None:
+            try:
+                heard.put(calls.ends(others))
+            except BaseException as error:
+                heard.put(from_native(error))
+
+        # By another thread, so that this one can be interrupted.
+        threading.Thread(target=hear, name=f"hq-result-{job}", daemon=True).start()
+        try:
+            ends = heard.get(timeout=timeout)
+        except queue.Empty:
+            what = f"task {job}@{task} has not ended within {timeout} seconds"
+            raise concurrent.futures.TimeoutError(f"{what}: {calls.explain(task)}") from None
+        finally:
+            calls.wake()
+        if isinstance(ends, BaseException):
+            raise ends
+        if not ends:
+            raise LookupError(f"job {job} has no task {task}")
+        return ends[0]
 
     def jobs(self) -> list[JobInfo]:
         """All jobs."""
@@ -202,7 +253,8 @@ class Client:
 
     def open_job(self, name: str = DEFAULT_NAME, max_fails: int | None = None) -> JobId:
         """Makes a job that takes tasks until it is closed."""
-        return self.connection.session.open_job(name, max_fails)
+        max_fails = None if max_fails is None else validation.whole("max_fails", max_fails)
+        return self.connection.session.open_job(validation.line("name", name), max_fails)
 
     def close_job(self, job: HasJobId) -> None:
         """Closes an open job: it ends when its tasks have."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from . import _binary
-from ._base import Forked
+from . import _binary, validation
+from ._base import Forked, StaysHere
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -50,7 +50,7 @@ class WorkerConfig:
     as it is by `hq worker start --resource`."""
 
 
-class LocalCluster:
+class LocalCluster(StaysHere):
     """A server and workers on this machine. They end when it is stopped, and when this process ends, also when it is killed.
 
     Without `workers`, `cpus` or a `worker_config`, one worker is started at the first submit, unless there is one by then.
@@ -63,6 +63,8 @@ class LocalCluster:
     :param journal: Keep what happens on disk.
     """
 
+    _instead = "a cluster stays in the process that started it; give its server_dir, which Client and Executor take"
+
     def __init__(
         self,
         server_dir: GenericPath | None = None,
@@ -73,6 +75,9 @@ class LocalCluster:
         resources: Mapping[str, Amount] | None = None,
         journal: bool = False,
     ) -> None:
+        for name, value in (("workers", workers), ("cpus", cpus)):
+            if value is not None:
+                validation.whole(name, value, int(name == "cpus"))
         self._hq = _binary.find()
         self._config = worker_config or WorkerConfig(cpus, resources or {})
         self._children = _Children(is_private=server_dir is None)

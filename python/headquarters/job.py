@@ -14,6 +14,7 @@ from .output import Stdio, default_stderr, default_stdout
 from .task.function import PythonFunction
 from .task.program import ExternalProgram, ProgramArgs
 from .task.task import EnvType, Resources, Task, TaskOptions
+from .validation import line, path, variables, whole
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,10 +42,10 @@ class Job:
     ) -> None:
         self.tasks: list[Task] = []
         self.task_map: dict[TaskId, Task] = {}
-        self.max_fails = max_fails
-        self.default_workdir = None if default_workdir is None else Path(default_workdir).resolve()
-        self.default_env = dict(default_env or {})
-        self.name = name
+        self.max_fails = None if max_fails is None else whole("max_fails", max_fails)
+        self.default_workdir = None if default_workdir is None else Path(path("default_workdir", default_workdir)).resolve()
+        self.default_env = variables("default_env", default_env or {})
+        self.name = None if name is None else line("name", name)
 
     def task_by_id(self, id: TaskId) -> Task | None:
         """The task with this id."""
@@ -81,7 +82,7 @@ class Job:
             len(self.tasks),
             args,
             stdin=stdin,
-            env={**self.default_env, **(env or {})},
+            env={**self.default_env, **variables("env", env or {})},
             cwd=cwd or self.default_workdir,
             dependencies=deps,
             stdout=stdout,
@@ -123,7 +124,7 @@ class Job:
             fn,
             args=args,
             kwargs=kwargs,
-            env={**self.default_env, **(env or {})},
+            env={**self.default_env, **variables("env", env or {})},
             cwd=cwd or self.default_workdir,
             dependencies=deps,
             stdout=stdout,
@@ -154,12 +155,12 @@ class SubmittedJob:
     id: JobId
     _client: Client | None = field(default=None, repr=False, compare=False)
 
-    def result(self, task: Task | TaskId) -> Any:
-        """What the function of a task returned. Raises LookupError when there is nothing yet, or never will be."""
+    def result(self, task: Task | TaskId, timeout: float | None = None) -> Any:
+        """What the function of a task returned, or its exception is raised; waits for its end, at most `timeout` seconds."""
         task_id = task.task_id if isinstance(task, Task) else task
         if self._client is None:
             raise LookupError("this job was not submitted by a client")
-        return self._client.result(self.id, task_id)
+        return self._client.result(self, task_id, timeout)
 
 
 HasJobId: TypeAlias = "JobId | SubmittedJob"

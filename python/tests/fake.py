@@ -73,7 +73,10 @@ class Calls:
                     task = first + at
                     if keys:
                         if keys[at] in self.keys:
-                            ids.append(self.keys[keys[at]])
+                            there = self.keys[keys[at]]
+                            if self.tasks[there] not in (None, (name, code, entry, refs.get(at, []))):
+                                raise NativeError("key-taken", f"The key `{keys[at]}` names task {there} already")
+                            ids.append(there)
                             continue
                         self.keys[keys[at]] = task
                         ids.append(task)

@@ -189,6 +189,28 @@ def test_a_key_is_called_once_for_all_clients(cluster, executor):
         assert again.ref == first.ref and again.result(60) == 16
 
 
+def test_the_calls_of_a_closed_job_are_found_by_their_keys(cluster):
+    with hq.Executor(cluster=cluster) as executor:
+        executor.submit_named("answer", pow, 2, 4)
+        executor.submit_named("wrong", math.sqrt, -1)
+    with hq.Executor(cluster=cluster, job=executor.job_id) as again:
+        assert again.submit_named("answer", pow, 2, 4).result(60) == 16
+        assert isinstance(again.submit_named("wrong", math.sqrt, -1).exception(60), ValueError)
+        with pytest.raises(hq.JobAborted, match=r"Job \d+ is not open: an executor closes its job at the end of its `with`"):
+            again.submit_named("new", pow, 2, 5)
+        assert "is not open: an executor closes" in str(again.submit(pow, 2, 5).exception(60))
+
+
+def test_a_key_stays_with_its_call(cluster, executor):
+    executor.submit_named("fold-7", pow, 2, 4)
+    with hq.Executor(cluster=cluster, job=executor.job_id) as other:
+        for one in (executor, other):
+            with pytest.raises(hq.Refused, match="The key `fold-7` names task 0 of job .* has another set of arguments"):
+                one.submit_named("fold-7", pow, 2, 5)
+            with pytest.raises(hq.Refused, match="has another function"):
+                one.submit_named("fold-7", abs, 2)
+
+
 def test_shutdown_cancels_100_000(cluster):
     executor = hq.Executor(cluster=cluster)
     futures = [executor.submit(abs, -1) for _ in range(100_000)]

@@ -7,12 +7,11 @@ import pytest
 import fake
 from headquarters import _errors as errors
 from headquarters import _limits as limits
-from headquarters._guest import Guest
 
 
 @pytest.fixture
 def guest(make):
-    return lambda calls: make(calls=calls, automatic=True, job=7, _session_type=Guest)
+    return lambda calls: make(calls=calls, automatic=True, job=7)
 
 
 def test_ids_that_are_taken_are_not_used(guest, monkeypatch):

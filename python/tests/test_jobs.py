@@ -1,5 +1,6 @@
 """Jobs of programs and functions, as users of `hyperqueue` write them."""
 
+import concurrent.futures
 import datetime
 import os
 import signal
@@ -88,8 +89,8 @@ def test_what_cannot_be_is_refused_before_it_is_sent(client: Client) -> None:
     with pytest.raises(ValidationException, match="no option timelimit"):
         Job().program(["a"], timelimit=5)  # type: ignore[call-arg]
     job = Job()
-    job.program(["a"], pin="nowhere")
-    with pytest.raises(ValueError, match="task with id 0: pin: `nowhere` is neither none, taskset nor omp"):
+    job.program(["a"], time_limit="soon")
+    with pytest.raises(ValueError, match="task with id 0: time_limit: `soon` is not a duration"):
         client.submit(job)
 
 
@@ -209,6 +210,45 @@ def test_functions_are_called_and_leave_results(client: Client, tmp_path: Path) 
     assert (tmp_path / "seen").read_text() == "0"
     with pytest.raises(LookupError, match="has left no result"):
         submitted.result(after)
+
+
+def test_a_result_is_waited_for(client: Client, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "told")
+    job = Job(max_fails=None)
+    later = job.function(lambda path: open(path).read(), args=(str(tmp_path / "told"),))
+    wrong = job.function(divmod, args=(1, 0))
+    never = job.function(abs, args=(1,), deps=[wrong])
+    program = job.program(["sh", "-c", "exit 3"])
+    submitted = client.submit(job)
+    with pytest.raises(TimeoutError, match=f"task {submitted.id}@0 has not ended within 0 seconds"):
+        submitted.result(later, timeout=0)
+    with pytest.raises(ZeroDivisionError):
+        submitted.result(wrong, timeout=60)
+    with pytest.raises(headquarters.JobAborted):
+        submitted.result(never, timeout=60)
+    with pytest.raises(FailedJobsException, match="Program terminated with exit code 3"):
+        submitted.result(program)
+    thread = threading.Thread(target=(tmp_path / "told").write_text, args=("words",))
+    thread.start()
+    assert submitted.result(later) == "words"
+    thread.join()
+    with pytest.raises(headquarters.NativeError, match=f"Task 99 not found in job {submitted.id}"):
+        submitted.result(99)
+    waits = Job()
+    canceled = waits.function(abs, args=(1,), resources=ResourceRequest(cpus=64))
+    submitted = client.submit(waits)
+    client.cancel(submitted)
+    with pytest.raises(concurrent.futures.CancelledError):
+        submitted.result(canceled)
+
+
+def test_a_task_is_no_argument_of_another(client: Client) -> None:
+    job = Job()
+    first = job.function(abs, args=(-1,))
+    job.function(abs, args=([first],))
+    with pytest.raises(headquarters.ArgumentsNotPicklable, match="a task of a job is no argument of another one") as caught:
+        client.submit(job)
+    assert caught.value.path == "args[0][0]"
 
 
 def test_many_functions_are_one_array(client: Client) -> None:

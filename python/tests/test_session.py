@@ -203,6 +203,16 @@ def test_a_key_is_called_once(make):
     calls.on_submit = None
 
 
+def test_a_key_stays_with_its_call(make):
+    executor, calls = make(automatic=True)
+    first = executor.submit_named("a", abs, -1)
+    for function, argument in ((abs, -2), (len, -1)):
+        with pytest.raises(errors.Refused, match="The key `a` names task 0 already") as caught:
+            executor.submit_named("a", function, argument)
+        assert caught.value.code == "key-taken"
+    assert executor.submit_named("a", abs, -1) is first and first.result(30) == 1
+
+
 def test_what_ended_before_is_not_sent_again_but_for_its_key(make):
     calls = fake.Calls(job=3)
     calls.next_id = 2

@@ -27,7 +27,7 @@ const SUBMITS_MAX: usize = hq_core::limits::SUBMITS_MAX;
 /// Specifications that are kept for the next call of the same function.
 const SPECS_MAX: usize = 1000;
 
-/// Ids of calls that are made within calls begin here, as in `_limits.py`.
+/// Ids of calls of those that come to a job of another client begin here, as in `_limits.py`.
 const GUESTS_FROM: u32 = 1_000_000_000;
 
 /// First and last id of each interval.
@@ -157,9 +157,9 @@ impl Calls {
         })
     }
 
-    /// Waits until tasks have ended that are not among the known ones, and says how. Nothing after `wake`, or when the job is
-    /// over and all is known.
-    fn ends<'py>(&self, python: Python<'py>, known: Intervals) -> PyResult<Vec<End<'py>>> {
+    /// Waits until tasks have ended that are not among the known ones, and says how. An empty list after `wake`, and `None`
+    /// when the job is over and all is known.
+    fn ends<'py>(&self, python: Python<'py>, known: Intervals) -> PyResult<Option<Vec<End<'py>>>> {
         let ends = self.with(python, &self.hearing, |session| {
             let request = ClientRequest::AwaitEnds { job: self.id, known: id_set(&known) };
             let mut watch = session.watch(request).map_err(|error| error::of_client(&error))?;
@@ -170,7 +170,8 @@ impl Calls {
                 Next::Other(()) => Ok(None),
             }
         })?;
-        Ok(ends.map_or_else(Vec::new, |ends| list(python, *ends)))
+        let Some(ends) = ends else { return Ok(Some(Vec::new())) };
+        Ok(Some(list(python, *ends)).filter(|ends| !ends.is_empty()))
     }
 
     /// Has the thread return that waits for ends, or the next one that would.
@@ -387,7 +388,7 @@ fn open(session: &mut Session, spec: JobSpec) -> PyResult<JobId> {
 fn next_id(session: &mut Session, job: JobId) -> PyResult<u32> {
     match ask(session, ClientRequest::TaskIds { jobs: only(job), states: Vec::new() })? {
         ClientResponse::TaskIds(jobs) => {
-            // Those far behind are of calls within calls.
+            // Those far behind are of others.
             let own = IdSet::range(0, GUESTS_FROM - 1);
             let last = jobs.iter().filter_map(|(_, ids)| ids.intersection(&own).last()).max();
             Ok(last.map_or(0, |last| last.0 + 1))

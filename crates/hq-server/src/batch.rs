@@ -64,7 +64,7 @@ impl Batch {
             // Its thread could not be made or has broken: what was ordered has not happened.
             desks.remove(&manager);
             if let Some(report) = failed(&unsent.0, "the server has no thread for it") {
-                self.inbox.push(Event::Input(Input::Batch(report)), Room::none());
+                self.inbox.push(Event::input(Input::Batch(report)), Room::none());
             }
         }
     }
@@ -102,7 +102,7 @@ impl Desk {
                 Err(error) => failed(&order, error),
             };
             if let Some(report) = report {
-                inbox.push(Event::Input(Input::Batch(report)), Room::none());
+                inbox.push(Event::input(Input::Batch(report)), Room::none());
             }
         }
     }

@@ -129,7 +129,7 @@ impl Decider {
                 Event::Opened(connection, outbox) => self.router.open(connection, outbox),
                 Event::Input(input) => {
                     let before = effects.len();
-                    self.handle(now, input, effects);
+                    self.handle(now, *input, effects);
                     answers_bytes += effects[before..].iter().map(answer_bytes).sum::<usize>();
                 }
                 Event::Broken => is_broken = true,

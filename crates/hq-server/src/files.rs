@@ -38,7 +38,7 @@ impl Files {
                 wanted = missing;
                 let paths: Vec<ByteString> = paths;
                 if !paths.is_empty() {
-                    inbox.push(Event::Input(Input::FilesFound { paths }), Room::none());
+                    inbox.push(Event::input(Input::FilesFound { paths }), Room::none());
                 }
             }
         };

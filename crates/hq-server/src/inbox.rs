@@ -19,9 +19,16 @@ pub(crate) enum Event {
     /// A connection is there; its peer has proved who it is.
     Opened(ConnectionId, Arc<Outbox>),
     /// For the machine.
-    Input(Input),
+    Input(Box<Input>),
     /// Another part of the process has broken: end.
     Broken,
+}
+
+impl Event {
+    /// Something for the machine.
+    pub(crate) fn input(input: Input) -> Event {
+        Event::Input(Box::new(input))
+    }
 }
 
 /// An event with what is needed to handle it.
@@ -222,8 +229,8 @@ mod tests {
     #[test]
     fn all_that_waits_is_taken_at_once_and_in_order() {
         let inbox = Inbox::new();
-        inbox.push(Event::Input(Input::Tick), Room::none());
-        inbox.push_heartbeat(Event::Input(Input::Stop), Room::none());
+        inbox.push(Event::input(Input::Tick), Room::none());
+        inbox.push_heartbeat(Event::input(Input::Stop), Room::none());
         let mut entries = Vec::new();
         inbox.take(&mut entries, None);
         let events: Vec<_> = entries.drain(..).map(|entry| format!("{:?}", entry.event)).collect();
@@ -237,12 +244,12 @@ mod tests {
     fn heartbeats_wake_the_sleeper_once_in_a_while_only() {
         let inbox = Inbox::new();
         inbox.lock().is_asleep = true;
-        inbox.push_heartbeat(Event::Input(Input::Tick), Room::none());
+        inbox.push_heartbeat(Event::input(Input::Tick), Room::none());
         assert!(!inbox.lock().is_asleep);
         inbox.lock().is_asleep = true;
-        inbox.push_heartbeat(Event::Input(Input::Tick), Room::none());
+        inbox.push_heartbeat(Event::input(Input::Tick), Room::none());
         assert!(inbox.lock().is_asleep);
-        inbox.push(Event::Input(Input::Tick), Room::none());
+        inbox.push(Event::input(Input::Tick), Room::none());
         assert!(!inbox.lock().is_asleep);
         assert_eq!(inbox.lock().entries.len(), 3);
     }

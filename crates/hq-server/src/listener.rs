@@ -112,7 +112,7 @@ impl PeerListener {
         }
         writer.abort();
         self.inbox.push(
-            Event::Input(match self.role {
+            Event::input(match self.role {
                 Role::Client => Input::ClientGone { connection },
                 Role::Worker => Input::WorkerGone { connection, is_closed },
             }),
@@ -152,7 +152,7 @@ impl PeerListener {
                         outbox.send(Message::Answer(request, ClientResponse::Error(error)));
                         return Ok(());
                     }
-                    self.inbox.push(Event::Input(Input::Client { connection, request, body }), room);
+                    self.inbox.push(Event::input(Input::Client { connection, request, body }), room);
                 }
                 Err(error) => {
                     self.inbox.give_back(room);
@@ -162,7 +162,7 @@ impl PeerListener {
             Role::Worker => match hq_proto::decode_from_worker(frame) {
                 Ok(message) => {
                     let is_heartbeat = message == FromWorker::Heartbeat;
-                    let event = Event::Input(Input::Worker { connection, message });
+                    let event = Event::input(Input::Worker { connection, message });
                     if is_heartbeat {
                         self.inbox.push_heartbeat(event, room);
                     } else {

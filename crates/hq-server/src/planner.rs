@@ -30,7 +30,7 @@ impl Planner {
                     );
                     hq_sched::Plan::default()
                 });
-                inbox.push(Event::Input(Input::Planned { number, plan: Box::new(plan) }), Room::none());
+                inbox.push(Event::input(Input::Planned { number, plan: Box::new(plan) }), Room::none());
             }
         };
         (Planner(sender), run)

@@ -118,7 +118,7 @@ impl Running {
         if let Some(journal_queue) = &self.journal_queue {
             journal_queue.stop();
         }
-        self.inbox.push(Event::Input(Input::Stop), Room::none());
+        self.inbox.push(Event::input(Input::Stop), Room::none());
     }
 
     /// Waits for its end.
@@ -451,7 +451,7 @@ fn spawn_journal_thread(
             Some(error) => Input::JournalFails { error },
             None => Input::JournalWorks,
         };
-        hears.push(Event::Input(input), Room::none());
+        hears.push(Event::input(input), Room::none());
     });
     let work = JournalThread::new(log, journal_queue.clone(), alarm);
     spawn("hq-journal", move || {

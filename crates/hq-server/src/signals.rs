@@ -45,7 +45,7 @@ impl Signals {
         if let Some(journal_queue) = journal_queue {
             journal_queue.stop();
         }
-        inbox.push(Event::Input(Input::Stop), Room::none());
+        inbox.push(Event::input(Input::Stop), Room::none());
         let signal = self.next().await;
         warn!(signal, "ended at once");
         // A stale access file does no harm.

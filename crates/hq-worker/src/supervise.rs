@@ -172,7 +172,10 @@ impl Supervisor {
     pub(crate) fn start(&mut self, start: Start) {
         let prepared = match self.prepared_for(&start.template) {
             Ok(prepared) => prepared,
-            Err(error) => return self.refuse(start.task, error),
+            Err(error) => {
+                self.refuse(start.task, error);
+                return self.runner_is_not_made(&start);
+            }
         };
         if start.is_part {
             return self.open_part(start, prepared);
@@ -189,7 +192,8 @@ impl Supervisor {
             let mut dir = Vec::new();
             self.node.append_nodes_dir(&start, &mut dir);
             if let Err(error) = nodes::write(&dir, &start.nodes) {
-                return self.put_off(start.task, error);
+                self.put_off(start.task, error);
+                return self.runner_is_not_made(&start);
             }
         }
         if let Some(RunsIn { runner, is_new }) = start.runs_in {

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..validation import amount, whole
+from ..validation import duration as checked_duration
+from ..validation import resources as checked
+
 Amount: TypeAlias = "int | float | str"
 Duration: TypeAlias = "int | float | str | datetime.timedelta"
 
@@ -37,10 +41,10 @@ class ResourceRequest:
         min_time: Duration | None = None,
         ranks_per_node: int = 0,
     ) -> None:
-        self.n_nodes = n_nodes
-        self.resources: dict[str, Amount] = {**(resources or {}), "cpus": cpus}
-        self.min_time = min_time
-        self.ranks_per_node = ranks_per_node
+        self.n_nodes = whole("n_nodes", n_nodes)
+        self.resources: dict[str, Amount] = {**checked("resources", resources or {}), "cpus": amount("cpus", cpus)}
+        self.min_time = None if min_time is None else checked_duration("min_time", min_time)
+        self.ranks_per_node = whole("ranks_per_node", ranks_per_node)
 
     def __repr__(self) -> str:
         return f"<ResourceRequest n_nodes={self.n_nodes} resources={self.resources} min_time={self.min_time}>"

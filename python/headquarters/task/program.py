@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..ffi import TaskId
 from ..ffi.protocol import PackedCall
-from ..validation import ValidationException, validate_args
+from ..validation import ValidationException, validate_args, wrong
 from .task import Task
 
 if TYPE_CHECKING:
@@ -24,10 +23,11 @@ class ExternalProgram(Task):
         self, task_id: TaskId, args: ProgramArgs, *, stdin: str | bytes | None = None, **options: Any
     ) -> None:
         super().__init__(task_id, **options)
-        self.args = shlex.split(args) if isinstance(args, str) else list(args)
-        validate_args(self.args)
+        self.args = validate_args(args)
         if not self.args:
             raise ValidationException("a program needs at least its name")
+        if stdin is not None and not isinstance(stdin, (str, bytes)):
+            raise wrong("stdin", stdin, "give a text or bytes")
         self.stdin = stdin
 
     def _body(self, client: Client) -> tuple[dict[str, Any], PackedCall | None]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar
 
+from .._base import StaysHere
 from ..common import GenericPath
 from ..ffi import TaskId
 from ..ffi.protocol import Duration, PackedCall, ResourceRequest, TaskDescription, duration
 from ..output import Stdio, build_stdio, table
-from ..validation import ValidationException
+from ..validation import CHECKS, ValidationException, flag, path, text, variables, wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..client import Client
 
+T = TypeVar("T")
 EnvType: TypeAlias = "Mapping[str, str]"
 Resources: TypeAlias = "ResourceRequest | Sequence[ResourceRequest] | None"
 
@@ -42,8 +43,13 @@ class TaskOptions(TypedDict, total=False):
 _DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect"}
 
 
-class Task(ABC):
+class Task(StaysHere, ABC):
     """A task of a job: what it waits for, what it needs, and where it prints."""
+
+    _instead = (
+        "a task of a job is no argument of another one: name it in deps= and let it write a file, or use Executor.submit, "
+        "whose futures stand for their values"
+    )
 
     def __init__(
         self,
@@ -64,17 +70,18 @@ class Task(ABC):
         if unknown:
             raise ValidationException(f"a task has no option {', '.join(sorted(unknown))}")
         self.task_id = task_id
-        self.dependencies = dependencies
-        self.priority = priority
-        self.resources = resources
-        self.env = dict(env or {})
-        self.cwd = os.fspath(cwd) if cwd else None
+        self.dependencies = _all("deps", dependencies, Task, "tasks of this job")
+        self.priority: int = CHECKS["priority"]("priority", priority)
+        several = [resources] if isinstance(resources, ResourceRequest) else resources or ()
+        self.resources = _all("resources", several, ResourceRequest, "ResourceRequest(cpus=2), or a list of such")
+        self.env = variables("env", env or {})
+        self.cwd = path("cwd", cwd) if cwd else None
         self.stdout = build_stdio(stdout, "stdout")
         self.stderr = build_stdio(stderr, "stderr")
-        self.name = name
-        self.crash_limit = crash_limit
-        self.task_dir = task_dir
-        self.options = options
+        self.name = None if name is None else text("name", name)
+        self.crash_limit = None if crash_limit is None else CHECKS["crash_limit"]("crash_limit", crash_limit)
+        self.task_dir = flag("task_dir", task_dir)
+        self.options = {key: CHECKS[key](key, value) for key, value in options.items()}
 
     @property
     def label(self) -> str:
@@ -86,7 +93,6 @@ class Task(ABC):
 
     def _build(self, client: Client) -> TaskDescription:
         body, call = self._body(client)
-        requests = [self.resources] if isinstance(self.resources, ResourceRequest) else list(self.resources or ())
         written: dict[str, Any] = {
             **body,
             "env": self.env,
@@ -94,7 +100,7 @@ class Task(ABC):
             "stderr": table(self.stderr),
             "priority": self.priority,
             "deps": [dependency.task_id for dependency in self.dependencies],
-            "request": [request.table() for request in requests],
+            "request": [request.table() for request in self.resources],
             "task_dir": self.task_dir,
         }
         if self.cwd is not None:
@@ -102,10 +108,15 @@ class Task(ABC):
         if self.crash_limit is not None:
             written["crash_limit"] = self.crash_limit
         for key, value in self.options.items():
-            if key in _DURATIONS:
-                written[key] = duration(value)  # type: ignore[arg-type]
-            elif key in ("after", "after_any"):
-                written[key] = [str(job) for job in value]  # type: ignore[attr-defined]
-            else:
-                written[key] = value
+            written[key] = duration(value) if key in _DURATIONS else value
         return TaskDescription(self.task_id, written, call)
+
+
+def _all(name: str, given: Iterable[T], kind: type[Any], instead: str) -> list[T]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong(name, given, f"give {instead}")
+    several = list(given)
+    for at, one in enumerate(several):
+        if not isinstance(one, kind):
+            raise wrong(f"{name}[{at}]", one, f"give {instead}")
+    return several

@@ -2,6 +2,9 @@
 
 use hq_model::TaskSpec;
 use hq_model::body::Function;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::job_file::Task;
 
@@ -31,7 +34,7 @@ const OPTIONS: [&str; 17] = [
 /// # Errors
 /// What is wrong with which option.
 pub fn call_spec(options: &str, function: Function) -> Result<TaskSpec, String> {
-    let value: serde_json::Value =
+    let value: Value =
         serde_json::from_str(options).map_err(|error| format!("the options are no JSON: {error}"))?;
     let Some(object) = value.as_object() else {
         return Err("the options are no JSON object".to_owned());
@@ -39,9 +42,35 @@ pub fn call_spec(options: &str, function: Function) -> Result<TaskSpec, String> 
     if let Some(unknown) = object.keys().find(|key| !OPTIONS.contains(&key.as_str())) {
         return Err(format!("{unknown}: a call has no such option; there are {}", OPTIONS.join(", ")));
     }
-    // With these it says which one is wrong, and where.
-    let task: Task = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let task = Task::deserialize(&value)
+        .map_err(|error| wrong_key::<Task>(object).unwrap_or_else(|| error.to_string()))?;
     task.spec_of_call(function)
+}
+
+/// What is wrong with the first table of a job in JSON that cannot be read.
+pub(super) fn wrong_table(content: &str) -> Option<String> {
+    let file: Value = serde_json::from_str(content).ok()?;
+    let tables = file.get("task")?.as_array()?.iter().enumerate();
+    tables.into_iter().find_map(|(place, table)| {
+        let wrong = wrong_key::<Task>(table.as_object()?)?;
+        let name = match table.get("id").and_then(Value::as_u64) {
+            Some(id) => format!("task with id {id}"),
+            None => format!("task {}", place + 1),
+        };
+        Some(format!("{name}: {wrong}"))
+    })
+}
+
+// The first key of a table whose value is none of what it may be, and what is wrong with that.
+fn wrong_key<T: DeserializeOwned>(table: &Map<String, Value>) -> Option<String> {
+    table.iter().find_map(|(key, value)| {
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        let error = T::deserialize(&Value::Object(alone)).err()?;
+        // What may be written in several ways is a number or a text.
+        let text = error.to_string();
+        let what = if text.contains("untagged") { "expected a number or a text".to_owned() } else { text };
+        Some(format!("{key}: {value}: {what}"))
+    })
 }
 
 #[cfg(test)]
@@ -80,5 +109,14 @@ mod tests {
         assert!(error(r#"{"time_limit": "soon"}"#).starts_with("time_limit: "));
         assert!(error(r#"{"request": [{"resources": {"cpus": -1}}]}"#).starts_with("request: cpus"));
         assert!(error(r#"{"retry_delay": "1s"}"#).contains("need retry"));
+        assert_eq!(
+            error(r#"{"priority": 1, "retry": "x"}"#),
+            r#"retry: "x": invalid type: string "x", expected u32"#
+        );
+        assert_eq!(error(r#"{"crash_limit": [1]}"#), "crash_limit: [1]: expected a number or a text");
+        assert_eq!(
+            error(r#"{"request": [{"resources": {"cpus": null}}]}"#),
+            r#"request: [{"resources":{"cpus":null}}]: expected a number or a text"#
+        );
     }
 }

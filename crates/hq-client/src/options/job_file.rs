@@ -19,6 +19,7 @@ use hq_model::{
 };
 use serde::Deserialize;
 
+use super::call::wrong_table;
 use super::checks::{check_lengths, check_locality};
 use super::dependencies::DependencyOptions;
 use super::error::OptionsError;
@@ -206,9 +207,11 @@ pub fn prepare_json(
     submit_dir: &[u8],
 ) -> Result<PreparedFile, OptionsError> {
     let path = Path::new(name);
-    let file: Result<File, _> = serde_json::from_str(content);
-    let file =
-        file.map_err(|error| OptionsError::JobFile { path: path.into(), message: error.to_string() })?;
+    let file: File = serde_json::from_str(content).map_err(|error| {
+        // Where it is in what a program has made tells nobody anything.
+        let message = wrong_table(content).unwrap_or_else(|| error.to_string());
+        OptionsError::JobFile { path: path.into(), message }
+    })?;
     let (file, tables) = Tables::of(path, file, submit_dir)?;
     prepared(path, file, tables, job, submit_dir)
 }

@@ -146,11 +146,23 @@ impl Server {
         }
         match self.state.jobs.get(&job) {
             None => return Err(RequestError::NoJob(job)),
-            Some(state) if !state.is_open => return Err(RequestError::JobNotOpen(job)),
+            Some(state) if !state.is_open && !self.are_there(job, submits)? => {
+                return Err(RequestError::JobNotOpen(job));
+            }
             Some(_) => {}
         }
         let (ids, existing) = self.add_all(now, key, job, submits, effects)?;
         Ok(ClientResponse::Submitted { job, ids, existing, warnings: self.warnings_of(now, submits) })
+    }
+
+    // True when all of the tasks have keys, and the job has them: to name them again changes nothing.
+    fn are_there(&self, job: JobId, submits: &[Submit]) -> Result<bool, RequestError> {
+        for submit in submits {
+            if submit.keys.is_empty() || self.existing(job, submit)?.len() < submit.keys.len() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Adds the tasks of several submits to an open job, by one record, and remembers them for the request with this key.

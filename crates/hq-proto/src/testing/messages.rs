@@ -10,7 +10,7 @@ use hq_core::limit_value::LimitValue;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
 use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::{
-    CallInput, FromWorker, Held, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
+    CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerHello,
 };
 use hq_model::Epoch;

@@ -203,6 +203,12 @@ impl Supervisor {
         }
     }
 
+    /// A call was not begun for which a runner was to be started.
+    pub(crate) fn runner_is_not_made(&mut self, start: &Start) {
+        let runs_in = start.runs_in.filter(|runs_in| runs_in.is_new);
+        self.ended.extend(runs_in.map(|runs_in| Input::RunnerEnded { runner: runs_in.runner }));
+    }
+
     // Has a process started whose first call this is.
     fn start_runner(
         &mut self,

@@ -405,3 +405,15 @@ fn what_goes_with_no_function_is_refused() {
         assert!(ran.exit != 0 && ran.stderr.contains(expected), "{table}: {ran:?}");
     }
 }
+
+#[test]
+fn a_first_call_that_cannot_be_prepared_leaves_no_interpreter_behind_that_others_wait_for() {
+    let cluster = cluster();
+    let call =
+        |id: u32, rest: &str| format!("[[task]]\nid = {id}\nfunction = 'math:sqrt'\nargs = [4]\n{rest}\n");
+    cluster.write("job.toml", call(0, "cwd = \"a\\u0000b\"") + &call(1, ""));
+    cluster.ok("job submit-file job.toml");
+    cluster.hq("job wait 1");
+    let printed = cluster.ok("job result 1");
+    assert!(printed.contains("2.0"), "{printed}");
+}

@@ -68,10 +68,11 @@ fn check_same(
         TaskIds::Given(ids) => ids.rank(task) != Some(place as u64),
         TaskIds::Next(_) => false,
     };
+    let is_call = new.body.is_packed_call();
     let difference = if old.body != new.body {
-        "command"
+        if is_call { "function" } else { "command" }
     } else if known.entries.get(known_place) != submit.entries.get(place) {
-        "entry"
+        if is_call { "set of arguments" } else { "entry" }
     } else if is_other_id {
         "id"
     } else if old.env != new.env {

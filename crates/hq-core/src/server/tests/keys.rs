@@ -22,6 +22,13 @@ impl World {
     fn named(&mut self, keys: &[&str], change: impl FnOnce(&mut Submit)) -> Made {
         answered(self.answer_to(named(keys, change)))
     }
+
+    // The same, by a request of several submits.
+    fn in_block(&mut self, keys: &[&str], change: impl FnOnce(&mut Submit)) -> Made {
+        self.key += 1;
+        let request = ClientRequest::SubmitAll { key: self.key, submits: vec![named(keys, change)] };
+        answered(self.ask(request))
+    }
 }
 
 pub(super) fn named(keys: &[&str], change: impl FnOnce(&mut Submit)) -> Submit {
@@ -252,4 +259,18 @@ fn blocks_without_a_key_have_nothing_to_do_with_each_other() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn named_tasks_of_a_closed_job_are_still_found() {
+    let mut world = World::new();
+    let job = world.open();
+    assert_eq!(world.in_block(&["a", "b"], |_| {}), Ok(("0-1".into(), vec![])));
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    world.ask(ClientRequest::CloseJobs { jobs });
+    assert_eq!(world.in_block(&["b"], |_| {}), Ok((String::new(), vec![(0, 1)])));
+    let other = refused(world.in_block(&["b"], |submit| submit.submit_dir = b"/elsewhere".to_vec()));
+    assert!(other.starts_with("The key `b` names task 1 of job 1 already"), "{other}");
+    assert_eq!(refused(world.in_block(&["b", "c"], |_| {})), "Job 1 is not open.");
+    assert_eq!(refused(world.in_block(&[], |submit| submit.ids = TaskIds::Next(1))), "Job 1 is not open.");
 }

@@ -1,0 +1,212 @@
+"""Environments of functions: how their interpreters are started, what these load first, and whether all of that works."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from . import _limits as limits
+from ._errors import EnvironmentBroken, RunnerDied
+from ._probe import MARK, Probe, program
+
+if TYPE_CHECKING:
+    from ._executor import Executor, HasServerDir
+
+GenericPath: TypeAlias = "str | os.PathLike[str]"
+
+# The client's interpreter where there is one at that path.
+_OURS_OR_ANY = 'if [ -x "$0" ]; then exec "$0" "$@"; fi; exec python3 "$@"'
+
+
+@dataclass(frozen=True)
+class EnvironmentReport:
+    """What `PythonEnv.check` has found."""
+
+    executable: str
+    """Path of the interpreter, where it runs."""
+    python: str
+    """Its version, as in `3.12.1`."""
+    platform: str
+    """The machine, in words of `platform.platform()`."""
+    modules: dict[str, str | None]
+    """The versions of the modules of `preload`; None where one does not say its version."""
+    cloudpickle: str | None
+    """The version of cloudpickle; None where it is missing. Functions by value then need that of the client, on a file
+    system that both see."""
+
+    @property
+    def has_minor_of_client(self) -> bool:
+        """True if this process has the same minor version of Python, which functions sent by value need: lambdas, closures,
+        and functions of scripts and notebooks."""
+        return self.python.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
+
+
+class PythonEnv:
+    """How interpreters for functions are started, and what they load before their first call.
+
+    :param python_bin: The interpreter; by default that of this process where the worker has one at the same path, else
+        `python3`.
+    :param prologue: Lines for the shell, to be executed before.
+    :param shell: The shell for that.
+    :param modules: Environment modules to load before.
+    :param venv: A virtual environment whose interpreter is used.
+    :param conda: A conda environment to activate before.
+    :param env: Variables of the functions.
+    :param wrap: Words before all of this, such as those of a container: `["apptainer", "exec", "image.sif"]`. The shell and
+        the interpreter are those within.
+    :param sys_path: Directories that are put at the front of `sys.path`.
+    :param preload: Modules that are imported before the first call; a call ends with EnvironmentBroken, which names the
+        module, where one cannot be.
+    """
+
+    def __init__(
+        self,
+        python_bin: str | None = None,
+        prologue: str | None = None,
+        shell: str = "bash",
+        *,
+        modules: Sequence[str] = (),
+        venv: GenericPath | None = None,
+        conda: str | None = None,
+        wrap: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        sys_path: Sequence[GenericPath] = (),
+        preload: Sequence[str] = (),
+    ) -> None:
+        lines = [f"module load {shlex.quote(module)}" for module in _words("modules", modules)]
+        if conda is not None:
+            lines += [f'eval "$({shlex.quote("conda")} shell.bash hook)"', f"conda activate {shlex.quote(conda)}"]
+        if prologue:
+            lines.append(prologue)
+        if python_bin is None and venv is not None:
+            python_bin = f"{os.fspath(venv)}/bin/python"
+        if python_bin is None and conda is not None:
+            python_bin = "python3"
+        python = ["/bin/sh", "-c", _OURS_OR_ANY, sys.executable] if python_bin is None else [python_bin]
+        if lines:
+            python = [shell, "-c", "\n".join([*lines, 'exec "$0" "$@"']), *python]
+        self.args = [*_words("wrap", wrap), *python]
+        self.env = dict(env or {})
+        self.sys_path = tuple(os.path.abspath(path) for path in _words("sys_path", sys_path))
+        self.preload = _words("preload", preload)
+
+    def interpreter(self) -> list[str]:
+        """The program to start and its arguments, before those of the worker."""
+        return list(self.args)
+
+    def variables(self) -> list[tuple[str, str]]:
+        """Variables of the functions."""
+        variables = list(self.env.items())
+        if self.sys_path or self.preload:
+            # Calls of environments that load other things must not share interpreters, which those with other variables
+            # never do.
+            text = json.dumps([self.sys_path, self.preload])
+            variables.append(("HQ_PYTHON_ENV", hashlib.sha256(text.encode()).hexdigest()[:16]))
+        return variables
+
+    def check(
+        self,
+        *,
+        executor: Executor | None = None,
+        cluster: HasServerDir | GenericPath | None = None,
+        timeout: float = 60.0,
+    ) -> EnvironmentReport:
+        """Starts an interpreter, and says what there is: on this machine, or by a call of `executor` or on `cluster`.
+
+        Raises EnvironmentBroken, with the last words of the interpreter, when it is missing, does not start, or has not
+        answered after `timeout` seconds.
+        """
+        if executor is not None and cluster is not None:
+            raise TypeError("executor and cluster both say where to look; give one of them")
+        if cluster is not None:
+            from ._executor import Executor
+
+            with Executor(cluster=cluster, name="environment") as executor:
+                return self._check_by(executor, timeout)
+        return self._check_here(timeout) if executor is None else self._check_by(executor, timeout)
+
+    def _check_here(self, timeout: float) -> EnvironmentReport:
+        words = [*self.args, "-c", program(self.sys_path, self.preload)]
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    env={**os.environ, **dict(self.variables())},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise EnvironmentBroken(f"the interpreter {self} cannot be started: {error}") from error
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                what = f"has not answered within {timeout:g} seconds"
+                raise EnvironmentBroken(f"the interpreter {self} {what}{_last_words(errors)}") from None
+            finally:
+                if process.returncode is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            output.seek(0)
+            answers = [line for line in output.read().splitlines() if line.startswith(MARK)]
+            if not answers:
+                how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
+                what = f"{how} before it had answered"
+                raise EnvironmentBroken(f"the interpreter {self} {what}{_last_words(errors)}")
+        return self._report(json.loads(answers[-1][len(MARK) :]))
+
+    def _check_by(self, executor: Executor, timeout: float) -> EnvironmentReport:
+        # What it says before it can call anything is found there where both see this directory.
+        number, path = tempfile.mkstemp(prefix="hq-environment-")
+        with open(number, "rb") as errors:
+            future = executor.options(env=self, stderr=f"{path}:rm-if-finished").submit(Probe(), self.preload)
+            try:
+                return self._report(future.result(timeout))
+            except RunnerDied as error:
+                how = str(error).rstrip(".")
+                raise EnvironmentBroken(f"{self}: {how}{_last_words(errors)}") from error
+            except TimeoutError as error:
+                if future.done():
+                    raise
+                why = future.explain()
+                future.kill()
+                what = f"has not answered within {timeout:g} seconds; {why}"
+                raise EnvironmentBroken(f"the interpreter {self} {what}{_last_words(errors)}") from error
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def _report(self, found: dict[str, Any]) -> EnvironmentReport:
+        if "broken" in found:
+            raise EnvironmentBroken(found["broken"])
+        return EnvironmentReport(**found)
+
+    def __str__(self) -> str:
+        return f"`{shlex.join(self.args)}`"
+
+    def __repr__(self) -> str:
+        return f"<PythonEnv {shlex.join(self.args)}>"
+
+
+def _words(name: str, value: Sequence[Any]) -> tuple[Any, ...]:
+    if isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} is a list, and {value!r} is a single text: write [{os.fspath(value)!r}]")
+    return tuple(value)
+
+
+def _last_words(said: IO[bytes]) -> str:
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - limits.LAST_WORDS_BYTES))
+    words = said.read().decode(errors="replace").strip()
+    return f". It said:\n{words}" if words else ", and said nothing"

@@ -1,0 +1,201 @@
+"""What cannot be is said at once, with the thing, the value and what to do instead."""
+
+import concurrent.futures
+import datetime
+import math
+import re
+import threading
+
+import pytest
+
+import headquarters as hq
+from headquarters import _errors as errors
+from headquarters import Client, LocalCluster, aio
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"retry": "x"}, TypeError, "retry is 'x': give a whole number from 0"),
+        ({"retry": -1}, ValueError, "retry is -1: give a whole number from 0"),
+        ({"retry": True}, TypeError, "retry is True: give a whole number"),
+        ({"retry": 10**12}, ValueError, "retry is 1000000000000: give a whole number from 0, at most 4294967295"),
+        ({"priority": 1.5}, TypeError, "priority is 1.5: give a whole number from -2147483648 to 2147483647"),
+        ({"crash_limit": [1]}, TypeError, "crash_limit is [1]: give a whole number from 1"),
+        ({"retry_on": [None]}, TypeError, "retry_on is [None]: give exit codes, 'signal', 'timeout', or a list"),
+        ({"retry_on": None}, TypeError, "retry_on is None: give exit codes"),
+        ({"locality": 3}, TypeError, "locality is 3: give a text"),
+        ({"pin": "x"}, ValueError, "pin is 'x': give 'taskset', 'omp' or 'none'"),
+        ({"cwd": 3}, TypeError, "cwd is 3: give a path"),
+        ({"stdout": None}, TypeError, "stdout is None: give a path"),
+        ({"stderr": "a\0b"}, ValueError, "stderr is 'a\\x00b': no text may have a NUL"),
+        ({"variables": ["A"]}, TypeError, "variables is ['A']: give a dict of variables"),
+        ({"variables": {"A=B": "1"}}, ValueError, "a variable of variables is 'A=B': give a name without ="),
+        ({"variables": {"A": None}}, TypeError, "variables['A'] is None: give a text, such as 'None'"),
+        ({"resources": 3}, TypeError, "resources is 3: give a dict of amounts"),
+        ({"resources": {"fpga": None}}, TypeError, "resources['fpga'] is None: give a number"),
+        ({"cpus": None}, TypeError, "cpus is None: give a number, or a text such as '2 compact'"),
+        ({"cpus": math.nan}, ValueError, "cpus is nan: give a number"),
+        ({"memory": []}, TypeError, "memory is []: give a number"),
+        ({"time_limit": None}, TypeError, "time_limit is None: give seconds, a timedelta, or a text such as '10m'; leave"),
+        ({"time_limit": math.inf}, ValueError, "time_limit is inf: give seconds"),
+        ({"kill_grace": -1}, ValueError, "kill_grace is -1: give seconds"),
+        ({"expect": datetime.timedelta(-1)}, ValueError, "expect is datetime.timedelta(days=-1): give seconds"),
+        ({"env": "venv"}, TypeError, "env is 'venv': give a PythonEnv; variables= sets variables"),
+        ({"cpu": 1}, TypeError, "'cpu' is no option of a call; cpus is one; there are: cpus, "),
+        ({"mp_context": None}, TypeError, "mp_context belongs to executors of the standard library: calls run in interp"),
+        ({"max_tasks_per_child": 3}, TypeError, "max_tasks_per_child belongs to executors of the standard library"),
+        ({"thread_name_prefix": "x"}, TypeError, "thread_name_prefix belongs to executors of the standard library"),
+    ],
+)
+def test_options_say_what_is_wrong_with_them(make, options, kind, said):
+    executor, _ = make()
+    with pytest.raises(kind, match=re.escape(said)):
+        executor.options(**options)
+    with pytest.raises(kind, match=re.escape(said)):
+        hq.Executor(cluster="/nowhere", **options)
+
+
+def test_options_of_tasks_say_it_when_the_task_is_made():
+    for options, said in [
+        ({"retry": "x"}, "retry is 'x': give a whole number"),
+        ({"priority": "x"}, "priority is 'x'"),
+        ({"crash_limit": 1.5}, "crash_limit is 1.5: give a whole number from 1"),
+        ({"time_limit": [1]}, "time_limit is [1]: give seconds"),
+        ({"env": {"A": None}}, "env['A'] is None: give a text"),
+        ({"env": 3}, "env is 3: give a dict"),
+        ({"cwd": 3}, "cwd is 3: give a path"),
+        ({"name": 3}, "name is 3: give a text"),
+        ({"deps": 3}, "deps is 3: give tasks of this job"),
+        ({"deps": [1]}, "deps[0] is 1: give tasks of this job"),
+        ({"resources": "2"}, "resources is '2': give ResourceRequest(cpus=2), or a list of such"),
+        ({"after": 3}, "after is 3: give a list of jobs, such as [3]"),
+        ({"outputs": "x"}, "outputs is 'x': give a list of texts: ['x']"),
+        ({"key": 3}, "key is 3: give a text"),
+        ({"stdin": 3}, "stdin is 3: give a text or bytes"),
+        ({"task_dir": "x"}, "task_dir is 'x': give True or False"),
+    ]:
+        with pytest.raises(hq.ValidationException, match=re.escape(said)):
+            hq.Job().program(["true"], **options)
+    for make, said in [
+        (lambda: hq.Job().program(3), "args is 3: give the program and its arguments"),
+        (lambda: hq.Job().program("a 'b"), "No closing quotation; close it, or give a list"),
+        (lambda: hq.Job().function(3), "the function of a task is 3: it cannot be called"),
+        (lambda: hq.Job().function(abs, args=3), "args is 3: give a tuple of arguments, as in (1,)"),
+        (lambda: hq.Job(max_fails="x"), "max_fails is 'x': give a whole number"),
+        (lambda: hq.Job(name="a\nb"), "name is 'a\\nb': give a name of 1 to 4096 bytes without tabs and newlines"),
+        (lambda: hq.ResourceRequest(cpus=None), "cpus is None: give a number"),
+        (lambda: hq.ResourceRequest(n_nodes="x"), "n_nodes is 'x': give a whole number"),
+        (lambda: hq.LocalCluster(cpus="x"), "cpus is 'x': give a whole number from 1"),
+    ]:
+        with pytest.raises(hq.ValidationException, match=re.escape(said)):
+            make()
+
+
+def test_executors_say_what_cannot_be():
+    for arguments, said in [
+        ({"max_workers": "4"}, "max_workers is '4': give a whole number from 1"),
+        ({"max_workers": 2.5}, "max_workers is 2.5: give a whole number from 1"),
+        ({"max_workers": 0}, "max_workers is 0: give a whole number from 1"),
+        ({"initializer": 3}, "initializer is 3: it cannot be called; give a function"),
+        ({"initializer": abs, "initargs": 3}, "initargs is 3: give a tuple of arguments, as in (1,)"),
+        ({"cluster": 3}, "the server_dir of cluster is 3: give a path"),
+        ({"cluster": "/nowhere", "job": "x"}, "job is 'x': give a whole number from 0"),
+        ({"cluster": "/nowhere", "name": "a\nb"}, "name is 'a\\nb': give a name of 1 to 4096 bytes"),
+        ({"cluster": "/nowhere", "max_fails": -1}, "max_fails is -1: give a whole number from 0"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            hq.Executor(**arguments)
+
+
+def test_what_cannot_be_called_is_no_call(make):
+    executor, calls = make()
+    for submit, what in [
+        (lambda: executor.submit(3), "the first argument of submit is 3"),
+        (lambda: executor.submit(None, 1), "the first argument of submit is None"),
+        (lambda: executor.submit_named("a", 3), "the function of submit_named is 3"),
+        (lambda: executor.submit_named(3, abs), "the key of submit_named is 3: give a text"),
+        (lambda: executor.map(3, [1]), "the first argument of map is 3"),
+        (lambda: executor.starmap("abs", []), "the first argument of starmap is 'abs'"),
+        (lambda: executor.starmap(abs, [1]), "row 0 of starmap is 1: give a tuple of arguments, or use map"),
+    ]:
+        with pytest.raises(TypeError, match=f"^{re.escape(what)}"):
+            submit()
+    assert not calls.submits
+
+
+class Exits:
+    def __reduce__(self):
+        raise SystemExit(3)
+
+
+def test_what_wants_to_exit_while_it_is_pickled_ends_its_call_only(make):
+    executor, _ = make(automatic=True)
+    evil = Exits()
+    for future in (executor.submit(abs, evil), executor.submit(abs, x=[1, evil])):
+        error = future.exception(30)
+        assert isinstance(error, errors.ArgumentsNotPicklable) and "SystemExit: 3" in str(error)
+    assert future.exception().path == "kwargs['x'][1]"
+    assert isinstance(executor.submit(lambda: evil).exception(30), errors.ArgumentsNotPicklable)
+    assert isinstance(executor.starmap(abs, [(evil,)]).exception(0), errors.ArgumentsNotPicklable)
+
+
+def test_what_stays_in_its_process_says_what_to_give_instead(make):
+    executor, calls = make(automatic=True)
+    results = executor.starmap(abs, [(-1,)])
+    for value, instead in [
+        (executor, "TypeError: an executor stays in its process; within a call, headquarters.current() is one"),
+        (results, "TypeError: an array of results stays in its process; give the values, as list(results)"),
+    ]:
+        error = executor.submit(lambda: value).exception(30)
+        assert str(error).startswith(f"function.<value> cannot be sent: {instead}") and error.path == "function.<value>"
+    assert executor.submit(executor.submit, abs, 1).exception(30).path == "function.__self__"
+    cluster = object.__new__(LocalCluster)
+    assert "give its server_dir" in str(executor.submit(abs, cluster).exception(30))
+    client = object.__new__(Client)
+    client.lock = threading.Lock()
+    assert "give its server_dir" in str(executor.submit(abs, client).exception(30))
+
+
+def test_futures_to_be_awaited_are_arguments_like_others(make):
+    executor, _ = make(automatic=True)
+    assert executor.submit(abs, aio.Future(executor.submit(abs, -4))).result(30) == 4
+
+
+def test_what_takes_too_long_is_named_by_its_place(make):
+    executor, calls = make()
+    last = executor.submit(abs, 0)
+    values = executor.map(abs, [-1, -2, -3], timeout=0)
+    results = executor.starmap(abs, [(-1,), (-2,), (-3,)])
+    calls.until_submitted(7)
+    for task in (1, 4, 0):
+        calls.run(task)
+    # When the end of the last one is heard, those of the others have been.
+    last.result(30)
+    assert next(values) == 1
+    with pytest.raises(concurrent.futures.TimeoutError, match=r"^element 1 of the map of abs \(7@2\) has not ended after 0 s"):
+        next(values)
+    with pytest.raises(concurrent.futures.TimeoutError, match=r"^call 1 of 3 of abs \(7@5\) has not ended after 0 seconds; 1 have"):
+        results.wait(0)
+
+
+def test_a_result_that_is_too_large_says_what_to_do(make):
+    import fake
+
+    executor, calls = make()
+    future = executor.submit(abs, -1)
+    calls.until_submitted(1)
+    calls.end(0, 1, fake.failed("too-large", b"", "", "it takes 20000 bytes, and at most 16384 are kept", ""), "exit")
+    assert str(future.exception(30)).endswith("16384 are kept; write large values to a file, and return its path")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\u00e9" * 300, "", "\ud800"])
+def test_functions_may_be_called_anything(make, name):
+    def f():
+        return 1
+
+    f.__qualname__ = name
+    executor, calls = make(automatic=True)
+    assert executor.submit(f).result(30) == 1
+    sent = calls.submits[0][0][1]
+    assert sent and sent.isprintable() and len(sent.encode()) <= 200
