@@ -195,7 +195,7 @@ impl VirtualCluster {
         self.workers[at].settle(self.now, &mut effects);
         for effect in effects {
             match effect {
-                worker::Effect::EndRunner { .. } => {}
+                worker::Effect::EndRunner { .. } | worker::Effect::GoOn { .. } => {}
                 worker::Effect::Start(start) => {
                     self.started[at] += 1;
                     let end = self.now.after((self.run_time)(at, &start));
