@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from . import _options, validation
 from ._base import StaysHere
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from ._guest import Guest
     from ._options import TaskOptions, Unpack
 
 P = ParamSpec("P")
@@ -50,6 +51,11 @@ class Executor(StaysHere, concurrent.futures.Executor):
     """
 
     _instead = "an executor stays in its process; within a call, headquarters.current() is one on the same server"
+
+    # Within a call: the session, which serves the next call of this interpreter as well.
+    _lasting: Guest | None = None
+    # The same one without the priority that comes from where the call stands: a key means the same anywhere.
+    _unranked: Executor | None = None
 
     def __init__(
         self,
@@ -133,7 +139,8 @@ class Executor(StaysHere, concurrent.futures.Executor):
             entry, futures = dumps_entry(args, kwargs)
         except HqError as error:
             return self._unsent(fn, error)
-        return self._session.submit_named(key, self._template, code, entry, (*code.futures, *futures) or None)
+        template = (self._unranked or self)._template
+        return self._session.submit_named(key, template, code, entry, (*code.futures, *futures) or None)
 
     def map(
         self,
@@ -168,12 +175,17 @@ class Executor(StaysHere, concurrent.futures.Executor):
         view._parent = self
         view._options = _options.merged(self._options, options)
         view._json = _options.to_json(view._options)
+        if self._unranked is not None:
+            view._unranked = None if "priority" in options else self._unranked.options(**options)
         view._enter_environment()
         return view
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Takes no more calls. With `wait`, returns when all have ended; `cancel_futures` cancels those not begun."""
-        self._session.shutdown(wait, cancel_futures)
+        if self._lasting is not None:
+            self._lasting.finish(wait, cancel_futures)
+        else:
+            self._session.shutdown(wait, cancel_futures)
 
     def __repr__(self) -> str:
         return f"<Executor: job {self.job_id}>"
@@ -193,7 +205,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
     ) -> bool | None:
         if self in _ENTERED:
             _ENTERED.remove(self)
-        if exc_type is not None and issubclass(exc_type, KeyboardInterrupt):
+        if exc_type is not None and issubclass(exc_type, KeyboardInterrupt) and self._lasting is None:
             # Who interrupts does not want to wait for what runs.
             self._session.interrupt()
         self.shutdown()
@@ -276,7 +288,10 @@ def _within_a_call() -> Executor | None:
                 if not Client(server_dir).job(int(job)).is_open:
                     return None
                 first = Executor(cluster=server_dir, job=int(job))
-            made = _WITHIN[job, priority] = first.options(priority=priority)
+                first._lasting = cast("Guest", first._session)
+            made = first.options(priority=priority)
+            made._unranked = first
+            _WITHIN[job, priority] = made
         return made
 
 

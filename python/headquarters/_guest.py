@@ -10,9 +10,12 @@ from . import _errors as errors
 from . import _limits as limits
 from ._future import Future, fail
 from ._intervals import Intervals
+from ._lending import while_waiting
 from ._session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._pickling import Code
     from ._results import Block
 
@@ -61,8 +64,22 @@ class Guest(Session):
             self._was_sent.notify_all()
         self._wake()
 
+    def finish(self, wait: bool, cancel_futures: bool) -> None:
+        """As a shutdown, after which more calls are taken: those of the next call in this interpreter."""
+        if cancel_futures:
+            self._cancel_all()
+        if wait:
+            with while_waiting(), self._lock:
+                while self._has_pending():
+                    self._all_ended.wait()
+
     def _send_now(
-        self, template: int, code: Code, entries: list[bytes], waits: list[tuple[int, list[tuple[int, int]]]]
+        self,
+        template: int,
+        code: Code,
+        entries: list[bytes],
+        waits: list[tuple[int, list[tuple[int, int]]]],
+        keys: Sequence[str] = (),
     ) -> int:
         # Gives the first of the ids. Nobody knows them before, so that others can be taken when these are.
         self.check_open()
@@ -73,8 +90,8 @@ class Guest(Session):
                 first = self._next_free
                 self._next_free += len(entries)
             try:
-                self._calls.submit([(template, code.name, code.data, first, entries, waits, [])])
-                return first
+                ids = self._calls.submit([(template, code.name, code.data, first, entries, waits, list(keys))])
+                return ids[0] if ids else first
             except Exception as refused:
                 error = self._reason(refused)
             if error.code != "task-exists":
@@ -89,9 +106,13 @@ class Guest(Session):
         waits = [(0, self._sent_elsewhere(deps))] if deps else []
         self.check_open()
         try:
-            (task,) = self._calls.submit([(template, code.name, code.data, 0, [entry], waits, [key])])
-        except Exception as refused:
-            raise self._reason(refused) from refused
+            task = self._send_now(template, code, [entry], waits, [key])
+        except errors.Refused:
+            # The key is there under another id, or it is of another call, which is said again.
+            try:
+                (task,) = self._calls.submit([(template, code.name, code.data, 0, [entry], waits, [key])])
+            except Exception as refused:
+                raise self._reason(refused) from refused
         with self._lock:
             # What is under the key is this call, else it would have been refused.
             known = self._keyed.get(key)

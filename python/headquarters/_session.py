@@ -578,11 +578,9 @@ class Session:
             if self._blocks and any(block.left == 0 for block in self._blocks):
                 self._blocks = [block for block in self._blocks if block.left]
                 self._block_firsts = [block.first for block in self._blocks]
-            if self._is_shut and not self._has_pending():
+            is_last = self._is_shut and not self._has_pending()
+            if not self._has_pending():
                 self._all_ended.notify_all()
-                is_last = True
-            else:
-                is_last = False
         if is_last:
             self._wake()
 

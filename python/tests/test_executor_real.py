@@ -287,6 +287,37 @@ def test_calls_within_calls_come_to_their_end_with_fewer_cpus(executor):
     assert executor.submit(abs, -1).task_id == futures[-1].task_id + 1
 
 
+def test_futures_among_the_arguments_of_calls_within_calls_are_their_values(executor):
+    def outer():
+        inner = hq.current()
+        three = inner.submit(abs, -3)
+        return inner.submit(pow, three, 2).result() + inner.submit(lambda: three).result()
+
+    assert executor.submit(outer).result(60) == 12
+
+
+def test_a_with_block_within_a_call_is_of_that_call(executor):
+    def block():
+        with hq.current() as inner:
+            future = inner.submit(abs, -3)
+        assert future.done()
+        return future.result()
+
+    assert [executor.submit(block).result(60) for _ in range(4)] == [3] * 4
+
+
+def test_a_key_means_the_same_within_calls(executor):
+    def named():
+        return hq.current().submit_named("three", abs, -3).task
+
+    def deeper():
+        return hq.current().submit(named).result()
+
+    assert executor.submit(named).result(60) == executor.submit(deeper).result(60)
+    # The client's own calls are not in the way of it.
+    assert executor.submit(abs, -1).result(60) == 1
+
+
 def test_a_call_that_fails_within_a_call_fails_there(executor):
     def outer():
         try:

@@ -330,7 +330,7 @@ impl Calls {
             submits.push(Submit {
                 target: Target::Open(self.id),
                 // A key that is there keeps its id, whatever the next one would have been.
-                ids: match of_keys.is_empty() {
+                ids: match of_keys.is_empty() || first >= GUESTS_FROM {
                     true => TaskIds::Given(IdSet::range(first + begin, first + end - 1)),
                     false => TaskIds::Next(end - begin),
                 },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,10 @@ class _Decorator(ModuleType):
         from .._task import task
 
         return task(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        # As any module, but that functions which use the name of one are pickled with it by value.
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Decorator

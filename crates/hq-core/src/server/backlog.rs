@@ -87,7 +87,7 @@ impl Server {
     }
 
     // More is promised than there is: some of those that nobody has seen start cannot have started.
-    fn settle_overdraft(&mut self, now: Timestamp, worker: WorkerId) {
+    pub(super) fn settle_overdraft(&mut self, now: Timestamp, worker: WorkerId) {
         let Some(live) = self.live.get(&worker) else { return };
         let mut unseen: BTreeSet<(Reverse<i32>, TemplateId, TaskId)> = BTreeSet::new();
         for (template, held) in &live.held {

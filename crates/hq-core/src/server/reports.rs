@@ -76,7 +76,7 @@ impl Server {
                 self.task_started(now, worker, started);
             }
             for lends in report.lends {
-                self.call_lends(worker, lends);
+                self.call_lends(now, worker, lends);
             }
             self.presume_starts(now, worker);
             self.reconcile(now, worker, effects);
@@ -261,12 +261,21 @@ impl Server {
     }
 
     // A call has lent its CPUs to those that it waits for, or has some again.
-    fn call_lends(&mut self, worker: WorkerId, Lends { job: id, task, instance, is_lent }: Lends) {
+    fn call_lends(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        Lends { job: id, task, instance, is_lent }: Lends,
+    ) {
         let Some(job) = self.state.jobs.get(&id) else { return };
         let Some(submit) = job.submit_of(task) else { return };
         let is_current = !job.attempts_on(worker, &IdSet::single(task), instance).is_empty();
         if let Some(live) = self.live.get_mut(&worker).filter(|_| is_current) {
             live.lends(TemplateId { job: id, submit }, task, is_lent);
+            if live.capacity.is_overdrawn() {
+                // What was to have its CPUs waits.
+                self.settle_overdraft(now, worker);
+            }
         }
     }
 

@@ -554,6 +554,8 @@ def main(connection, receive):
     settle_streams()
     # What stands for results of others among arguments is a function of this module, wherever it is unpickled.
     sys.modules["_hq_runner"] = type(sys)("_hq_runner")
+    # Also for calls that this one makes.
+    ref.__module__, ref.__name__, ref.__qualname__ = "_hq_runner", "ref", "ref"
     sys.modules["_hq_runner"].ref = ref
     sys.modules["_hq_runner"].waits = waits
     sys.modules["_hq_runner"].goes_on = goes_on
