@@ -103,7 +103,7 @@ class Executor(StaysHere, concurrent.futures.Executor):
             owns_job=job is None,
             cluster=place,
             echo=is_echoed,
-            on_end=None if own is None else own.stop,
+            on_end=None if own is None else lambda: own.stopped or own.stop(),
         )
         self._end = weakref.finalize(self, self._session.shutdown, False, False)
         self._end.atexit = False

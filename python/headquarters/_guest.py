@@ -104,7 +104,6 @@ class Guest(Session):
     ) -> Future[Any]:
         """Submits a call under a key at once; if the job has the key already, the future is that of the call there."""
         waits = [(0, self._sent_elsewhere(deps))] if deps else []
-        self.check_open()
         try:
             task = self._send_now(template, code, [entry], waits, [key])
         except errors.Refused:

@@ -624,6 +624,12 @@ class Session:
         made.__cause__ = error
         return made
 
+    def lose(self, reason: errors.HqError) -> None:
+        """The server has gone for good: nothing is asked any more."""
+        with self._lock:
+            self._is_over = self._is_shut = True
+        self._break(reason)
+
     def _close(self) -> None:
         with self._lock:
             self._is_over = self._is_shut = True
@@ -631,7 +637,7 @@ class Session:
         if self._pending or self._blocks:
             self._break(errors.ClusterStopped("the executor ended before the call"))
         try:
-            if self._owns_job:
+            if self._owns_job and not getattr(self._cluster, "stopped", False):
                 self._calls.close()
         except Exception:
             # A job whose server is gone needs no closing.
@@ -678,6 +684,13 @@ class _Echo:
 
 
 _SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def cluster_ended(cluster: object) -> None:
+    """The server of a cluster has ended by itself: the calls there end, too."""
+    for session in list(_SESSIONS):
+        if session._cluster is cluster:
+            session.lose(errors.ClusterStopped("the server of the cluster ended by itself before the call did"))
 
 
 def _leave_all() -> None:

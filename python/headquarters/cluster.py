@@ -103,6 +103,7 @@ class LocalCluster(StaysHere):
         except BaseException:
             self._finalizer()
             raise
+        threading.Thread(target=_notice, args=(weakref.ref(self), started), daemon=True, name="hq-server").start()
 
     @property
     def server_dir(self) -> str:
@@ -274,6 +275,19 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+# A server that ends by itself takes the cluster with it: nobody starts another one that knows what it knew.
+def _notice(of: weakref.ref[LocalCluster], process: subprocess.Popen[bytes]) -> None:
+    process.wait()
+    cluster = of()
+    if cluster is None or cluster._stopped or cluster._children.forked:
+        return
+    from ._session import cluster_ended
+
+    cluster._stopped = True
+    cluster_ended(cluster)
+    cluster._finalizer()
 
 
 # A worker that was killed has a successor, so that what it had ends somewhere; one that ends by itself has none.

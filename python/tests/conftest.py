@@ -36,3 +36,21 @@ def make(monkeypatch):
                     calls.end(task, 2)
             executor.shutdown(wait=True, cancel_futures=True)
     fake.ALL_VALUES.clear()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A real cluster, for a module of tests."""
+    import headquarters as hq
+
+    with hq.LocalCluster(cpus=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def executor(cluster):
+    """An executor there."""
+    import headquarters as hq
+
+    with hq.Executor(cluster=cluster) as executor:
+        yield executor

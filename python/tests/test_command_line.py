@@ -13,19 +13,6 @@ import headquarters as hq
 from headquarters._binary import find
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    cluster = hq.LocalCluster(cpus=2)
-    yield cluster
-    cluster.stop()
-
-
-@pytest.fixture
-def executor(cluster):
-    with hq.Executor(cluster=cluster) as executor:
-        yield executor
-
-
 @pytest.fixture
 def run(cluster):
     def run(line, exit=0):

@@ -15,18 +15,6 @@ OTHERS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with hq.LocalCluster(cpus=2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def executor(cluster):
-    with hq.Executor(cluster=cluster) as executor:
-        yield executor
-
-
 @pytest.fixture
 def modules(tmp_path):
     """A directory with a module `found`, and one with a module that cannot be imported."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import concurrent.futures
+import json
 import math
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 
@@ -13,19 +15,7 @@ import pytest
 
 import headquarters as hq
 from headquarters import _outcome
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    cluster = hq.LocalCluster(cpus=2)
-    yield cluster
-    cluster.stop()
-
-
-@pytest.fixture
-def executor(cluster):
-    with hq.Executor(cluster=cluster) as executor:
-        yield executor
+from headquarters._binary import find
 
 
 def kill_self():
@@ -226,6 +216,22 @@ def test_a_stopped_cluster_ends_all_futures():
         pass
     cluster.stop()
     assert isinstance(future.exception(120), (hq.ServerLost, hq.ClusterStopped, concurrent.futures.CancelledError))
+
+
+def test_a_server_that_is_killed_ends_all_futures():
+    with hq.LocalCluster(cpus=1) as cluster, hq.Executor(cluster=cluster) as executor:
+        futures = [executor.submit(spin) for _ in range(3)]
+        results = executor.starmap(abs, [(1,)])
+        while not futures[0].running():
+            pass
+        line = [os.fspath(find()), "--server-dir", cluster.server_dir, "--output-mode", "json", "server", "info"]
+        server = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)["pid"]
+        os.kill(server, signal.SIGKILL)
+        assert all(isinstance(future.exception(60), hq.ClusterStopped) for future in futures)
+        assert isinstance(results.exception(0), hq.ClusterStopped)
+        with pytest.raises(hq.ClusterStopped):
+            executor.submit(abs, -1)
+    assert cluster.stopped
 
 
 def test_asyncio(executor):

@@ -175,8 +175,7 @@ impl Supervisor {
         let task = start.task;
         if let Err(outcome) = self.open_stream(&start, &prepared) {
             self.ended.push(Input::ended(task, outcome, Usage::default()));
-            self.ended.extend(is_new.then_some(Input::RunnerEnded { runner: id }));
-            return;
+            return self.runner_is_not_made(&start);
         }
         self.runners.calls += 1;
         let number = self.runners.calls;
@@ -198,7 +197,7 @@ impl Supervisor {
                     streams.forget(ends);
                 }
                 self.ended.push(Input::ended(task, outcome, Usage::default()));
-                self.ended.extend(is_new.then_some(Input::RunnerEnded { runner: id }));
+                self.runner_is_not_made(&start);
             }
         }
     }
