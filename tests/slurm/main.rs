@@ -8,6 +8,7 @@ mod patience;
 #[allow(dead_code, reason = "shared with the end-to-end tests")]
 #[path = "../../crates/hq/tests/e2e/cluster.rs"]
 mod place;
+mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

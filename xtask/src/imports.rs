@@ -39,6 +39,7 @@ const RULES: [(&str, &[&str], &[&str]); 17] = [
             "hq-worker",
             "hq-journal",
             "hq-stream",
+            "hq-batch",
         ],
         &[],
     ),

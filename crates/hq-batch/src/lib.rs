@@ -11,6 +11,7 @@ mod description;
 mod error;
 pub mod limits;
 mod manager;
+mod others;
 mod pbs;
 mod pbs_output;
 mod quote;
@@ -21,4 +22,5 @@ mod slurm_output;
 
 pub use error::BatchError;
 pub use manager::{Manager, exit_left};
+pub use others::Nodes;
 pub use request::{AllocationRequest, BatchState, JobReport, NodeShape};

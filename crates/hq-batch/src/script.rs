@@ -82,9 +82,9 @@ pub(crate) fn script(header: &[Vec<u8>], request: &AllocationRequest, launch: &L
     out
 }
 
-/// Starts once on every node of `$PBS_NODEFILE`, which names a node as often as it has MPI processes, and waits for
-/// all, also when signals cut a wait short. A login shell's path may lack PBS.
-const PBSDSH: &str = r#"
+/// Starts once on every node of `$PBS_NODEFILE`, but for the first `$skipped`, and waits for all, also when signals cut a
+/// wait short. The file names a node as often as it has MPI processes. A login shell's path may lack PBS.
+pub(crate) const PBSDSH: &str = r#"
 pbsdsh=$(command -v pbsdsh) ||
     pbsdsh=$(. "${PBS_CONF_FILE:-/etc/pbs.conf}" 2>/dev/null; echo "${PBS_EXEC:-/opt/pbs}/bin/pbsdsh")
 nodes=()
@@ -93,7 +93,7 @@ while read -r node; do
 done <"$PBS_NODEFILE"
 started=()
 for index in "${!nodes[@]}"; do
-    [ -n "${nodes[index]}" ] || continue
+    [ -n "${nodes[index]}" ] && [ "$index" -ge "${skipped-0}" ] || continue
     "$pbsdsh" -n "$index" -- bash -l -c "$on_node" &
     started+=($!)
 done

@@ -41,15 +41,19 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
     }
     header.extend(user_line);
     let launch = if request.workers > 1 {
-        let workers = request.workers;
-        // One worker that ends early must not take the others with it, and each gets its whole node.
-        Launch::Prefix(format!(
-            "srun --overlap --ntasks={workers} --nodes={workers} --kill-on-bad-exit=0 --wait=0 --cpu-bind=none"
-        ))
+        Launch::Prefix(on_each_node(request.workers).join(" "))
     } else {
         Launch::Here
     };
     script::script(&header, request, &launch)
+}
+
+/// The words in front of a program that start it once on each of so many nodes. One that ends early does not take the
+/// others with it, and each gets its whole node.
+pub(crate) fn on_each_node(nodes: u32) -> Vec<String> {
+    let (tasks, nodes) = (format!("--ntasks={nodes}"), format!("--nodes={nodes}"));
+    let fixed = ["--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none"].map(str::to_owned);
+    ["srun".to_owned(), "--overlap".to_owned(), tasks, nodes].into_iter().chain(fixed).collect()
 }
 
 /// The id in the answer of `sbatch --parsable`: `17`, or `17;cluster`. Lines before it are what sites print.

@@ -9,6 +9,7 @@ use hq_core::client_messages::ServerInfo;
 use hq_net::AccessFile;
 
 use crate::error::ServerError;
+use crate::identity;
 use crate::options::{Durability, JournalPlace, ServerOptions};
 use crate::process::{Running, Surroundings};
 
@@ -23,8 +24,21 @@ pub struct EmbeddedOptions {
     pub idle_timeout: Option<Duration>,
     /// So many ids of jobs are given to none.
     pub jobs_before: u32,
+    /// How long a worker may be away before its tasks go elsewhere.
+    pub worker_grace: Duration,
+    /// Who can connect.
+    pub reach: Reach,
     /// Version of the binary, for people.
     pub version: String,
+}
+
+/// From where an embedded server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// From this machine alone.
+    Loopback,
+    /// From other machines, too.
+    Network,
 }
 
 /// An embedded server. It ends when it is dropped.
@@ -45,15 +59,21 @@ impl Embedded {
         server.durability = Durability::Os;
         server.idle_timeout = options.idle_timeout;
         server.jobs_before = options.jobs_before;
+        server.worker_grace = options.worker_grace;
         server.version = options.version;
-        let running = Running::start(
-            server,
-            Surroundings {
+        let around = match options.reach {
+            Reach::Loopback => Surroundings {
                 address: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 default_host: || Ipv4Addr::LOCALHOST.to_string(),
                 has_signals: false,
             },
-        )?;
+            Reach::Network => Surroundings {
+                address: hq_net::ANY_ADDRESS,
+                default_host: identity::node_name,
+                has_signals: false,
+            },
+        };
+        let running = Running::start(server, around)?;
         let (access, info) = (running.access().clone(), running.info().clone());
         Ok(Embedded { running: Some(running), access, info })
     }

@@ -46,7 +46,7 @@ mod throttle;
 
 pub use access::{GenerateAccess, generate_access};
 pub use detach::{Child, Detached, detach};
-pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded::{Embedded, EmbeddedOptions, Reach};
 pub use error::ServerError;
 pub use identity::new_uid;
 pub use options::{Durability, JournalPlace, ServerOptions};

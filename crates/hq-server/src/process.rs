@@ -13,7 +13,7 @@ use hq_core::client_messages::ServerInfo;
 use hq_core::clock_gap::ClockGap;
 use hq_core::record::Record;
 use hq_core::server::{Input, Server, ServerOptions as MachineOptions};
-use hq_model::{JobId, Timestamp, WorkerId};
+use hq_model::{JobId, WorkerId};
 use hq_net::{AccessError, AccessFile, Endpoint, ListenError, Listener, Role};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -232,13 +232,11 @@ fn serve(
                 DiskLog::open(path, options.durability, options.compact_bytes_min, &mut machine)?;
             (Some(log), restored)
         }
-        None => {
-            // As the beginning of a compacted journal says it.
-            let given = Record::IdsGiven { job: JobId(options.jobs_before), worker: WorkerId(0) };
-            machine.restore(Timestamp::default(), &given);
-            (None, Restored::default())
-        }
+        None => (None, Restored::default()),
     };
+    // As the beginning of a compacted journal says it. It need not be in one: the first job that is made says as much.
+    let given = Record::IdsGiven { job: JobId(options.jobs_before), worker: WorkerId(0) };
+    machine.restore(restored.latest, &given);
     let journal_uid = Some(machine.uid()).filter(|uid| !uid.is_empty());
     if let (Some(path), Some(theirs), Some(saved)) = (&journal, journal_uid, &saved)
         && theirs != saved.server_uid

@@ -4,19 +4,28 @@ mod common;
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use common::{Client, Worker, runtime, spec, watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_net::{AccessFile, Role};
 use hq_server::directory::access_path;
-use hq_server::{Embedded, EmbeddedOptions};
+use hq_server::{Embedded, EmbeddedOptions, Reach};
 
 // Threads are counted in the whole process.
 static ONE_SERVER_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn options(dir: &tempfile::TempDir, has_journal: bool) -> EmbeddedOptions {
     let version = "0.0.0".to_owned();
-    EmbeddedOptions { dir: dir.path().to_owned(), has_journal, idle_timeout: None, jobs_before: 0, version }
+    EmbeddedOptions {
+        dir: dir.path().to_owned(),
+        has_journal,
+        idle_timeout: None,
+        jobs_before: 0,
+        worker_grace: Duration::from_secs(30),
+        reach: Reach::Loopback,
+        version,
+    }
 }
 
 #[test]

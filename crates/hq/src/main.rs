@@ -4,6 +4,7 @@ mod arguments;
 mod cli;
 mod commands;
 mod config;
+mod embedded;
 mod error;
 mod failures;
 mod following;

@@ -1,6 +1,7 @@
 //! The options of a submit as a whole, as flags and as `#HQ` lines.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
@@ -125,25 +126,38 @@ pub struct RunOptions {
     /// The text is its last argument; HQ_JOB_ID, HQ_TASK_ID and HQ_WORKER_ID say where it comes from.
     #[arg(long, value_name = "COMMAND", value_parser = super::values::shell_command, help_heading = "Waiting")]
     pub on_notify: Option<String>,
+    /// Keep in this directory what is done, and go on with what was interrupted there
+    ///
+    /// The directory is made where it is missing. Ctrl-C then cancels nothing: what runs is ended, and begins again when the
+    /// same command, or `hq run --state DIR` without a command, is given again. After a crash or a kill likewise: tasks that
+    /// have finished are not run again.
+    #[arg(long, value_name = "DIR", help_heading = "Where")]
+    pub state: Option<PathBuf>,
+    /// Use this machine alone, although the batch job has more nodes
+    ///
+    /// In a job of Slurm or PBS with several nodes, a worker is started on each of them.
+    #[arg(long, help_heading = "Where")]
+    pub here: bool,
     /// Command.
     #[command(flatten)]
     pub command: CommandOptions,
 }
 
+impl From<&RunOptions> for WaitOptions {
+    fn from(run: &RunOptions) -> WaitOptions {
+        WaitOptions {
+            wait: false,
+            progress: true,
+            follow: false,
+            allow_failures: run.allow_failures,
+            on_notify: run.on_notify.clone(),
+            reconnect_timeout: None,
+        }
+    }
+}
+
 impl From<RunOptions> for SubmitOptions {
     fn from(run: RunOptions) -> SubmitOptions {
-        SubmitOptions {
-            common: run.common,
-            wait: WaitOptions {
-                wait: false,
-                progress: true,
-                follow: false,
-                allow_failures: run.allow_failures,
-                on_notify: run.on_notify,
-                reconnect_timeout: None,
-            },
-            job: None,
-            command: run.command,
-        }
+        SubmitOptions { wait: WaitOptions::from(&run), common: run.common, job: None, command: run.command }
     }
 }

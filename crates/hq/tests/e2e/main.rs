@@ -22,6 +22,7 @@ mod patience;
 mod printed;
 mod reference;
 mod run;
+mod run_state;
 mod server;
 mod streams;
 mod submit;

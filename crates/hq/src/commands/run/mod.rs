@@ -3,26 +3,29 @@
 //! Everything they share lies in a private directory that is removed at the end, also after SIGINT, SIGTERM,
 //! SIGQUIT or SIGHUP: those cancel the job, and its end is awaited. A second one ends the tasks at once. What a
 //! run that was killed leaves is removed by the next one.
+//!
+//! With `--state` the journal is kept in a directory: a signal ends what runs and cancels nothing, and the next run with
+//! that directory goes on with the job, as after a kill.
 
-mod cluster;
-mod leftovers;
-mod numbering;
+mod kept;
 mod outputs;
-mod room;
 
 use std::time::Instant;
 
-use hq_client::options::{Prepared, RunOptions};
+use hq_client::options::{Prepared, RunOptions, WaitOptions};
 use hq_client::{Session, Watch};
 use hq_core::client_messages::ClientRequest;
 use hq_model::{JobId, Submit};
 use hq_worker::launcher::Launcher;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::cluster::Cluster;
+use self::kept::{Kept, interrupted_job};
 use self::outputs::OutputPaths;
-use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit};
+use super::{Context, end_quietly_when_nobody_reads, exit_of, job, submit, worker};
 use crate::cli::OutputMode;
+use crate::embedded::{
+    Cluster, ClusterOptions, Number, StateDir, Workers, check_fits, interrupted_twice, nodes_of_batch_job,
+};
 use crate::error::{EXIT_SIGNAL, HqError};
 use crate::jobs::only;
 use crate::logging;
@@ -34,59 +37,120 @@ use crate::waiting::{Follow, Known, NotifyCommand, follow_or};
 pub(super) fn run(context: &Context, options: RunOptions) -> Result<u8, HqError> {
     let launcher = Launcher::fork()?;
     logging::init(context.debug, (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN));
-    let Prepared { submit, wait, warnings, hints } = submit::prepared(context, options.into())?;
+    let state = options.state.as_deref().map(StateDir::open).transpose()?;
+    let nodes = if options.here { None } else { nodes_of_batch_job() };
+    let names_nothing = options.command.command.is_empty() && options.command.function.is_none();
+    let (wait, new) = match state {
+        Some(_) if names_nothing => (WaitOptions::from(&options), None),
+        _ => {
+            let Prepared { submit, wait, warnings, hints } = submit::prepared(context, options.into())?;
+            // Each run has a server of its own.
+            if let Some(why) = submit::unusable_log(&submit, "") {
+                return Err(HqError::failed("bad-input", why).hint(
+                    "each hq run needs a log of its own: --log 'NAME-%{JOB_ID}' names one after the number of the job",
+                ));
+            }
+            context.printer.warn(&warnings);
+            context.printer.hint(&hints);
+            (wait, Some((submit, warnings)))
+        }
+    };
     let on_notify = wait.on_notify.as_deref().map(NotifyCommand::parse).transpose()?;
-    // Each run has a server of its own.
-    if let Some(why) = submit::unusable_log(&submit, "") {
-        return Err(HqError::failed("bad-input", why)
-            .hint("each hq run needs a log of its own: --log 'NAME-%{JOB_ID}' names one after the number of the job"));
+    let config = worker::default_config()?;
+    if let Some((submit, _)) = &new {
+        let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
+        check_fits(&config.resources, count, &submit.spec.requests)?;
     }
-    context.printer.warn(&warnings);
-    context.printer.hint(&hints);
+    let number = new.as_ref().map(|(submit, _)| Number::take(submit));
+    let jobs_before = number.as_ref().map_or(0, |number| number.before);
     // From here on a signal waits until there is something that can be ended in order.
     let held = HeldSignals::hold()?;
-    let mut cluster = Cluster::start(launcher, &submit)?;
+    let options = ClusterOptions { state: state.clone(), jobs_before, is_shared: nodes.is_some() };
+    let mut cluster = Cluster::start(options)?;
     let mut session = Session::connect_to(cluster.access().clone())?;
+    let what = what(&mut session, state, new)?;
+    cluster.start_workers(Workers { launcher, config, nodes, worker_args: Vec::new() })?;
     let mut signals = session.enter(Signals::catch)?;
     held.release()?;
-    let job = Job { submit, on_notify, warnings };
     let begin = Instant::now();
-    let (mut report, signal) = execute(context, &mut cluster, &mut session, &mut signals, job)?;
+    let (mut report, signal) = execute(context, &mut cluster, &mut session, &mut signals, (what, on_notify))?;
     // Tasks that were canceled have their grace, unless one more signal takes it from them.
-    let signal = session.wait_for(cluster.end_worker(&mut signals, signal))?;
-    if signal.is_some() {
+    let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
+    if let (Some(_), Some(report)) = (signal, &mut report) {
         // The job had ended when it was canceled; its tasks took longer.
         report.waited.duration = begin.elapsed();
     }
     drop(session);
     cluster.stop()?;
+    drop(number);
     end_quietly_when_nobody_reads();
-    context.printer.print(&mut report)?;
-    Ok(match signal {
-        Some(signal) => EXIT_SIGNAL + signal,
-        None => exit_of(&report.waited, wait.allow_failures),
-    })
+    let exit = match (signal, &report) {
+        (Some(signal), _) => EXIT_SIGNAL + signal,
+        (None, Some(report)) => exit_of(&report.waited, wait.allow_failures),
+        (None, None) => 0,
+    };
+    if let Some(report) = &mut report {
+        context.printer.print(report)?;
+    }
+    Ok(exit)
 }
 
-// What is run.
-struct Job {
-    submit: Submit,
-    on_notify: Option<NotifyCommand>,
-    warnings: Vec<String>,
+// What is run: a new job, or one that was interrupted.
+struct What {
+    submit: Option<(Submit, Vec<String>)>,
+    job: Option<JobId>,
+    state: Option<StateDir>,
 }
 
-// Submits and waits. Gives the signal that ended the job, if one did.
+fn what(
+    session: &mut Session,
+    state: Option<StateDir>,
+    new: Option<(Submit, Vec<String>)>,
+) -> Result<What, HqError> {
+    let Some(state) = state else { return Ok(What { submit: new, job: None, state: None }) };
+    let interrupted = interrupted_job(session)?;
+    let kept = new.as_ref().map(|(submit, _)| Kept::new(submit));
+    let job = interrupted.as_ref().map(|job| job.job);
+    match (interrupted, kept) {
+        (Some(interrupted), Some(kept)) => {
+            Kept::check_same(Kept::load(&state).as_ref(), &kept, &interrupted, &state)?;
+        }
+        (Some(_), None) => {}
+        (None, Some(kept)) => kept.save(&state)?,
+        (None, None) => {
+            let dir = state.path().display();
+            return Err(HqError::failed("bad-input", format!("nothing was interrupted in {dir}"))
+                .hint(format!("`hq run --state {dir} -- COMMAND` begins a run that can be gone on with")));
+        }
+    }
+    Ok(What { submit: new, job, state: Some(state) })
+}
+
+// Submits and waits. Gives the signal that ended the job, if one did; and no report where it only ended the wait.
 fn execute(
     context: &Context,
     cluster: &mut Cluster,
     session: &mut Session,
     signals: &mut Signals,
-    job: Job,
-) -> Result<(RunEnded, Option<u8>), HqError> {
-    let Job { submit, on_notify, warnings } = job;
-    let outputs = OutputPaths::new(&submit, session.server_uid());
-    let (submitted, mut watch) =
-        submit::send_and_watch(context, session, submit, warnings, on_notify.is_some())?;
+    (what, on_notify): (What, Option<NotifyCommand>),
+) -> Result<(Option<RunEnded>, Option<u8>), HqError> {
+    let What { submit, job, state } = what;
+    let outputs = submit.as_ref().map(|(submit, _)| OutputPaths::new(submit, session.server_uid()));
+    let has_notifications = on_notify.is_some();
+    let (job, mut watch) = match (job, submit) {
+        (Some(job), _) => {
+            context.printer.note(&format!("Going on with job {job}"));
+            let notifications = has_notifications;
+            let watch = ClientRequest::WatchJobs { jobs: only([job]), until_closed: false, notifications };
+            (job, session.watch(watch)?)
+        }
+        (None, Some((submit, warnings))) => {
+            let (submitted, watch) =
+                submit::send_and_watch(context, session, submit, warnings, has_notifications)?;
+            (submitted.job, watch)
+        }
+        (None, None) => return Err(HqError::usage("there is nothing to run")),
+    };
     let progress = match context.printer.mode {
         OutputMode::Cli => Progress::shown(),
         OutputMode::Json | OutputMode::Quiet => Progress::hidden(),
@@ -103,21 +167,39 @@ fn execute(
             first = Some(signal);
             // Canceled tasks count as ended while they have their grace, so the bar would be full and wrong.
             progress.end();
+            if let Some(state) = &state {
+                return Err(stopping(progress.running(), signal, state));
+            }
             context.printer.note(&canceling(progress.running()));
-            cancel(watch, submitted.job)
+            cancel(watch, job)
         }
         Event::Signal(signal) => Err(interrupted_twice(signal)),
         Event::WorkerEnded(end) => Err(end),
     };
-    let waited = follow_or(&mut watch, Follow { on_notify, progress }, next, act)?;
+    let waited = match follow_or(&mut watch, Follow { on_notify, progress }, next, act) {
+        Ok(waited) => waited,
+        Err(stopped) if state.is_some() && first.is_some() => {
+            context.printer.error(&stopped);
+            return Ok((None, first));
+        }
+        Err(error) => return Err(error),
+    };
+    drop(watch);
     let has_failed = waited.jobs.iter().any(|job| job.counters.failed > 0);
-    let failed = if has_failed { job::some_failed(session, submitted.job)? } else { Vec::new() };
-    let outputs = outputs.show(&waited, submitted.job);
-    Ok((RunEnded { waited, outputs, failed }, first))
+    let failed = if has_failed { job::some_failed(session, job)? } else { Vec::new() };
+    let outputs = outputs.map_or_else(Vec::new, |outputs| outputs.show(&waited, job));
+    Ok((Some(RunEnded { waited, outputs, failed }), first))
 }
 
-fn interrupted_twice(signal: u8) -> HqError {
-    HqError::interrupted(signal, "Interrupted twice: the tasks were ended without waiting for them")
+// Of a run that can be gone on with: nothing is canceled.
+fn stopping(running: u64, signal: u8, state: &StateDir) -> HqError {
+    let again = match running {
+        0 => String::new(),
+        1 => "; the task that runs is ended, and begins again then".to_owned(),
+        count => format!("; the {count} tasks that run are ended, and begin again then"),
+    };
+    HqError::interrupted(signal, format!("Interrupted{again}"))
+        .hint(format!("`hq run --state {}` goes on", state.path().display()))
 }
 
 fn canceling(running: u64) -> String {

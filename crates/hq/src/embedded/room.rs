@@ -5,11 +5,11 @@ use hq_model::{Amount, AmountRequest, Request, WorkerResources, similar};
 
 use crate::error::HqError;
 
-/// Refuses a job that can never start here: it would be waited for without end.
-pub(super) fn check_fits(offered: &WorkerResources, requests: &[Request]) -> Result<(), HqError> {
+/// Refuses a job that can never start here, on so many nodes of which each has this: it would be waited for without end.
+pub(crate) fn check_fits(offered: &WorkerResources, nodes: u32, requests: &[Request]) -> Result<(), HqError> {
     let mut reason = None;
     for request in requests {
-        match lacks(offered, request) {
+        match lacks(offered, nodes, request) {
             Some(text) => reason = Some(text),
             None => return Ok(()),
         }
@@ -21,9 +21,13 @@ pub(super) fn check_fits(offered: &WorkerResources, requests: &[Request]) -> Res
     }
 }
 
-fn lacks(offered: &WorkerResources, request: &Request) -> Option<String> {
-    if request.nodes > 1 {
-        return Some(format!("This machine is one node, and each task asks for {}", request.nodes));
+fn lacks(offered: &WorkerResources, nodes: u32, request: &Request) -> Option<String> {
+    if request.nodes > nodes {
+        let asked = request.nodes;
+        return Some(match nodes {
+            1 => format!("This machine is one node, and each task asks for {asked}"),
+            nodes => format!("This batch job has {nodes} nodes, and each task asks for {asked}"),
+        });
     }
     request.resources.iter().find_map(|r| {
         let amount = match &r.amount {
@@ -88,7 +92,7 @@ mod tests {
             let amount = AmountRequest::Some(Amount::whole(cpus), Policy::Compact);
             let resources = vec![ResourceRequest { name: "cpus".into(), amount }];
             let request = Request { nodes, ranks, resources, ..Request::default() };
-            assert_eq!(lacks(&machine(), &request).as_deref(), expected);
+            assert_eq!(lacks(&machine(), 1, &request).as_deref(), expected);
         };
         check(0, 0, 4, None);
         check(1, 4, 1, None);

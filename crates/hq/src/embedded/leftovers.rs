@@ -1,19 +1,21 @@
 //! Private directories of runs that were killed: the next run of the same user removes them.
 //!
-//! A run holds a lock in its directory as long as it lives, so a directory whose lock is free is of a dead one.
+//! They are in the directory for temporary files or, where other nodes must see them, in the directory of the run. A run holds a lock in its directory as long as it lives, so a directory whose lock is free is of a dead one.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::process::geteuid;
 
-/// What names of private directories begin with.
+/// What names of private directories begin with, in the directory for temporary files.
 pub(super) const PREFIX: &str = "hq-run-";
+/// What they begin with elsewhere.
+pub(super) const PREFIX_HIDDEN: &str = ".hq-run-";
 const LOCK: &str = "lock";
 /// How long a run that has ended waits for leftovers of others to be removed; the next one goes on with it.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
@@ -44,11 +46,14 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// Begins in the background: it is not worth waiting for.
-    pub(super) fn start() -> Removal {
+    /// Begins in the background: it is not worth waiting for. `beside` is where others of the same directory had theirs.
+    pub(super) fn start(beside: Option<PathBuf>) -> Removal {
         let (tell, done) = channel();
         let work = move || {
-            remove_dead(&std::env::temp_dir());
+            remove_dead(&std::env::temp_dir(), PREFIX);
+            if let Some(beside) = beside {
+                remove_dead(&beside, PREFIX_HIDDEN);
+            }
             // Nobody may wait any more.
             let _ = tell.send(());
         };
@@ -65,10 +70,10 @@ impl Removal {
     }
 }
 
-fn remove_dead(temporary: &Path) {
+fn remove_dead(temporary: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(temporary) else { return };
     for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
         if is_ours && let Ok(_lock) = lock_of_dead(&entry.path()) {
             tracing::debug!(path = %entry.path().display(), "a run was killed; its directory is removed");
             // What cannot be removed now is tried by the next run.
@@ -125,7 +130,7 @@ mod tests {
         let trap = private(temporary.path(), "hq-run-trap");
         rustix::fs::mkfifoat(CWD, trap.join(LOCK), Mode::RUSR | Mode::WUSR).expect("writable");
 
-        remove_dead(temporary.path());
+        remove_dead(temporary.path(), PREFIX);
         assert!(!dead.exists());
         for path in [living, young, open, other, trap] {
             assert!(path.exists(), "{path:?}");

@@ -18,7 +18,7 @@ const ATTEMPTS_MAX: u32 = 100;
 
 /// A number of a job, and the directory that was made so that no other run takes it.
 #[derive(Debug)]
-pub(super) struct Number {
+pub(crate) struct Number {
     /// How many numbers come before it.
     pub before: u32,
     made: Option<PathBuf>,
@@ -26,7 +26,7 @@ pub(super) struct Number {
 
 impl Number {
     /// The number for a submit.
-    pub(super) fn take(submit: &Submit) -> Number {
+    pub(crate) fn take(submit: &Submit) -> Number {
         let places = places(submit);
         for _ in 0..ATTEMPTS_MAX {
             let before = places.iter().map(Place::last).max().unwrap_or(0);

@@ -1,0 +1,82 @@
+//! What a run with `--state` keeps beside its journal: which command it is, so that another one is not taken for it.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
+use hq_model::Submit;
+use hq_model::job::JobState;
+use serde::{Deserialize, Serialize};
+
+use crate::commands::unexpected;
+use crate::embedded::StateDir;
+use crate::error::HqError;
+use crate::render::text;
+
+/// Name of the file in the directory.
+const FILE: &str = "run.json";
+
+/// The command of the last run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    command: String,
+    digest: String,
+}
+
+impl Kept {
+    /// Of a submit, with its command as people know it.
+    pub(super) fn new(submit: &Submit) -> Kept {
+        let request = ClientRequest::Submit { key: 0, submit: Box::new(submit.clone()) };
+        let bytes = hq_proto::encode_client_request(0, &request);
+        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+        let digest = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let words = submit.spec.body.texts().iter().map(|word| String::from_utf8_lossy(word).into_owned());
+        Kept { command: text::one_line(&words.collect::<Vec<_>>().join(" ")).to_string(), digest }
+    }
+
+    /// What the directory has.
+    pub(super) fn load(state: &StateDir) -> Option<Kept> {
+        serde_json::from_slice(&fs::read(file(state)).ok()?).ok()
+    }
+
+    /// Puts it there: whole or not at all.
+    pub(super) fn save(&self, state: &StateDir) -> Result<(), HqError> {
+        let mut file_new = tempfile::NamedTempFile::new_in(state.path())?;
+        serde_json::to_writer(&mut file_new, self).map_err(std::io::Error::from)?;
+        file_new.flush()?;
+        file_new.persist(file(state)).map_err(|error| HqError::from(error.error))?;
+        Ok(())
+    }
+
+    /// Refuses another command while tasks of this one are left.
+    pub(super) fn check_same(
+        before: Option<&Kept>,
+        now: &Kept,
+        job: &JobSummary,
+        state: &StateDir,
+    ) -> Result<(), HqError> {
+        if before.is_some_and(|before| before.digest == now.digest) {
+            return Ok(());
+        }
+        let dir = state.path().display();
+        let of = before.map_or_else(String::new, |before| format!(" of `{}`", before.command));
+        let (done, total) = (job.counters.terminal(), job.counters.total());
+        Err(HqError::failed("interrupted-run", format!("{dir} holds an interrupted run{of}: {done} of {total} tasks have ended"))
+            .hint(format!("`hq run --state {dir}` without a command goes on with it; another run needs another directory, and when {dir} is removed, what was interrupted is given up")))
+    }
+}
+
+fn file(state: &StateDir) -> PathBuf {
+    state.path().join(FILE)
+}
+
+/// The job that was interrupted, if one was.
+pub(super) fn interrupted_job(session: &mut Session) -> Result<Option<JobSummary>, HqError> {
+    let states = vec![JobState::Waiting, JobState::Running, JobState::Opened];
+    match session.request(ClientRequest::ListJobs { states })? {
+        ClientResponse::JobList(jobs) => Ok(jobs.into_iter().next_back()),
+        _ => unexpected(),
+    }
+}

@@ -1,0 +1,89 @@
+//! `hq run --state`: what was interrupted is gone on with.
+
+use std::process::Stdio;
+
+use crate::cluster::{Place, Process, is_alive};
+
+// Each task notes that it starts; the first one goes on when `go` is written to, and the others at once.
+const SCRIPT: &str = "echo $HQ_TASK_ID.$HQ_INSTANCE_ID >> starts; test $HQ_TASK_ID != 0 || { echo $$ > running; read line < go; }";
+const TASKS: &str = "--array 0-9 --cpus all --stdout none --stderr none";
+
+fn begin(place: &Place) -> Process {
+    let words = format!("run --state kept {TASKS} -- sh -c");
+    let words = words.split(' ').map(str::to_owned).chain([SCRIPT.to_owned()]);
+    let mut command = place.command(words);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Process::start(command)
+}
+
+fn same_again(place: &Place) -> crate::cluster::Ran {
+    let words = format!("run --state kept {TASKS} -- sh -c");
+    place.run(words.split(' ').map(str::to_owned).chain([SCRIPT.to_owned()]))
+}
+
+// Interrupts it with this signal while its first task runs, and gives the task's process.
+fn interrupted(place: &Place, signal: i32) -> String {
+    let running = place.pipe("running");
+    place.pipe("go");
+    let run = begin(place);
+    let task = place.line_from(&running);
+    run.signal(signal);
+    assert_eq!(run.end(), 128 + signal, "signal {signal}");
+    // From now on nobody waits.
+    std::fs::remove_file(place.path("running")).expect("a pipe");
+    std::fs::remove_file(place.path("go")).expect("a pipe");
+    place.write("go", "on\n");
+    task
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_or_without_its_command() {
+    for (signal, with_command) in [(2, true), (9, false)] {
+        let place = Place::new();
+        let task = interrupted(&place, signal);
+        if signal == 2 {
+            assert!(!is_alive(&task), "the task {task} lives");
+        }
+        let other = place.fails(1, "run --state kept -- true");
+        assert!(other.contains("holds an interrupted run of `sh -c echo"), "{other}");
+        assert!(other.contains("0 of 10 tasks have ended") && other.contains("without a command"), "{other}");
+        let ran = if with_command { same_again(&place) } else { place.hq("run --state kept") };
+        assert_eq!(ran.exit, 0, "{ran:?}");
+        assert!(ran.stderr.starts_with("Going on with job 1\n"), "{ran:?}");
+        assert!(ran.stdout.contains(": 10 finished"), "{ran:?}");
+        let mut starts: Vec<String> = place.read("starts").lines().map(str::to_owned).collect();
+        assert_eq!((starts[0].as_str(), starts[1].as_str()), ("0.0", "0.1"), "the interrupted one first");
+        starts.sort();
+        starts.dedup();
+        assert_eq!(starts.len(), 11, "each of the others once: {starts:?}");
+        let none = place.fails(1, "run --state kept");
+        assert!(none.contains("nothing was interrupted in "), "{none}");
+    }
+}
+
+#[test]
+fn what_has_finished_is_not_run_again_and_numbers_of_jobs_go_on() {
+    let place = Place::new();
+    place.ok("run --state kept --stderr none -- echo one");
+    place.ok("run --state kept --stderr none -- echo two");
+    assert_eq!((place.read("job-1/0.stdout"), place.read("job-2/0.stdout")), ("one\n".into(), "two\n".into()));
+    // Also in a directory of its own: what others have written stays.
+    place.ok("run --state other --stderr none -- echo three");
+    assert_eq!(place.read("job-3/0.stdout"), "three\n");
+}
+
+#[test]
+fn one_directory_is_of_one_run_at_a_time() {
+    let place = Place::new();
+    let running = place.pipe("running");
+    place.pipe("go");
+    let run = begin(&place);
+    place.line_from(&running);
+    let error = place.fails(1, "run --state kept");
+    assert!(error.contains("kept is in use by process ") && error.contains("wait for it"), "{error}");
+    place.write("go", "on\n");
+    assert_eq!(run.end(), 0);
+    place.write("full/of", "files");
+    let error = place.fails(1, "run --state full -- true");
+    assert!(error.contains("full holds other files"), "{error}");
+}
