@@ -109,6 +109,8 @@ pub enum RunState {
     Needed(Reason),
     /// Mode `hash`: it must run if an input that is made before it comes out different: see [`Run::expected`].
     Perhaps(Reason),
+    /// It is needed, and cannot run: this input is missing and cannot be made.
+    Cannot(FileId),
 }
 
 /// How a file stands.
@@ -233,12 +235,30 @@ pub struct Run {
     pub expected: Vec<(FileId, [u8; 32])>,
     /// Where its rule begins.
     pub place: Place,
+    /// Where in the script what counts as its text begins: what stands before depends on the place, not on the rule.
+    pub(crate) text_at: usize,
+    /// Per input, which file of its rule it is one of: those of a loop have one number.
+    pub(crate) families: Vec<u32>,
+}
+
+impl Run {
+    /// What tells whether the rule still says the same: environment, `setup` and `script`.
+    pub fn text(&self) -> &[u8] {
+        &self.script[self.text_at..]
+    }
+
+    /// Whether it is to run, or perhaps is.
+    pub fn is_to_run(&self) -> bool {
+        matches!(self.state, RunState::Needed(_) | RunState::Perhaps(_))
+    }
 }
 
 /// What is to be done, and what cannot be.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// All runs that the plan looked at, those that are not needed included.
+    /// The directory that shown names are relative to.
+    pub base: Vec<u8>,
+    /// All runs that the plan looked at, those that are not needed included; each stands after those it takes files from.
     pub runs: Vec<Run>,
     /// All files that it looked at.
     pub files: Vec<WantedFile>,
@@ -255,7 +275,7 @@ pub struct Plan {
 impl Plan {
     /// The runs that are needed, or perhaps are, in an order in which they could run one by one.
     pub fn needed(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().filter(|run| run.state != RunState::There)
+        self.runs.iter().filter(|run| run.is_to_run())
     }
 
     /// A run.
