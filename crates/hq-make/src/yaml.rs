@@ -205,8 +205,7 @@ impl Tree<'_> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), "map", mark)?;
-                let items =
-                    Items::Map { entries: Vec::new(), merged: Vec::new(), key: None, has_key: false };
+                let items = Items::Map { entries: Vec::new(), merged: Vec::new(), key: None, has_key: false };
                 self.begin(line, column, anchor, items, mark)
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -243,7 +242,9 @@ impl Tree<'_> {
                 Origin::Block(line + 1, blanks(first).saturating_sub(blanks(value_indent)))
             }
             ScalarStyle::Plain if rest.starts_with(value) => Origin::Line(column),
-            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted if rest.get(1..).is_some_and(|rest| rest.starts_with(value)) => {
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted
+                if rest.get(1..).is_some_and(|rest| rest.starts_with(value)) =>
+            {
                 Origin::Line(column + 1)
             }
             _ => Origin::Start,
@@ -390,7 +391,8 @@ mod tests {
             What::Scalar(value, _) => format!("{}@{}:{}", value.repr(), node.line, node.column),
             What::List(nodes) => format!("[{}]", nodes.iter().map(show).collect::<Vec<_>>().join(", ")),
             What::Map(entries) => {
-                let entries: Vec<_> = entries.iter().map(|e| format!("{}: {}", e.key, show(&e.value))).collect();
+                let entries: Vec<_> =
+                    entries.iter().map(|e| format!("{}: {}", e.key, show(&e.value))).collect();
                 format!("{{{}}}", entries.join(", "))
             }
         }
@@ -417,9 +419,18 @@ mod tests {
 
     #[test]
     fn merges_come_first_and_own_keys_win() {
-        check("x: &x {a: 1, b: 2}\ny: {c: 3, <<: *x, b: 4}\n", "{x: {a: 1@1:11, b: 2@1:17}, y: {a: 1@1:11, b: 4@2:22, c: 3@2:8}}");
-        check("- &x {a: 1}\n- &y {a: 2, b: 3}\n- {<<: [*x, *y]}\n", "[{a: 1@1:10}, {a: 2@2:10, b: 3@2:16}, {a: 1@1:10, b: 3@2:16}]");
-        check("a: {<<: 3}\n", "f:1:9: `<<` takes a mapping or a list of mappings, not a number\n  hint: write `<<: *name`");
+        check(
+            "x: &x {a: 1, b: 2}\ny: {c: 3, <<: *x, b: 4}\n",
+            "{x: {a: 1@1:11, b: 2@1:17}, y: {a: 1@1:11, b: 4@2:22, c: 3@2:8}}",
+        );
+        check(
+            "- &x {a: 1}\n- &y {a: 2, b: 3}\n- {<<: [*x, *y]}\n",
+            "[{a: 1@1:10}, {a: 2@2:10, b: 3@2:16}, {a: 1@1:10, b: 3@2:16}]",
+        );
+        check(
+            "a: {<<: 3}\n",
+            "f:1:9: `<<` takes a mapping or a list of mappings, not a number\n  hint: write `<<: *name`",
+        );
     }
 
     #[test]
@@ -429,9 +440,15 @@ mod tests {
             "f:4:3: `x` stands here again, and at f:2:3\n  hint: remove or rename one of them: only one could count",
         );
         check("a: &a [*a]\n", "f:1:8: an alias stands within what it stands for");
-        check("a: 1\n---\nb: 2\n", "f:2:1: a second document begins here\n  hint: a file of rules or targets is one document: join them, and remove the `---`");
+        check(
+            "a: 1\n---\nb: 2\n",
+            "f:2:1: a second document begins here\n  hint: a file of rules or targets is one document: join them, and remove the `---`",
+        );
         check("a: {n}.json\n", "f:1:7: this is not YAML: did not find expected ',' or '}'");
-        check("a: !!python/tuple [1]\n", "f:1:4: the tag `!!python/tuple` is not known here\n  hint: remove it");
+        check(
+            "a: !!python/tuple [1]\n",
+            "f:1:4: the tag `!!python/tuple` is not known here\n  hint: remove it",
+        );
         check("{a: 1}: b\n", "f:1:1: a key is a plain word or text, not a list or mapping");
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
         check(&deep, "f:1:65: nested deeper than 64 levels");

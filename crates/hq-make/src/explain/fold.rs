@@ -19,7 +19,8 @@ pub(crate) fn fold(names: &[&str]) -> String {
     }
     let mut suffix = names.iter().map(|name| name.len() - prefix).min().unwrap_or(0);
     for name in names {
-        let same = first.bytes().rev().zip(name.bytes().rev()).take_while(|(one, other)| one == other).count();
+        let same =
+            first.bytes().rev().zip(name.bytes().rev()).take_while(|(one, other)| one == other).count();
         suffix = suffix.min(same);
     }
     while !first.is_char_boundary(first.len() - suffix)

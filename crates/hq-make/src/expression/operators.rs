@@ -24,7 +24,8 @@ pub(super) fn is_true(value: &Value) -> bool {
 
 /// How many numbers a range has.
 pub(super) fn range_length(start: i64, stop: i64, step: i64) -> u64 {
-    let span = if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
+    let span =
+        if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
     let step = i128::from(step).abs().max(1);
     if span <= 0 { 0 } else { u64::try_from((span + step - 1) / step).unwrap_or(u64::MAX) }
 }
@@ -198,7 +199,9 @@ pub(super) fn binary(sign: &str, left: &Value, right: &Value, steps: &mut Steps)
         }
         ("%", Value::Str(_), _) => Err(Refused::unknown("a text with `%`")),
         ("&" | "-" | "^", Value::Set(_), Value::Set(_)) => Err(Refused::unknown(format!("`{sign}` of sets"))),
-        _ => Err(Refused::wrong(format!("`{sign}` does not go between {} and {}", left.kind(), right.kind()))),
+        _ => {
+            Err(Refused::wrong(format!("`{sign}` does not go between {} and {}", left.kind(), right.kind())))
+        }
     }
 }
 
@@ -241,7 +244,9 @@ fn ints(sign: &str, left: i64, right: i64) -> Result<Value, Refused> {
         "//" => left.checked_div(right).map(|quotient| {
             if left % right != 0 && (left < 0) != (right < 0) { quotient - 1 } else { quotient }
         }),
-        "%" => left.checked_rem(right).map(|rest| if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }),
+        "%" => left
+            .checked_rem(right)
+            .map(|rest| if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }),
         "**" if right < 0 && left == 0 => return Err(zero()),
         "**" if right < 0 => return floats("**", left as f64, right as f64),
         "**" => match u32::try_from(right) {
@@ -349,7 +354,9 @@ pub(super) fn equal(left: &Value, right: &Value, steps: &mut Steps) -> Result<bo
             }
             Ok(true)
         }
-        (Value::Dict(_), Value::Dict(_)) | (Value::Set(_), Value::Set(_)) | (Value::Range(..), Value::Range(..)) => {
+        (Value::Dict(_), Value::Dict(_))
+        | (Value::Set(_), Value::Set(_))
+        | (Value::Range(..), Value::Range(..)) => {
             Err(Refused::unknown(format!("`==` between values of type {}", left.kind())))
         }
         (Value::Str(one), Value::Str(other)) => {
@@ -461,7 +468,9 @@ pub(super) fn item(of: &Value, key: &Value, steps: &mut Steps) -> Result<Value, 
     Ok(match of {
         Value::List(values) | Value::Tuple(values) => values[place as usize].clone(),
         Value::Str(text) => Value::text(text.chars().nth(place as usize).unwrap_or_default().to_string()),
-        Value::Range(start, _, step) => Value::Int((i128::from(*start) + i128::from(place) * i128::from(*step)) as i64),
+        Value::Range(start, _, step) => {
+            Value::Int((i128::from(*start) + i128::from(place) * i128::from(*step)) as i64)
+        }
         other => other.clone(),
     })
 }

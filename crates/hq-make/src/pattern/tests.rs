@@ -35,7 +35,11 @@ fn check(text: &str, kind: Kind, name: &str, found: &str) {
         Err(TooHard) => "too hard".to_owned(),
         Ok(ways) => {
             let way = |values: &Vec<Value>| {
-                let pairs: Vec<_> = names.iter().zip(values).map(|(name, value)| format!("{name}={}", value.repr())).collect();
+                let pairs: Vec<_> = names
+                    .iter()
+                    .zip(values)
+                    .map(|(name, value)| format!("{name}={}", value.repr()))
+                    .collect();
                 pairs.join(" ")
             };
             ways.iter().map(way).collect::<Vec<_>>().join(" | ")

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::format::{Piece, Scope, Spec, Template};
 use crate::format::NumberKind;
+use crate::format::{Piece, Scope, Spec, Template};
 use crate::makefile::{Makefile, Rule, Step, Target};
 use crate::paths;
 use crate::pattern::{Kind, Part, Pattern, TooHard, VARIABLES_MAX};
@@ -148,7 +148,14 @@ impl Contexts {
                         None => found = Some((*rule, values)),
                         Some((known, before)) if known == rule && *before == values => (),
                         Some((known, before)) if known == rule => {
-                            return Err(two_ways(make, name, *rule, &rules.variables[*rule], before, &values));
+                            return Err(two_ways(
+                                make,
+                                name,
+                                *rule,
+                                &rules.variables[*rule],
+                                before,
+                                &values,
+                            ));
                         }
                         Some((known, _)) => return Err(several(make, name, *known, *rule)),
                     }
@@ -161,7 +168,12 @@ impl Contexts {
 
 fn several(make: &Makefile, name: &str, one: usize, other: usize) -> Problem {
     let (one, other) = (&make.rules[one.min(other)], &make.rules[one.max(other)]);
-    let message = format!("`{name}` is made by the rule {} and by the rule {} ({})", other.name, one.name, one.place.line());
+    let message = format!(
+        "`{name}` is made by the rule {} and by the rule {} ({})",
+        other.name,
+        one.name,
+        one.place.line()
+    );
     Problem::bad(other.place.clone(), message)
         .coded(AMBIGUOUS_RULE)
         .hint("rename an output; a name without variables goes before one with variables")
@@ -182,8 +194,11 @@ fn two_ways(
     other: &[Value],
 ) -> Problem {
     let say = |values: &[Value]| {
-        let pairs: Vec<String> =
-            variables.iter().zip(values).map(|((name, _), value)| format!("{name} = {}", value.str())).collect();
+        let pairs: Vec<String> = variables
+            .iter()
+            .zip(values)
+            .map(|((name, _), value)| format!("{name} = {}", value.str()))
+            .collect();
         pairs.join(", ")
     };
     let rule = &make.rules[rule];
@@ -283,13 +298,22 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
                     .hint("name it, for instance `{n}`; braces that are meant as such are doubled"));
             }
             if !field.path.is_empty() || field.conversion.is_some() {
-                let message = format!("`{{{}}}` is no attribute, and a template variable is written `{{{}}}`", field.shown(), field.name);
+                let message = format!(
+                    "`{{{}}}` is no attribute, and a template variable is written `{{{}}}`",
+                    field.shown(),
+                    field.name
+                );
                 return Err(wrong(message));
             }
             let spec = match field.spec.as_literal() {
                 Some("") => None,
                 Some(spec) => Some(Spec::parse(spec).map_err(&wrong)?),
-                None => return Err(wrong(format!("the format of the template variable `{}` has a field", field.name))),
+                None => {
+                    return Err(wrong(format!(
+                        "the format of the template variable `{}` has a field",
+                        field.name
+                    )));
+                }
             };
             let at = match variables.iter().position(|(name, _)| **name == *field.name) {
                 Some(at) => at,
@@ -310,7 +334,11 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
         here.sort_unstable();
         let names = |set: &[usize]| {
             let names: Vec<&str> = set.iter().map(|at| &*variables[*at].0).collect();
-            if names.is_empty() { "no variables".to_owned() } else { format!("the variables {}", names.join(", ")) }
+            if names.is_empty() {
+                "no variables".to_owned()
+            } else {
+                format!("the variables {}", names.join(", "))
+            }
         };
         match &first {
             Some(before) if *before != here => {

@@ -19,7 +19,8 @@ impl Search<'_> {
         for (at, run) in order.iter().enumerate() {
             place[*run] = at as u32;
         }
-        let mut plan = Plan { base: self.wanted.base.clone(), targets: self.targets.clone(), ..Plan::default() };
+        let mut plan =
+            Plan { base: self.wanted.base.clone(), targets: self.targets.clone(), ..Plan::default() };
         for file in 0..self.files.len() {
             let id = FileId(file as u32);
             // What a run makes without being asked for it was not looked at.
@@ -43,19 +44,24 @@ impl Search<'_> {
         let mut cache = Cache::new(Some(known), self.world.files, self.world.digests);
         let mut future: Option<(FileId, i64, usize)> = None;
         for at in 0..order.len() {
-            let state = self.state(&plan, order[at], at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
+            let state =
+                self.state(&plan, order[at], at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
             let run = &mut plan.runs[at];
             run.state = state.state;
             run.expected = state.expected;
             let run = &plan.runs[at];
             if run.state == RunState::There && state.is_to_adopt {
-                cache.record(run, &plan, false).map_err(|error| vec![self.io_problem(run.outputs[0], &error)])?;
+                cache
+                    .record(run, &plan, false)
+                    .map_err(|error| vec![self.io_problem(run.outputs[0], &error)])?;
             }
         }
         plan.adopted = std::mem::take(&mut cache.lines);
         self.finish(&mut plan);
         if let Some((file, ahead_ns, count)) = future {
-            let ahead = hq_model::duration::format(std::time::Duration::from_secs(ahead_ns.unsigned_abs() / 1_000_000_000));
+            let ahead = hq_model::duration::format(std::time::Duration::from_secs(
+                ahead_ns.unsigned_abs() / 1_000_000_000,
+            ));
             let others = if count > 1 { format!(" and {} others are", count - 1) } else { " is".to_owned() };
             let message = format!(
                 "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",
@@ -86,7 +92,11 @@ impl Search<'_> {
         Run {
             id: RunId(at as u32),
             rule: rule.name.to_string(),
-            targets: context.targets.iter().map(|target| self.make.targets[*target].name.to_string()).collect(),
+            targets: context
+                .targets
+                .iter()
+                .map(|target| self.make.targets[*target].name.to_string())
+                .collect(),
             dir: node.key.dir.to_vec(),
             dir_shown: context.dir_shown.clone(),
             vars: variables
@@ -164,13 +174,18 @@ impl Search<'_> {
         {
             return self.by_content(plan, run, known, cache);
         }
-        if let Some(input) = run.inputs.iter().find(|input| maker(**input).is_some_and(|run| run.is_to_run())) {
+        if let Some(input) = run.inputs.iter().find(|input| maker(**input).is_some_and(|run| run.is_to_run()))
+        {
             return Ok(Decided::plainly(RunState::Needed(Reason::MadeAnew { input: *input })));
         }
         let until_ns = known.map_or(i64::MIN, |known| known.until_ns);
         match self.newer(run, until_ns, future)? {
             Some((input, output)) => Ok(Decided::plainly(RunState::Needed(Reason::Newer { input, output }))),
-            None => Ok(Decided { state: RunState::There, expected: Vec::new(), is_to_adopt: known.is_none() || run.rerun == Rerun::Hash }),
+            None => Ok(Decided {
+                state: RunState::There,
+                expected: Vec::new(),
+                is_to_adopt: known.is_none() || run.rerun == Rerun::Hash,
+            }),
         }
     }
 
@@ -206,11 +221,9 @@ impl Search<'_> {
             }
         }
         Ok(match made {
-            Some(input) => Decided {
-                state: RunState::Perhaps(Reason::MadeAnew { input }),
-                expected,
-                is_to_adopt: false,
-            },
+            Some(input) => {
+                Decided { state: RunState::Perhaps(Reason::MadeAnew { input }), expected, is_to_adopt: false }
+            }
             None => Decided::plainly(RunState::There),
         })
     }
@@ -282,13 +295,17 @@ impl Search<'_> {
                 continue;
             }
             let mut known: Vec<&str> = vec!["inp", "out", "mpirun", "dirname", "resource"];
-            known.extend(rule.outputs.iter().flat_map(|file| file.text.template.fields()).map(|field| &*field.name));
+            known.extend(
+                rule.outputs.iter().flat_map(|file| file.text.template.fields()).map(|field| &*field.name),
+            );
             known.extend(rule.loops.iter().flat_map(|loops| &loops.variables).map(|(name, _)| &**name));
             known.extend(rule.steps.iter().filter_map(|step| match step {
                 crate::makefile::Step::Attribute(name, _) => Some(&**name),
                 _ => None,
             }));
-            known.extend(self.make.targets.iter().flat_map(|target| &target.attributes).map(|(name, _)| &**name));
+            known.extend(
+                self.make.targets.iter().flat_map(|target| &target.attributes).map(|(name, _)| &**name),
+            );
             for text in rule.texts() {
                 for field in text.template.fields() {
                     if !known.contains(&&*field.name) {
