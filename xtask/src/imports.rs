@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 17] = [
+const RULES: [(&str, &[&str], &[&str]); 18] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
@@ -19,6 +19,7 @@ const RULES: [(&str, &[&str], &[&str]); 17] = [
     ("hq-proto", &["hq-model", "hq-core"], &["tokio", "clap", "serde", "rustls"]),
     ("hq-net", &["hq-proto"], &["clap"]),
     ("hq-batch", &["hq-model"], &["tokio", "clap", "prost", "rustls"]),
+    ("hq-make", &["hq-model"], IMPURE),
     ("hq-stream", &["hq-model"], &["tokio", "clap", "serde", "prost", "rustls"]),
     (
         "hq-server",
@@ -50,7 +51,7 @@ const RULES: [(&str, &[&str], &[&str]); 17] = [
         &["hq-model", "hq-core", "hq-sched", "hq-sim", "hq-proto", "hq-net", "hq-client", "hq-stream"],
         &[],
     ),
-    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream"], &[]),
+    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream", "hq-make"], &[]),
     ("xtask", &[], &["tokio"]),
 ];
 
