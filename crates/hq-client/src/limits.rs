@@ -9,6 +9,9 @@ pub const DIRECTIVES_BYTES_MAX: usize = 32 * 1024;
 /// Longest single argument or variable that Linux passes to a program, with its end mark
 /// (`MAX_ARG_STRLEN`: 32 pages of 4 KiB); a longer one is refused at submit.
 pub const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// Longest path that Linux takes, with its end mark (`PATH_MAX`); one that becomes longer by the entry of a task is refused
+/// at submit.
+pub const PATH_BYTES_MAX: usize = 4096;
 /// Smallest limit of Linux on all arguments and variables of a program together, for a stack of 8 MiB;
 /// more is refused at submit.
 pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024;

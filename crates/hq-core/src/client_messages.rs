@@ -673,4 +673,6 @@ pub struct TaskInfo {
     pub nodes: Vec<WorkerId>,
     /// How it failed, if that is still known.
     pub failure: Option<FailureKind>,
+    /// Its entry, where [paths](hq_model::paths) of it depend on that.
+    pub entry: Option<ByteString>,
 }

@@ -91,6 +91,8 @@ pub struct ReadOrder {
     pub task: TaskRef,
     /// As which instance.
     pub instance: Instance,
+    /// Its entry, where the paths of its files depend on that.
+    pub entry: Option<ByteString>,
     /// On which channel.
     pub channel: Channel,
     /// Where to begin.

@@ -3,8 +3,9 @@
 //! A relative working directory and a relative place of a stream are taken from the submit directory, relative
 //! output files from the working directory. Used by the worker to open files and by clients to find them.
 
+use crate::entry::Entry;
 use crate::pattern::Pattern;
-use crate::{ByteString, Channel, Instance, JobId, OutputSink, Stream, TaskId, TaskSpec};
+use crate::{ByteString, Channel, Instance, JobId, OutputSink, Stream, TaskRef, TaskSpec};
 
 /// The paths of the tasks of one submit, prepared.
 #[derive(Clone, Debug)]
@@ -67,11 +68,17 @@ impl PathTemplates {
     }
 
     /// Where an attempt prints on a channel, if that is kept.
-    pub fn place(&self, channel: Channel, job: JobId, task: TaskId, instance: Instance) -> Option<Place> {
+    pub fn place(
+        &self,
+        channel: Channel,
+        task: TaskRef,
+        instance: Instance,
+        entry: Option<&Entry<'_>>,
+    ) -> Option<Place> {
         if self.is_streamed[usize::from(channel.number())] {
-            return self.stream(job).map(Place::Stream);
+            return self.stream(task.job).map(Place::Stream);
         }
-        let paths = self.expand(job, task, instance);
+        let paths = self.expand(task, instance, entry);
         let file = match channel {
             Channel::Stdout => paths.stdout,
             Channel::Stderr => paths.stderr,
@@ -79,14 +86,23 @@ impl PathTemplates {
         file.map(Place::File)
     }
 
-    /// The paths of one task; without an instance its number stays a placeholder.
-    pub fn expand(&self, job: JobId, task: TaskId, instance: impl Into<Option<Instance>>) -> TaskPaths {
+    /// The paths of one task; without an instance its number stays a placeholder, and without its entry what is said of
+    /// that.
+    pub fn expand(
+        &self,
+        task: TaskRef,
+        instance: impl Into<Option<Instance>>,
+        entry: Option<&Entry<'_>>,
+    ) -> TaskPaths {
         let instance = instance.into();
         self.expand_with(&|name, out| {
             match (name, instance) {
-                ("TASK_ID", _) => push_number(out, task.0),
+                ("TASK_ID", _) => push_number(out, task.task.0),
                 ("INSTANCE_ID", Some(instance)) => push_number(out, instance.0),
-                _ => return self.of_job(Some(job), name, out),
+                _ => {
+                    return self.of_job(Some(task.job), name, out)
+                        || entry.is_some_and(|entry| entry.append(name, out));
+                }
             }
             true
         })
@@ -151,15 +167,18 @@ fn push_number(out: &mut ByteString, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OnClose;
+    use crate::{OnClose, TaskId};
+
+    const TASK: TaskRef = TaskRef { job: JobId(3), task: TaskId(17) };
 
     fn check(cwd: &str, stdout: &str, expected: (&str, &str)) {
+        let entry = Entry::new(&br#"["x", {"d": "/e"}]"#[..]);
         let spec = TaskSpec {
             cwd: cwd.into(),
             stdout: OutputSink::File { path: stdout.into(), on_close: OnClose::Keep },
             ..TaskSpec::default()
         };
-        let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand(JobId(3), TaskId(17), Instance(1));
+        let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand(TASK, Instance(1), Some(&entry));
         let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let found = (text(&paths.cwd), text(paths.stdout.as_deref().unwrap_or_default()));
         assert_eq!((found.0.as_str(), found.1.as_str()), expected);
@@ -171,22 +190,24 @@ mod tests {
         check("work", "out.%{INSTANCE_ID}", ("/home/u/work", "/home/u/work/out.1"));
         check("/tmp/%{TASK_ID}", "/x", ("/tmp/17", "/x"));
         check("", "%{SERVER_UID}", ("/home/u", "/home/u/uid"));
+        check("%{ENTRY.0}", "%{ENTRY.1.d}/%{ENTRY.0}", ("/home/u/x", "/e/x"));
+        check("%{ENTRY.2}", "%{ENTRY_9}", ("/home/u/%{ENTRY.2}", "/home/u/%{ENTRY.2}"));
     }
 
     #[test]
     fn what_differs_between_tasks_stays_a_placeholder() {
         let stdout = b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.%{INSTANCE_ID}".to_vec();
         let spec = TaskSpec {
-            cwd: "run-%{TASK_ID}".into(),
+            cwd: "run-%{TASK_ID}-%{ENTRY}".into(),
             stdout: OutputSink::File { path: stdout, on_close: OnClose::Keep },
             ..TaskSpec::default()
         };
         let paths = PathTemplates::new(&spec, b"/home/u", "uid").expand_for_all(JobId(3));
-        assert_eq!(String::from_utf8_lossy(&paths.cwd), "/home/u/run-%{TASK_ID}");
+        assert_eq!(String::from_utf8_lossy(&paths.cwd), "/home/u/run-%{TASK_ID}-%{ENTRY}");
         let stdout = paths.stdout.unwrap_or_default();
         assert_eq!(
             String::from_utf8_lossy(&stdout),
-            "/home/u/run-%{TASK_ID}/job-3/%{TASK_ID}.%{INSTANCE_ID}"
+            "/home/u/run-%{TASK_ID}-%{ENTRY}/job-3/%{TASK_ID}.%{INSTANCE_ID}"
         );
     }
 
@@ -199,12 +220,12 @@ mod tests {
             ..TaskSpec::default()
         };
         let templates = PathTemplates::new(&spec, b"/home/u", "uid");
-        let place = |channel| templates.place(channel, JobId(3), TaskId(17), Instance(0));
+        let place = |channel| templates.place(channel, TASK, Instance(0), None);
         assert_eq!(place(Channel::Stdout), Some(Place::File(b"/home/u/17.out".to_vec())));
         assert_eq!(place(Channel::Stderr), Some(Place::Stream(Stream::Log(b"/home/u/log-3".to_vec()))));
         assert_eq!(templates.stream(None), Some(Stream::Log(b"/home/u/log-%{JOB_ID}".to_vec())));
         let nowhere = PathTemplates::new(&TaskSpec::default(), b"/home/u", "uid");
-        assert_eq!(nowhere.place(Channel::Stdout, JobId(3), TaskId(17), Instance(0)), None);
+        assert_eq!(nowhere.place(Channel::Stdout, TASK, Instance(0), None), None);
     }
 
     #[test]

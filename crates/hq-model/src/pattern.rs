@@ -1,8 +1,9 @@
-//! Placeholders: `%{NAME}` in paths, expanded for each task. What is no known name stays as it is.
+//! Placeholders: `%{NAME}` in texts, expanded for each task. What is no known name stays as it is.
 
 use crate::ByteString;
+use crate::entry::ENTRY;
 
-/// Every name that is expanded, and where.
+/// Every name that is expanded for all tasks; those of entries are [another matter](crate::entry).
 pub const KNOWN: [&str; 6] = ["SERVER_UID", "JOB_ID", "TASK_ID", "INSTANCE_ID", "SUBMIT_DIR", "CWD"];
 
 /// A text with its placeholders found beforehand: expanding costs a copy.
@@ -113,7 +114,9 @@ fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
     let end = rest.iter().position(|b| *b == b'}')?;
     let name = std::str::from_utf8(&rest[..end]).ok()?;
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    is_name.then_some((name, &rest[end + 1..]))
+    // Names of fields are whatever users call them. Told in another case they are no placeholder, but may be meant as one.
+    let is_of_json = name.split_once('.').is_some_and(|(entry, _)| entry.eq_ignore_ascii_case(ENTRY));
+    (is_name || is_of_json).then_some((name, &rest[end + 1..]))
 }
 
 #[cfg(test)]
@@ -131,9 +134,16 @@ mod tests {
             ("%{TASK_ID", "%{TASK_ID"),
             ("%%{TASK_ID}", "%7"),
             ("%{}", "%{}"),
+            ("%{ENTRY.a-b c.0}%{TASK_ID}", "%{ENTRY.a-b c.0}7"),
         ] {
             assert_eq!(String::from_utf8(expand(text.as_bytes(), &lookup)), Ok(expanded.into()), "{text}");
         }
+    }
+
+    #[test]
+    fn fields_of_entries_have_any_name() {
+        let found = names("%{ENTRY.a-b c.0} %{entry.é} %{ENTRY.} %{ENTRY-x} %{OTHER.x}".as_bytes());
+        assert_eq!(found, ["ENTRY.a-b c.0", "entry.é", "ENTRY."]);
     }
 
     proptest::proptest! {

@@ -50,8 +50,8 @@ pub struct TaskSpec {
     pub service: bool,
     /// How long one task is expected to run; learned from those that end when nothing is said.
     pub expected: Option<Duration>,
-    /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` and
-    /// `%{ENTRY_N}`.
+    /// Tasks with equal keys like to run on the same workers; may hold `%{JOB_ID}`, `%{TASK_ID}` and what
+    /// stands for the task's [entry](crate::entry).
     pub locality: Option<ByteString>,
     /// Give each task a private directory, removed afterwards, and an error file in it.
     pub task_dir: bool,

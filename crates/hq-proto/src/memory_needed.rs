@@ -127,6 +127,7 @@ mod tests {
             key: None,
             nodes: Vec::new(),
             failure: None,
+            entry: None,
         };
         let page = (0..TASK_PAGE_MAX).map(|i| (JobId(1), task(i))).collect();
         let alone =

@@ -121,6 +121,7 @@ impl Wire for ReadOrder {
             from: Some(self.from.to_wire()),
             bytes_max: self.bytes_max,
             wait_ns: nanos(self.wait),
+            entry: self.entry.clone(),
         }
     }
 
@@ -133,6 +134,7 @@ impl Wire for ReadOrder {
             from: required("place where a read begins", order.from)?,
             bytes_max: order.bytes_max,
             wait: Duration::from_nanos(order.wait_ns),
+            entry: order.entry,
         })
     }
 }

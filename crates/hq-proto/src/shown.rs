@@ -240,6 +240,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         key: task.key.clone(),
         nodes: task.nodes.iter().map(|worker| worker.0).collect(),
         failure: task.failure.as_ref().map(Wire::to_wire),
+        entry: task.entry.clone(),
     }
 }
 
@@ -260,6 +261,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         key: task.key,
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
         failure: task.failure.map(Wire::from_wire).transpose()?,
+        entry: task.entry,
     };
     Ok((JobId(task.job), info))
 }

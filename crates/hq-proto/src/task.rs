@@ -19,6 +19,8 @@ const UNSTREAMED: [&[u8]; 2] =
     [b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stdout", b"%{CWD}/job-%{JOB_ID}/%{TASK_ID}.stderr"];
 /// What workers start that know nothing of functions: they say that there is no such program.
 const UNCALLED: &[u8] = b"hq-functions-need-a-newer-worker";
+/// What workers start that replace no placeholders of entries: likewise.
+const UNFILLED: &[u8] = b"hq-placeholders-of-entries-need-a-newer-worker";
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
 
@@ -28,10 +30,17 @@ impl Wire for TaskSpec {
     type Form = form::TaskSpec;
 
     fn to_wire(&self) -> form::TaskSpec {
-        let (args, function) = match &self.body {
-            Body::Program { args } => (args.clone(), None),
-            Body::Function(function) => (vec![UNCALLED.to_vec()], Some(function.to_wire())),
-        };
+        let mut args = vec![UNCALLED.to_vec()];
+        let mut function = self.body.function().map(Wire::to_wire);
+        let mut texts = self.body.texts().to_vec();
+        let mut with_entries = Vec::new();
+        if !texts.is_empty() && !self.names_of_entry().is_empty() {
+            with_entries = std::mem::replace(&mut texts, vec![UNFILLED.to_vec()]);
+        }
+        match &mut function {
+            None => args = texts,
+            Some(function) => function.interpreter = texts,
+        }
         let (directory, log) = match &self.stream {
             Some(Stream::Directory(path)) => (Some(path), None),
             Some(Stream::Log(path)) => (None, Some(path)),
@@ -40,6 +49,7 @@ impl Wire for TaskSpec {
         form::TaskSpec {
             args,
             function,
+            with_entries,
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
@@ -66,7 +76,14 @@ impl Wire for TaskSpec {
         }
     }
 
-    fn from_wire(spec: form::TaskSpec) -> Result<TaskSpec, ProtoError> {
+    fn from_wire(mut spec: form::TaskSpec) -> Result<TaskSpec, ProtoError> {
+        if !spec.with_entries.is_empty() {
+            let texts = std::mem::take(&mut spec.with_entries);
+            match &mut spec.function {
+                None => spec.args = texts,
+                Some(function) => function.interpreter = texts,
+            }
+        }
         rule("args", !spec.args.is_empty(), "must hold at least the program")?;
         rule("variants of a request", !spec.requests.is_empty(), "must hold at least one")?;
         rule("log", spec.stream.is_none() || spec.log.is_none(), "must not be there beside a stream")?;

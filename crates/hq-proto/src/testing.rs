@@ -174,7 +174,8 @@ fn retry() -> impl Strategy<Value = Retry> {
 /// Any template.
 pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let env = vec((byte_string(), byte_string()), 0..4);
-    let strings = (vec(byte_string(), 1..5), env, byte_string(), byte_string(), output(), output());
+    let arg = prop_oneof![9 => byte_string(), 1 => Just(b"%{ENTRY.name}".to_vec())];
+    let strings = (vec(arg, 1..5), env, byte_string(), byte_string(), output(), output());
     let pin = select(vec![Pin::None, Pin::Taskset, Pin::Omp]);
     let warning = (1..=64_u8, duration()).prop_map(|(signal, before)| Warning { signal, before });
     let times = (of(duration()), duration(), of(warning), of(duration()), of(byte_string()));

@@ -57,6 +57,29 @@ fn said(submit: Submit) -> String {
 }
 
 #[test]
+fn who_replaces_no_placeholders_of_entries_finds_no_program() {
+    use hq_model::body::{EntryKind, Function};
+    let form_of = |spec: TaskSpec| {
+        let submit = submit(TaskIds::Next(1), &[], spec);
+        let bytes = encode_client_request(7, &ClientRequest::Submit { key: 1, submit: Box::new(submit) });
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let says_so = |text: &str| text.contains("hq-placeholders-of-entries-need-a-newer-worker");
+    let function = Function {
+        name: "score:main".into(),
+        interpreter: vec![b"python3".to_vec()],
+        entry: EntryKind::Json,
+        ..Function::default()
+    };
+    for body in [Body::program(["true"]), Body::Function(function)] {
+        for (cwd, is_said) in [("%{ENTRY.dir}", true), ("%{TASK_ID}", false)] {
+            let text = form_of(TaskSpec { body: body.clone(), cwd: cwd.into(), ..spec() });
+            assert_eq!(says_so(&text), is_said, "{body:?} in {cwd}");
+        }
+    }
+}
+
+#[test]
 fn impossible_submits() {
     let named = |name: &str| Submit {
         target: Target::New(JobSpec { name: name.to_owned(), ..JobSpec::default() }),

@@ -11,7 +11,7 @@ use hq_core::client_messages::{
 };
 use hq_model::paths::PathTemplates;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, JobSpec, TaskId, TaskState, Timestamp};
+use hq_model::{Entry, IdSet, JobId, JobSpec, TaskId, TaskRef, TaskState, Timestamp};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -310,7 +310,8 @@ fn detail(job: &JobDetail) -> Job {
 }
 
 fn told(job: u32, task: TaskInfo, templates: &PathTemplates) -> Task {
-    let paths = templates.expand(JobId(job), task.task, task.instance);
+    let entry = task.entry.as_deref().map(Entry::new);
+    let paths = templates.expand(TaskRef::new(JobId(job), task.task), task.instance, entry.as_ref());
     Task {
         job,
         id: task.task.0,

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use hq_core::output_messages::ReadOrder;
 use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
-use hq_model::paths::{PathTemplates, Place};
+use hq_model::entry::is_of_entry;
+use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
-use hq_model::{Body, ByteString, Compression, OutputSink, Stream, TaskSpec};
+use hq_model::{Body, ByteString, Compression, Entry, OutputSink, Stream, TaskSpec};
 
 use crate::declared::Declared;
 use crate::enforce::Limits;
@@ -37,6 +38,8 @@ pub(crate) struct Prepared {
     programs_block: Option<ByteString>,
     variants: Vec<VariantEnvironment>,
     stdin: Option<Arc<OwnedFd>>,
+    /// Placeholders that stand for something of the entry of each task.
+    names_of_entry: Vec<String>,
 }
 
 /// Buffers for one order, used again and again.
@@ -79,7 +82,7 @@ pub(crate) enum Text {
 impl Text {
     pub(crate) fn new(text: &[u8]) -> Text {
         let pattern = Pattern::new(text);
-        if KNOWN.iter().any(|name| pattern.has(name)) {
+        if pattern.names().any(|name| KNOWN.contains(&name) || is_of_entry(name)) {
             Text::Varying(pattern)
         } else {
             Text::Plain(text.into())
@@ -115,7 +118,7 @@ impl Values<'_> {
             "INSTANCE_ID" => put_number(out, self.start.instance.0),
             "SUBMIT_DIR" => out.extend_from_slice(&self.start.template.submit_dir),
             "CWD" => out.extend_from_slice(self.cwd),
-            _ => return false,
+            _ => return self.start.entry.as_ref().is_some_and(|entry| entry.append(name, out)),
         }
         true
     }
@@ -159,6 +162,7 @@ impl Prepared {
             variants: variants.collect(),
             stdin,
             args,
+            names_of_entry: spec.names_of_entry(),
         };
         let plain = |text: &Text| match text {
             Text::Plain(text) => Some(text.clone()),
@@ -327,8 +331,22 @@ impl Prepared {
 
     /// Where its output channels go.
     pub(crate) fn sinks(&self, start: &Start) -> Vec<Sink> {
-        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
-        sinks::of_task(&self.template.spec, paths)
+        sinks::of_task(&self.template.spec, self.paths_of(start))
+    }
+
+    /// Whether its placeholders stand for something of its entry that a program can be given.
+    ///
+    /// # Errors
+    /// The text for people when it cannot be started.
+    pub(crate) fn check_entry(&self, start: &Start) -> Result<(), String> {
+        let Some(entry) = start.entry.as_ref().filter(|_| !self.names_of_entry.is_empty()) else {
+            return Ok(());
+        };
+        entry.check(&self.names_of_entry).map_err(|error| error.to_string())
+    }
+
+    fn paths_of(&self, start: &Start) -> TaskPaths {
+        self.paths.expand(start.task, start.instance, start.entry.as_ref())
     }
 
     /// Where its stream goes, how it is stored, and which of its channels go there, if any does.
@@ -341,7 +359,8 @@ impl Prepared {
 
     /// Where an attempt prints on a channel, if that is kept.
     pub(crate) fn place(&self, order: &ReadOrder) -> Option<Place> {
-        self.paths.place(order.channel, order.task.job, order.task.task, order.instance)
+        let entry = order.entry.as_deref().map(Entry::new);
+        self.paths.place(order.channel, order.task, order.instance, entry.as_ref())
     }
 
     /// What it is to leave behind.
@@ -350,7 +369,7 @@ impl Prepared {
         if outputs.is_empty() {
             return Vec::new();
         }
-        let paths = self.paths.expand(start.task.job, start.task.task, start.instance).outputs;
+        let paths = self.paths_of(start).outputs;
         let is_own = |output: &ByteString| Pattern::new(output).has("TASK_ID");
         paths.into_iter().zip(outputs).map(|(path, output)| Declared::new(path, is_own(output))).collect()
     }
@@ -364,7 +383,8 @@ impl Prepared {
     /// # Errors
     /// The text for people when it cannot be started.
     pub(crate) fn fill(&self, start: &Start, node: &Node, buffers: &mut Buffers) -> Result<(), String> {
-        let paths = self.paths.expand(start.task.job, start.task.task, start.instance);
+        self.check_entry(start)?;
+        let paths = self.paths_of(start);
         buffers.cwd = paths.cwd;
         let [stdout, stderr] = std::mem::take(&mut buffers.streams);
         buffers.stdout = paths.stdout.unwrap_or(stdout);
@@ -385,7 +405,7 @@ impl Prepared {
         buffers.env.clear();
         variant.append(&mut buffers.env, &values, node, &buffers.task_dir);
         if let Some(entry) = &start.entry {
-            append_entry(&self.template.spec.body, entry, &mut buffers.env)?;
+            append_entry(&self.template.spec.body, entry.text(), &mut buffers.env)?;
         }
         if self.programs_block.is_none() {
             buffers.programs.clear();

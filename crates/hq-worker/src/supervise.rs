@@ -180,6 +180,10 @@ impl Supervisor {
         if start.is_part {
             return self.open_part(start, prepared);
         }
+        if let Err(error) = prepared.check_entry(&start) {
+            self.refuse(start.task, error);
+            return self.runner_is_not_made(&start);
+        }
         let mut outputs = prepared.declared(&start);
         // With two attempts at once, what is there may be of the other one.
         if !outputs.is_empty() && prepared.template.spec.speculate.is_none() {

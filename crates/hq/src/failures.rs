@@ -18,8 +18,8 @@ use hq_model::{Channel, IdSet, Instance, JobId, TaskId, TaskRef};
 use hq_stream::{Attempt, Output};
 
 use crate::error::HqError;
-use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
-use crate::tasks::TaskSubmit;
+use crate::jobs::SharedSession;
+use crate::tasks::{ServerPages, TaskStream};
 
 /// How much of the end of an output is looked at for its last line.
 const TAIL_BYTES: usize = 8 << 10;
@@ -186,18 +186,13 @@ fn places_of_stderr(
     if tasks.is_empty() {
         return Ok(places);
     }
-    let server_uid = session.borrow().server_uid().to_owned();
     let ids: IdSet = tasks.keys().copied().collect();
-    let mut jobs = JobStream::begin(ServerJobs::new(Rc::clone(session), only([job])).of_tasks(ids))?;
-    while jobs.next_job()?.is_some() {
-        while let Some(submit) = jobs.next_submit()? {
-            let of_submit = submit.ids.clone();
-            let submit = TaskSubmit::new(submit, &server_uid);
-            for (task, instance) in tasks.iter().filter(|(task, _)| of_submit.contains(**task)) {
-                let place = submit.paths.place(Channel::Stderr, job, *task, *instance);
-                places.extend(place.map(|place| (*task, place)));
-            }
-        }
+    let pages = ServerPages::new(Rc::clone(session), &[job], Some(ids), Vec::new()).with_submits();
+    let mut stream = TaskStream::begin(pages)?;
+    while let Some(mut task) = stream.next_of(job)? {
+        task.instance = tasks.get(&task.task).copied().unwrap_or(task.instance);
+        let place = stream.place_of(job, &task, Channel::Stderr);
+        places.extend(place.map(|place| (task.task, place)));
     }
     Ok(places)
 }

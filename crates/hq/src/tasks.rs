@@ -11,7 +11,7 @@ use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::selector::Selector;
-use hq_model::{Channel, IdSet, JobId, OnClose, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
+use hq_model::{Channel, Entry, IdSet, JobId, OnClose, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
 
 use crate::error::HqError;
 use crate::jobs::{JobPages, ServerJobs, SharedSession, only};
@@ -216,7 +216,9 @@ impl TaskStream {
 
     /// Where a task prints this output, if that is kept: as its present or last instance.
     pub(crate) fn place_of(&self, job: JobId, task: &TaskInfo, channel: Channel) -> Option<Place> {
-        self.submit_of(job, task)?.paths.place(channel, job, task.task, task.instance)
+        let entry = task.entry.as_deref().map(Entry::new);
+        let of = TaskRef::new(job, task.task);
+        self.submit_of(job, task)?.paths.place(channel, of, task.instance, entry.as_ref())
     }
 
     /// Why there may be nothing where a task prints.
@@ -233,7 +235,8 @@ impl TaskStream {
     /// The files of the task that was told last, if they were asked for: of its present or last instance.
     pub(crate) fn paths_of(&self, job: JobId, task: &TaskInfo) -> Option<TaskPaths> {
         let submit = self.submit_of(job, task)?;
-        Some(submit.paths.expand(job, task.task, task.instance))
+        let entry = task.entry.as_deref().map(Entry::new);
+        Some(submit.paths.expand(TaskRef::new(job, task.task), task.instance, entry.as_ref()))
     }
 }
 

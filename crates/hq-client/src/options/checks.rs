@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use hq_model::{Compression, Entries, Stream, TaskSpec, pattern};
+use hq_model::entry::is_of_entry;
+use hq_model::{Compression, Entries, IdSet, Stream, TaskSpec, pattern};
 
 use super::error::OptionsError;
+use super::filled::{Filled, argument_name, entry_number, variable_name};
 use super::job::WaitOptions;
 use super::submit::{CommonOptions, DirectivesArg, SubmitOptions};
 use super::task::TaskOptions;
@@ -81,8 +83,7 @@ pub(super) fn check_stream(stream: &Stream) -> Result<(), OptionsError> {
 pub(super) fn check_locality(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
     let Some(key) = &spec.locality else { return Ok(()) };
     for name in pattern::names(key) {
-        let place = name.strip_prefix("ENTRY_").and_then(|place| place.parse::<u32>().ok());
-        let is_of_entry = name == "ENTRY" || place.is_some_and(|place| place > 0);
+        let is_of_entry = is_of_entry(&name);
         if !is_of_entry && name != "JOB_ID" && name != "TASK_ID" {
             return Err(OptionsError::LocalityPlaceholder(name));
         }
@@ -131,8 +132,12 @@ fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     }
 }
 
-/// Arguments, variables and entries that Linux passes to no program.
-pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), OptionsError> {
+/// Arguments, variables and entries that Linux passes to no program. Entries have their numbers in a file, if there is one.
+pub(super) fn check_lengths(
+    spec: &TaskSpec,
+    entries: &Entries,
+    numbers: Option<&IdSet>,
+) -> Result<(), OptionsError> {
     // The end mark counts.
     let max = limits::ARGUMENT_BYTES_MAX - 1;
     let check = |what: &dyn Fn() -> String, bytes: usize| {
@@ -144,7 +149,7 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
     }
     let mut total = 0;
     for (i, arg) in args.iter().enumerate() {
-        let what = || if i == 0 { "the command".to_owned() } else { format!("argument {i} of the command") };
+        let what = || argument_name(i);
         check(&what, arg.len())?;
         if arg.contains(&0) {
             return Err(OptionsError::Nul { what: what() });
@@ -152,7 +157,7 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
         total += arg.len() + limits::ARGUMENT_COST;
     }
     for (key, value) in &spec.env {
-        let what = || format!("the variable {}", String::from_utf8_lossy(key));
+        let what = || variable_name(key);
         check(&what, key.len() + 1 + value.len())?;
         if key.contains(&0) || value.contains(&0) {
             return Err(OptionsError::Nul { what: what() });
@@ -160,6 +165,7 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
         total += key.len() + 1 + value.len() + limits::ARGUMENT_COST;
     }
     let mut longest = 0;
+    let filled = Filled::new(spec);
     for (i, entry) in entries.iter().enumerate() {
         let bytes = b"HQ_ENTRY=".len() + entry.len();
         if bytes > max {
@@ -168,7 +174,8 @@ pub(super) fn check_lengths(spec: &TaskSpec, entries: &Entries) -> Result<(), Op
         if entry.contains(&0) {
             return Err(OptionsError::Nul { what: format!("entry {i}") });
         }
-        longest = longest.max(entry.len());
+        let filled = filled.bytes(entry_number(numbers, i), entry)?;
+        longest = longest.max(entry.len() + filled);
     }
     total += longest;
     if total > limits::ARGUMENTS_BYTES_MAX {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use hq_model::entry::is_of_entry;
 use hq_model::job::TaskIds;
 use hq_model::key::check_key;
 use hq_model::pattern::Pattern;
-use hq_model::{Entries, IdSet};
+use hq_model::{Entries, Entry, IdSet};
 use serde_json::value::RawValue;
 
 use super::error::OptionsError;
@@ -74,7 +75,7 @@ pub(super) fn without_mark(content: &[u8]) -> &[u8] {
     content.strip_prefix("\u{feff}".as_bytes()).unwrap_or(content)
 }
 
-/// The keys of tasks with these ids and entries, made from a text with %{ENTRY} and %{TASK_ID}.
+/// The keys of tasks with these ids and entries, made from a text with placeholders of entries and %{TASK_ID}.
 ///
 /// # Errors
 /// When a key is none, or one text would name several tasks.
@@ -82,9 +83,10 @@ pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Resul
     let Some(key) = key else { return Ok(Entries::default()) };
     let wrong = |message: String| OptionsError::Key { message };
     let pattern = Pattern::new(key.as_bytes());
-    let (has_entry, has_id) = (pattern.has("ENTRY"), pattern.has("TASK_ID"));
-    if has_entry && entries.is_empty() {
-        return Err(wrong("%{ENTRY} in it needs --each-line or --from-json".into()));
+    let of_entry: Vec<String> = pattern.names().filter(|name| is_of_entry(name)).map(str::to_owned).collect();
+    let (has_entry, has_id) = (!of_entry.is_empty(), pattern.has("TASK_ID"));
+    if let Some(name) = of_entry.first().filter(|_| entries.is_empty()) {
+        return Err(wrong(format!("%{{{name}}} in it needs --each-line or --from-json")));
     }
     let ids = match ids {
         TaskIds::Given(ids) => Some(ids),
@@ -102,11 +104,13 @@ pub(super) fn keys(key: Option<&str>, ids: &TaskIds, entries: &Entries) -> Resul
     let mut ids = ids.into_iter().flat_map(IdSet::iter);
     for place in 0..count as usize {
         let (id, mut text) = (ids.next(), Vec::new());
+        let entry = Entry::new(entries.get(place).unwrap_or_default());
+        let checked = entry.check(&of_entry);
+        checked.map_err(|error| wrong(format!("entry {place} (the first is 0): {error}")))?;
         pattern.expand_into(&mut text, &|name, out| {
             match (name, id) {
-                ("ENTRY", _) => out.extend_from_slice(entries.get(place).unwrap_or_default()),
                 ("TASK_ID", Some(id)) => out.extend_from_slice(id.to_string().as_bytes()),
-                _ => return false,
+                _ => return entry.append(name, out),
             }
             true
         });

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use hq_model::entry::EntryError;
+
 use crate::limits::DIRECTIVES_BYTES_MAX;
 
 /// Why options make no submit.
@@ -76,8 +78,8 @@ pub enum OptionsError {
     },
     /// A placeholder that a locality key cannot have.
     #[error(
-        "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}} and the entry's words %{{ENTRY_1}}, \
-         %{{ENTRY_2}} can"
+        "%{{{0}}} cannot be used in a locality key; %{{JOB_ID}}, %{{TASK_ID}}, %{{ENTRY}}, the entry's words %{{ENTRY_1}}, \
+         %{{ENTRY_2}} and its fields %{{ENTRY.name}} can"
     )]
     LocalityPlaceholder(String),
     /// A locality key made of entries that are not there.
@@ -209,6 +211,37 @@ pub enum OptionsError {
         /// The limit.
         max: usize,
     },
+    /// A placeholder that stands for nothing in an entry.
+    #[error("entry {entry} (the first is 0): {error}")]
+    Entry {
+        /// Which.
+        entry: u32,
+        /// Why.
+        error: EntryError,
+    },
+    /// What becomes too long by an entry.
+    #[error(
+        "{what} has {bytes} bytes with entry {entry} (the first is 0); Linux takes at most {max} there. Put it into a \
+         file, and the name of that into the entry"
+    )]
+    FilledTooLong {
+        /// What.
+        what: String,
+        /// By which entry.
+        entry: u32,
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A path of which an entry leaves nothing.
+    #[error("{what} is empty with entry {entry} (the first is 0)")]
+    FilledEmpty {
+        /// The path.
+        what: String,
+        /// By which entry.
+        entry: u32,
+    },
     /// More arguments than any system takes.
     #[error(
         "the command's arguments and variables have {bytes} bytes together; Linux passes at most about {max} \
@@ -247,6 +280,9 @@ impl OptionsError {
                 | OptionsError::TooLarge { .. }
                 | OptionsError::Nul { .. }
                 | OptionsError::EntryTooLong { .. }
+                | OptionsError::Entry { .. }
+                | OptionsError::FilledTooLong { .. }
+                | OptionsError::FilledEmpty { .. }
                 | OptionsError::NoDirectory(_)
         )
     }

@@ -89,15 +89,17 @@ pub struct ArrayOptions {
 
     /// One task for each line of FILE
     ///
-    /// The line is in HQ_ENTRY. `-` reads standard input.
+    /// The line is in HQ_ENTRY, and replaces %{ENTRY} in arguments, values of variables and paths, as its words replace
+    /// %{ENTRY_1}, %{ENTRY_2} and so on. `-` reads standard input.
     ///
-    /// Example: `hq submit --each-line ligands.smi -- ./dock.sh`.
+    /// Example: `hq submit --each-line ligands.smi --stdout 'out/%{ENTRY_1}' -- ./dock.sh '%{ENTRY}'`.
     #[arg(long, value_name = "FILE", conflicts_with = "from_json")]
     pub each_line: Option<PathBuf>,
 
     /// One task for each element of the JSON array in FILE
     ///
-    /// The element, as JSON without blanks, is in HQ_ENTRY. `-` reads standard input.
+    /// The element, as JSON without blanks, is in HQ_ENTRY, and replaces %{ENTRY} in arguments, values of variables and
+    /// paths; %{ENTRY.name} and %{ENTRY.list.0} stand for parts of it. `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub from_json: Option<PathBuf>,
 

@@ -283,7 +283,7 @@ fn array_submit(
 
 /// Checks what so many tasks have in common, and gives what the user should know.
 pub(super) fn checked(spec: &TaskSpec, entries: &Entries, tasks: u64) -> Result<Vec<String>, String> {
-    check_lengths(spec, entries).map_err(|error| error.to_string())?;
+    check_lengths(spec, entries, None).map_err(|error| error.to_string())?;
     check_locality(spec, entries).map_err(|error| error.to_string())?;
     Ok(warnings(spec, (tasks, !entries.is_empty()), None, None))
 }

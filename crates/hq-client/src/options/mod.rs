@@ -7,6 +7,7 @@ mod dependencies;
 mod directives;
 mod entries;
 mod error;
+mod filled;
 mod function;
 mod graph;
 mod job;

@@ -1,5 +1,6 @@
 //! Placeholders that mean nothing where they are written, and the one that was perhaps meant.
 
+use hq_model::entry::{ENTRY, is_of_entry};
 use hq_model::similar::distance;
 use hq_model::{TaskSpec, pattern};
 
@@ -13,8 +14,8 @@ struct Place<'a> {
 
 /// What is replaced in the arguments of a task only.
 const MPIRUN: &str = "MPIRUN";
-/// What is replaced in keys, and in keys of locality, which are checked elsewhere.
-const OF_KEYS: [&str; 2] = ["ENTRY", "TASK_ID"];
+/// What is replaced in keys; keys of locality are checked elsewhere.
+const OF_KEYS: [&str; 2] = [ENTRY, "TASK_ID"];
 
 /// Warnings of a task's placeholders. `name` and `key` are what was said of the job's name and of keys.
 pub(super) fn warnings(
@@ -23,13 +24,15 @@ pub(super) fn warnings(
     name: Option<&str>,
     key: Option<&str>,
 ) -> Vec<String> {
-    let known = &pattern::KNOWN[..];
+    let mut known = pattern::KNOWN.to_vec();
+    known.extend(Some(ENTRY).filter(|_| has_entries));
+    let known = &known[..];
     let of_args = [known, &[MPIRUN]].concat();
     let not_itself: Vec<&str> = known.iter().copied().filter(|name| *name != "CWD").collect();
     let mut found = Vec::new();
     let mut check = |text: &[u8], place: &Place<'_>| {
         for name in unknown(text, place) {
-            let lacks_entries = !has_entries && is_entry(&name) && place.is_of_programs;
+            let lacks_entries = !has_entries && is_of_entry(&name) && !place.known.is_empty();
             let warning = if lacks_entries { without_entries(&name, place) } else { told(&name, place) };
             if !found.contains(&warning) {
                 found.push(warning);
@@ -73,17 +76,19 @@ fn unknown(text: &[u8], place: &Place<'_>) -> Vec<String> {
         let could_be_ours = || {
             name.bytes().all(|b| !b.is_ascii_lowercase()) || is_ours(name) || nearest(name, place).is_some()
         };
-        !place.known.contains(&name.as_str()) && (!place.is_of_programs || could_be_ours())
+        !is_replaced(name, place) && (!place.is_of_programs || could_be_ours())
     });
     names
 }
 
+// Where one placeholder of entries is replaced, all are.
+fn is_replaced(name: &str, place: &Place<'_>) -> bool {
+    place.known.contains(if is_of_entry(name) { &ENTRY } else { &name })
+}
+
 fn told(name: &str, place: &Place<'_>) -> String {
     let at = place.name;
-    if is_entry(name) && place.is_of_programs {
-        return format!("%{{{name}}} stays as it is in {at}: the task finds its entry in HQ_ENTRY");
-    }
-    if is_ours(name) && !place.known.contains(&name.to_ascii_uppercase().as_str()) {
+    if is_ours(name) && !is_replaced(&capital(name), place) {
         return format!("%{{{name}}} is not replaced in {at}; it stays as it is");
     }
     let meant = nearest(name, place).map_or_else(String::new, |meant| format!(" (%{{{meant}}} is)"));
@@ -93,33 +98,38 @@ fn told(name: &str, place: &Place<'_>) -> String {
 fn without_entries(name: &str, place: &Place<'_>) -> String {
     format!(
         "%{{{name}}} stays as it is in {}: the tasks have no entries; --each-line FILE, --from-json FILE or `entries` \
-         in a job file gives one to each, in HQ_ENTRY",
+         in a job file gives one to each",
         place.name
     )
 }
 
-// In whatever case it is written.
-fn is_entry(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    upper == "ENTRY" || upper.strip_prefix("ENTRY_").is_some_and(|n| n.parse::<u32>().is_ok())
+// As it would be known; names of fields are in the case in which they are.
+fn capital(name: &str) -> String {
+    match name.split_once('.') {
+        Some((first, field)) => format!("{}.{field}", first.to_ascii_uppercase()),
+        None => name.to_ascii_uppercase(),
+    }
 }
 
 // True of what is replaced somewhere, in whatever case it is written.
 fn is_ours(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    is_entry(name) || upper == MPIRUN || pattern::KNOWN.contains(&upper.as_str())
+    let upper = capital(name);
+    is_of_entry(&upper) || upper == MPIRUN || pattern::KNOWN.contains(&upper.as_str())
 }
 
 // The known name that is nearly the same, or of which it is the beginning or the end.
-fn nearest<'a>(name: &str, place: &Place<'a>) -> Option<&'a str> {
-    let upper = name.to_ascii_uppercase();
+fn nearest(name: &str, place: &Place<'_>) -> Option<String> {
+    let upper = capital(name);
+    if is_of_entry(&upper) && is_replaced(&upper, place) {
+        return Some(upper);
+    }
     let far = |known: &str| {
         let is_part = upper.len() > 1 && (known.starts_with(&upper) || known.ends_with(&upper));
         let distance = distance(&upper, known);
         (is_part || distance <= upper.len() / 3).then_some((!is_part, distance))
     };
     let known = place.known.iter().filter_map(|known| Some((far(known)?, *known)));
-    known.min().map(|(_, known)| known)
+    known.min().map(|(_, known)| known.to_owned())
 }
 
 #[cfg(test)]
@@ -136,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_replaced_somewhere_is_told_where_it_is_not() {
-        let all = "%{SERVER_UID}%{JOB_ID}%{TASK_ID}%{INSTANCE_ID}%{SUBMIT_DIR}%{CWD}";
+        let all =
+            "%{ENTRY}%{ENTRY_2}%{ENTRY.a.0}%{SERVER_UID}%{JOB_ID}%{TASK_ID}%{INSTANCE_ID}%{SUBMIT_DIR}%{CWD}";
         check(|spec| spec.body = Body::program([format!("{all}%{{MPIRUN}}")]), &[]);
         check(|spec| spec.env = vec![(b"A".to_vec(), all.into())], &[]);
         check(|spec| spec.outputs = vec![all.into()], &[]);
@@ -145,11 +156,8 @@ mod tests {
             &["%{MPIRUN} is not replaced in --output; it stays as it is"],
         );
         check(
-            |spec| spec.body = Body::program(["%{ENTRY} %{ENTRY_2}"]),
-            &[
-                "%{ENTRY} stays as it is in the command: the task finds its entry in HQ_ENTRY",
-                "%{ENTRY_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
-            ],
+            |spec| spec.env = vec![(b"%{ENTRY.a}".to_vec(), Vec::new())],
+            &["%{ENTRY.a} is not replaced in the name of a variable; it stays as it is"],
         );
         check(
             |spec| spec.env = vec![(b"A%{TASK_ID}".to_vec(), Vec::new())],
@@ -168,11 +176,11 @@ mod tests {
     fn an_entry_of_tasks_without_entries_is_told_with_the_way_to_some() {
         let mut spec = TaskSpec { body: Body::program(["cmd", "%{ENTRY}"]), ..TaskSpec::default() };
         let told = "%{ENTRY} stays as it is in the command: the tasks have no entries; --each-line FILE, --from-json FILE \
-                    or `entries` in a job file gives one to each, in HQ_ENTRY";
+                    or `entries` in a job file gives one to each";
         assert_eq!(warnings(&spec, false, None, None), [told]);
         spec.body = Body::program(["cmd"]);
-        spec.outputs = vec![b"%{ENTRY}".to_vec()];
-        let told = "%{ENTRY} is not replaced in --output; it stays as it is";
+        spec.outputs = vec![b"%{ENTRY.a}".to_vec()];
+        let told = told.replace("ENTRY}", "ENTRY.a}").replace("the command", "--output");
         assert_eq!(warnings(&spec, false, None, None), [told]);
     }
 
@@ -206,14 +214,14 @@ mod tests {
         check(
             |spec| spec.body = Body::program(["run %{entry} %{Entry_2}"]),
             &[
-                "%{entry} stays as it is in the command: the task finds its entry in HQ_ENTRY",
-                "%{Entry_2} stays as it is in the command: the task finds its entry in HQ_ENTRY",
+                "%{entry} in the command is no placeholder that is known (%{ENTRY} is); it stays as it is",
+                "%{Entry_2} in the command is no placeholder that is known (%{ENTRY_2} is); it stays as it is",
             ],
         );
         check(
-            |spec| spec.outputs = vec![b"%{entry}".to_vec(), b"%{Cwd}".to_vec()],
+            |spec| spec.outputs = vec![b"%{entry.aB}".to_vec(), b"%{Cwd}".to_vec()],
             &[
-                "%{entry} is not replaced in --output; it stays as it is",
+                "%{entry.aB} in --output is no placeholder that is known (%{ENTRY.aB} is); it stays as it is",
                 "%{Cwd} in --output is no placeholder that is known (%{CWD} is); it stays as it is",
             ],
         );

@@ -117,7 +117,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let requests = vec![request(&task.resources)?];
     let stream = task.outputs.place();
     let spec = spec(body, stdin, task, requests)?;
-    check_lengths(&spec, &entries)?;
+    check_lengths(&spec, &entries, numbers_of(&ids))?;
     check_locality(&spec, &entries)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
@@ -264,6 +264,14 @@ fn without_entries(asked: Option<&IdSet>, ids: &TaskIds) -> Option<String> {
     let why = "the first entry is that of task 0";
     (!beyond.is_empty())
         .then(|| format!("{tasks} {beyond} of --array {are} not submitted: {they} no entry; {why}"))
+}
+
+// The numbers of entries in their file, where not all of them are taken.
+fn numbers_of(ids: &TaskIds) -> Option<&IdSet> {
+    match ids {
+        TaskIds::Given(ids) => Some(ids),
+        TaskIds::Next(_) => None,
+    }
 }
 
 fn task_count(ids: &TaskIds) -> u64 {

@@ -120,8 +120,8 @@ pub struct ResourceOptions {
     /// Tasks with the same key like to run on the same workers
     ///
     /// A worker first gets tasks whose key it has run, because what they read is there; then a key that nobody has
-    /// run; and any other one rather than nothing. KEY may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` (the task's line or item)
-    /// and `%{ENTRY_1}`, `%{ENTRY_2}` (its first, its second word, and so on). Equal keys of different jobs are the same.
+    /// run; and any other one rather than nothing. KEY may hold `%{JOB_ID}`, `%{TASK_ID}`, `%{ENTRY}` (the task's line or
+    /// item), `%{ENTRY_1}`, `%{ENTRY_2}` (its first, its second word, and so on) and `%{ENTRY.name}` (a field of its JSON). Equal keys of different jobs are the same.
     ///
     /// Example: `--each-line pairs.txt --locality '%{ENTRY_2}'`.
     #[arg(long, value_name = "KEY", value_parser = OsStringValueParser::new().try_map(values::locality))]
@@ -224,7 +224,8 @@ pub struct OutputOptions {
     ///
     /// A path or `none`. `:rm-if-finished` after the path, or alone, removes the file of a task that finished;
     /// `:rm-if-empty` that of any task that printed nothing. Relative paths start at the task's working directory.
-    /// Placeholders: %{JOB_ID}, %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}.
+    /// Placeholders: %{JOB_ID}, %{TASK_ID}, %{INSTANCE_ID}, %{SUBMIT_DIR}, %{CWD}, %{SERVER_UID}; of tasks with entries
+    /// %{ENTRY}, %{ENTRY_1}, %{ENTRY.name}.
     ///
     /// Examples: `--stdout none`, `--stdout 'out/%{TASK_ID}.txt'`, `--stderr :rm-if-empty`.
     #[arg(long, value_name = "SPEC", value_parser = OsStringValueParser::new().try_map(values::output))]

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use hq_model::entry::is_of_entry;
 use hq_model::{TaskSpec, pattern};
 
 use super::placeholders;
@@ -79,10 +80,10 @@ fn is_in_path(program: &OsStr) -> bool {
 
 fn differs_by_task(path: &[u8], cwd: &[u8]) -> bool {
     let names = pattern::names(path);
-    let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
-    if has(&names, "TASK_ID") {
+    let differs = |names: &[String]| names.iter().any(|name| name == "TASK_ID" || is_of_entry(name));
+    if differs(&names) {
         return true;
     }
     let is_absolute = path.starts_with(b"/") || path.starts_with(b"%{SUBMIT_DIR}");
-    (!is_absolute || has(&names, "CWD")) && has(&pattern::names(cwd), "TASK_ID")
+    (!is_absolute || names.iter().any(|name| name == "CWD")) && differs(&pattern::names(cwd))
 }

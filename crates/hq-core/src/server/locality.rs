@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hq_model::pattern::Pattern;
-use hq_model::{ByteString, IdSet, JobId, TaskId, WorkerId};
+use hq_model::{ByteString, Entry, IdSet, JobId, TaskId, WorkerId};
 
 use super::job::SubmitState;
 use super::machine::Server;
@@ -64,10 +64,9 @@ impl Locality {
         });
         let mut text = ByteString::new();
         for task in ids.iter() {
-            let rank = if submit.entries.is_empty() { None } else { submit.ids.rank(task) };
-            let entry = rank.and_then(|rank| submit.entries.get(rank as usize)).unwrap_or_default();
+            let entry = Entry::new(submit.entry_of(task).unwrap_or_default());
             text.clear();
-            keyed.pattern.expand_into(&mut text, &|name, out| value(name, id.job, task, entry, out));
+            keyed.pattern.expand_into(&mut text, &|name, out| value(name, id.job, task, &entry, out));
             let key = hash(&text);
             let ready = keyed.ready.entry(key).or_default();
             if ready.is_empty() && !self.homes.contains_key(&key) {
@@ -218,17 +217,11 @@ impl Server {
 }
 
 // What a placeholder stands for.
-fn value(name: &str, job: JobId, task: TaskId, entry: &[u8], out: &mut ByteString) -> bool {
+fn value(name: &str, job: JobId, task: TaskId, entry: &Entry<'_>, out: &mut ByteString) -> bool {
     match name {
         "JOB_ID" => out.extend_from_slice(job.0.to_string().as_bytes()),
         "TASK_ID" => out.extend_from_slice(task.0.to_string().as_bytes()),
-        "ENTRY" => out.extend_from_slice(entry),
-        _ => {
-            let Some(Ok(place)) = name.strip_prefix("ENTRY_").map(str::parse::<usize>) else { return false };
-            let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-            let word = place.checked_sub(1).and_then(|place| words.nth(place));
-            out.extend_from_slice(word.unwrap_or_default());
-        }
+        _ => return entry.append(name, out),
     }
     true
 }
@@ -247,8 +240,9 @@ mod tests {
     fn a_key_is_made_of_the_task_and_the_words_of_its_entry() {
         let expand = |text: &str, entry: &str| {
             let mut out = ByteString::new();
+            let entry = Entry::new(entry.as_bytes());
             Pattern::new(text.as_bytes())
-                .expand_into(&mut out, &|name, out| value(name, JobId(3), TaskId(7), entry.as_bytes(), out));
+                .expand_into(&mut out, &|name, out| value(name, JobId(3), TaskId(7), &entry, out));
             String::from_utf8_lossy(&out).into_owned()
         };
         for (text, entry, expected) in [
@@ -257,7 +251,8 @@ mod tests {
             ("%{ENTRY}", "query1  block2", "query1  block2"),
             ("%{ENTRY_2}", "query1  block2", "block2"),
             ("%{ENTRY_1}%{ENTRY_3}", "query1  block2", "query1"),
-            ("%{ENTRY_0}%{ENTRY_x}", "a", "%{ENTRY_x}"),
+            ("%{ENTRY.block}", r#"{"block":"block2"}"#, "block2"),
+            ("%{ENTRY_0}%{ENTRY_x}%{ENTRY.x}", "a", "%{ENTRY_0}%{ENTRY_x}%{ENTRY.x}"),
         ] {
             assert_eq!(expand(text, entry), expected, "{text} of `{entry}`");
         }

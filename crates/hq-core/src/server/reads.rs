@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{IdSet, Instance, JobId, OutputSink, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{ByteString, IdSet, Instance, JobId, OutputSink, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::clients::Asked;
 use super::machine::Server;
@@ -239,6 +239,7 @@ impl Server {
                     number,
                     task: read.task,
                     instance,
+                    entry: self.entry_of_paths(read.task),
                     channel: read.channel,
                     from: if is_another { ReadFrom::Offset(0) } else { read.from },
                     bytes_max: read.bytes_max,
@@ -250,6 +251,13 @@ impl Server {
                 self.reads.insert(asked, Waiting { read, until, at });
             }
         }
+    }
+
+    // The entry of a task, where its files are told by that.
+    fn entry_of_paths(&self, task: TaskRef) -> Option<ByteString> {
+        let job = self.state.jobs.get(&task.job)?;
+        let submit = job.submits.get(job.submit_of(task.task)? as usize)?;
+        submit.entry_of(task.task).filter(|_| submit.task.has_paths_of_entry()).map(<[u8]>::to_vec)
     }
 
     fn next_of_read(&self, read: &OutputRead) -> Result<Next, RequestError> {

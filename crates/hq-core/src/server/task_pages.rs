@@ -249,13 +249,21 @@ impl Server {
         let details = self.state.details.find(id, ids);
         let reasons = reasons_by_task(job, ids);
         let running = self.running.get(&id);
+        // Neighbours are mostly of one submit.
+        let mut has_entry = (u32::MAX, false);
         for task in ids.iter() {
             let run = running.and_then(|running| running.get(&task));
             let Some(state) = job.state_of(task) else { continue };
             let dependencies = if query.grouped { Vec::new() } else { job.dependencies_of(id, task) };
+            let index = job.submit_of(task).unwrap_or(0);
+            let submit = job.submits.get(index as usize);
+            if has_entry.0 != index {
+                has_entry = (index, submit.is_some_and(|submit| submit.task.has_paths_of_entry()));
+            }
+            let entry = submit.filter(|_| has_entry.1).and_then(|submit| submit.entry_of(task));
             let mut info = TaskInfo {
                 task,
-                submit: job.submit_of(task).unwrap_or(0),
+                submit: index,
                 state: shown_state(state, run.is_some()),
                 instance: job.instance_of(task),
                 crashes: job.crashes.get(&task).copied().unwrap_or(0),
@@ -268,6 +276,7 @@ impl Server {
                 key: job.key_of(task).map(|key| String::from_utf8_lossy(key).into_owned()),
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
                 failure: None,
+                entry: entry.map(<[u8]>::to_vec),
             };
             match state {
                 TaskState::Finished => {
@@ -308,6 +317,7 @@ impl Server {
             let ranges = info.dependencies.iter().flat_map(|after| &after.tasks).map(IdSet::range_count);
             let texts = [&info.error, &info.key].into_iter().flatten().map(String::len);
             page.bytes += ITEM_BYTES + 8 * ranges.sum::<usize>() + texts.sum::<usize>();
+            page.bytes += info.entry.as_ref().map_or(0, Vec::len);
             page.tasks.push((id, info));
             if page.bytes >= query.bounds.bytes {
                 return ids.last().filter(|last| *last > task).map(|_| task);
@@ -328,7 +338,8 @@ impl<'a> Gathering<'a> {
         let of_submit = &self.job.submits[submit as usize];
         let has_ended = matches!(state, TaskState::Finished | TaskState::Failed);
         let had_nodes = has_ended && of_submit.task.requests.iter().any(|request| request.nodes > 0);
-        if had_nodes || !of_submit.keys.is_empty() {
+        let has_entries = !of_submit.entries.is_empty() && of_submit.task.has_paths_of_entry();
+        if had_nodes || has_entries || !of_submit.keys.is_empty() {
             self.add_singles(ids);
             return;
         }
@@ -530,6 +541,7 @@ impl Common<'_> {
             key: None,
             nodes: Vec::new(),
             failure: self.failure,
+            entry: None,
         }
     }
 }

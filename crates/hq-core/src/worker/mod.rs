@@ -19,7 +19,7 @@ pub use machine::Worker;
 
 use std::sync::Arc;
 
-use hq_model::{ByteString, Instance, TaskRef, Usage};
+use hq_model::{ByteString, Entry, Instance, TaskRef, Usage};
 
 use crate::output_messages::ReadOrder;
 use crate::record::FailureKind;
@@ -185,7 +185,7 @@ pub struct Start {
     /// What it shares with its siblings.
     pub template: Arc<Template>,
     /// Its entry, if it has one.
-    pub entry: Option<ByteString>,
+    pub entry: Option<Entry<'static>>,
     /// Keys of the services that it waited for, and what those said.
     pub services: Arc<Vec<(ByteString, ByteString)>>,
     /// Results of others among its arguments.

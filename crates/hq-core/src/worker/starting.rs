@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use hq_model::worker::{Executor, Life};
-use hq_model::{Instance, Request, TaskId, TaskRef, Timestamp, Usage};
+use hq_model::{Entry, Instance, Request, TaskId, TaskRef, Timestamp, Usage};
 
 use super::machine::{Batch, Deadline, Known, Running, Way, Worker};
 use super::pools::{Pools, ResolvedRequest};
@@ -260,7 +260,7 @@ pub(super) fn start_of(
         task: TaskRef::new(batch.template.job, id),
         instance: batch.instance,
         template: known.template.clone(),
-        entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(<[u8]>::to_vec),
+        entry: rank.and_then(|rank| batch.entries.get(rank as usize)).map(|entry| Entry::new(entry.to_vec())),
         services: batch.services.clone(),
         inputs: batch.inputs_of(id),
         variant,

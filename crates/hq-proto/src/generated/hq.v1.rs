@@ -281,6 +281,10 @@ pub struct TaskSpec {
     /// Instead of a program.
     #[prost(message, optional, tag = "140")]
     pub function: ::core::option::Option<Function>,
+    /// The arguments, or the interpreter of the function, where placeholders stand for entries of tasks: workers of an
+    /// earlier release, which replace none of these, find a program that is nowhere in the other places.
+    #[prost(bytes = "vec", repeated, tag = "150")]
+    pub with_entries: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -995,7 +999,7 @@ pub mod output_answer {
     }
 }
 /// To a worker.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadOrder {
     #[prost(uint64, tag = "1")]
     pub number: u64,
@@ -1011,6 +1015,9 @@ pub struct ReadOrder {
     pub bytes_max: u32,
     #[prost(uint64, tag = "7")]
     pub wait_ns: u64,
+    /// Of the task, where paths of its files depend on it.
+    #[prost(bytes = "vec", optional, tag = "150")]
+    pub entry: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 /// Of a worker.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2525,6 +2532,9 @@ pub struct TaskInfo {
     /// How it failed.
     #[prost(message, optional, tag = "91")]
     pub failure: ::core::option::Option<FailureKind>,
+    /// Where paths of its files depend on it.
+    #[prost(bytes = "vec", optional, tag = "150")]
+    pub entry: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {

@@ -72,6 +72,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 110, is_repeated: false, content: Content::Bytes },
         Field { number: 111, is_repeated: false, content: Content::Bytes },
         Field { number: 140, is_repeated: false, content: Content::Message(16) },
+        Field { number: 150, is_repeated: true, content: Content::Bytes },
     ] },
     Shape { name: "Function", size: size_of::<Function>(), fields: &[
         Field { number: 1, is_repeated: false, content: Content::Bytes },
@@ -178,6 +179,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     Shape { name: "ReadOrder", size: size_of::<ReadOrder>(), fields: &[
         Field { number: 2, is_repeated: false, content: Content::Message(3) },
         Field { number: 5, is_repeated: false, content: Content::Message(36) },
+        Field { number: 150, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "ReadAnswer", size: size_of::<ReadAnswer>(), fields: &[
         Field { number: 4, is_repeated: false, content: Content::Bytes },
@@ -672,6 +674,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 90, is_repeated: false, content: Content::Bytes },
         Field { number: 80, is_repeated: true, content: Content::Numbers },
         Field { number: 91, is_repeated: false, content: Content::Message(35) },
+        Field { number: 150, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "JobTaskIds", size: size_of::<JobTaskIds>(), fields: &[
         Field { number: 1, is_repeated: true, content: Content::Message(136) },

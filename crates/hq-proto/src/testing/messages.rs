@@ -328,10 +328,11 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
         vec(worker(), 0..3),
         of(text()),
         failure,
+        of(byte_string()),
     );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure) = waits;
+            let (dependencies, nodes, key, failure, entry) = waits;
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -347,6 +348,7 @@ fn task_info() -> impl Strategy<Value = TaskInfo> {
                 key,
                 nodes,
                 failure,
+                entry,
             }
         },
     )

@@ -47,11 +47,13 @@ pub(super) fn output() -> impl Strategy<Value = Output> {
 
 /// Any read that a worker is asked for.
 pub(super) fn read_order() -> impl Strategy<Value = ReadOrder> {
-    (any::<u64>(), task_ref(), instance(), channel(), from(), any::<u32>(), duration()).prop_map(
-        |(number, task, instance, channel, from, bytes_max, wait)| ReadOrder {
+    let entry = proptest::option::of(byte_string());
+    (any::<u64>(), task_ref(), instance(), entry, channel(), from(), any::<u32>(), duration()).prop_map(
+        |(number, task, instance, entry, channel, from, bytes_max, wait)| ReadOrder {
             number,
             task,
             instance,
+            entry,
             channel,
             from,
             bytes_max,

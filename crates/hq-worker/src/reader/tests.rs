@@ -16,7 +16,7 @@ const TASK: TaskRef = TaskRef { job: JobId(1), task: TaskId(0) };
 
 fn read(number: u64, from: ReadFrom, wait: Duration) -> ReadOrder {
     let (instance, channel) = (Instance(0), Channel::Stdout);
-    ReadOrder { number, task: TASK, instance, channel, from, bytes_max: 1 << 20, wait }
+    ReadOrder { number, task: TASK, instance, entry: None, channel, from, bytes_max: 1 << 20, wait }
 }
 
 struct World {

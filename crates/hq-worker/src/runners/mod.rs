@@ -17,7 +17,7 @@ use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome, RunnerId, Start};
 use hq_model::body::EntryKind;
 use hq_model::request::{CPUS, MEM};
-use hq_model::{Instance, TaskRef, Usage};
+use hq_model::{Entry, Instance, TaskRef, Usage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -280,7 +280,7 @@ impl Supervisor {
             is_prepared,
             name: function.name.as_bytes(),
             arguments: &function.arguments,
-            entry: start.entry.as_deref(),
+            entry: start.entry.as_ref().map(Entry::text),
             entry_is_json: function.entry == EntryKind::Json,
             code,
             inputs: &start.inputs,

@@ -21,8 +21,8 @@ Examples:
     hq submit -- ./simulate --steps 1000
   A thousand, on four CPUs each, and wait for them:
     hq submit --array 1-1000 --cpus 4 --wait -- ./score.sh '%{TASK_ID}'
-  One for each line of a file; the line is in HQ_ENTRY:
-    hq submit --each-line ligands.smi -- ./dock.sh
+  One for each line of a file:
+    hq submit --each-line ligands.smi -- ./dock.sh '%{ENTRY}'
   The failed ones once more:
     hq job resubmit last --failed
   With options written in the script on lines that begin with #HQ:

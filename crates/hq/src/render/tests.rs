@@ -185,6 +185,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         key: None,
         nodes: Vec::new(),
         failure: (state == TaskState::Failed).then_some(hq_core::record::FailureKind::Exit(3)),
+        entry: None,
     }
 }
 

@@ -5,6 +5,7 @@ mod callers;
 mod cluster;
 mod config;
 mod enforce;
+mod entries;
 mod explain;
 mod failures;
 mod follow;

@@ -73,6 +73,14 @@ pub struct SubmitState {
 }
 
 impl SubmitState {
+    /// The entry of one of its tasks, if they have entries.
+    pub fn entry_of(&self, task: TaskId) -> Option<&[u8]> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        self.entries.get(self.ids.rank(task)? as usize)
+    }
+
     /// About what it takes in memory, in bytes.
     pub fn bytes(&self) -> usize {
         // Each key is in an index, too.

@@ -100,6 +100,45 @@ fn the_worker_that_runs_a_task_is_asked_and_its_answer_passed_on() {
 }
 
 #[test]
+fn where_files_are_told_by_entries_these_are_told_too() {
+    let entries_told = |path: &str| {
+        let mut world = World::new();
+        world.worker(2, 2);
+        let stdout = OutputSink::File { path: path.into(), on_close: hq_model::OnClose::Keep };
+        let target = Target::New(JobSpec::default());
+        let submit = Submit::new(target, TaskIds::Next(2), TaskSpec { stdout, ..one_cpu() });
+        let entries = Entries::new([&b"a"[..], b"b"]).expect("short");
+        world.submits(Submit { entries, ..submit });
+        world.sent(2);
+        world.began(1, 0);
+        world.read(7, read(1, Seen::Nothing));
+        let orders = world.to_workers.drain(..).filter_map(|(_, message)| match message {
+            ToWorker::ReadOutput(order) => Some(order.entry),
+            _ => None,
+        });
+        let mut told: Vec<Option<Vec<u8>>> = orders.collect();
+        for grouped in [false, true] {
+            let request = ClientRequest::ListTasks {
+                jobs: Selector::All,
+                tasks: None,
+                states: Vec::new(),
+                after: None,
+                limit: 10,
+                grouped,
+            };
+            let ClientResponse::Tasks { tasks, groups, .. } = world.ask(request) else { panic!("tasks") };
+            let together = groups.into_iter().flat_map(|group| group.into_tasks());
+            told.extend(tasks.into_iter().map(|(_, task)| task).chain(together).map(|task| task.entry));
+        }
+        let word =
+            |entry: Option<Vec<u8>>| entry.map_or("-".into(), |e| String::from_utf8_lossy(&e).into_owned());
+        told.into_iter().map(word).collect::<Vec<String>>().join(" ")
+    };
+    assert_eq!(entries_told("out/%{ENTRY_1}"), "b a b a b");
+    assert_eq!(entries_told("out/%{TASK_ID}"), "- - - - -");
+}
+
+#[test]
 fn a_read_waits_until_its_task_starts() {
     let mut world = World::printing(1);
     assert_eq!(world.read(7, read(0, Seen::Nothing)), "");

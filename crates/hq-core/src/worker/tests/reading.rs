@@ -10,6 +10,7 @@ impl World {
     fn reads(&mut self, job: u32, task: u32, instance: u32) -> String {
         self.done.clear();
         let order = ReadOrder {
+            entry: None,
             number: 1,
             task: TaskRef::new(JobId(job), TaskId(task)),
             instance: Instance(instance),

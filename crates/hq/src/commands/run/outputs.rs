@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hq_model::job::TaskIds;
 use hq_model::paths::PathTemplates;
-use hq_model::{Channel, JobId, OnClose, Submit, TaskId, TaskSpec};
+use hq_model::{Channel, Entry, JobId, OnClose, Submit, TaskId, TaskRef, TaskSpec};
 
 use crate::report::Waited;
 
@@ -15,8 +15,8 @@ use crate::report::Waited;
 pub(super) struct OutputPaths {
     spec: Arc<TaskSpec>,
     paths: PathTemplates,
-    // Set when there is only one.
-    task: Option<TaskId>,
+    // Set when there is only one, with its entry if it has one.
+    task: Option<(TaskId, Option<Entry<'static>>)>,
 }
 
 impl OutputPaths {
@@ -27,6 +27,7 @@ impl OutputPaths {
             TaskIds::Next(1) => Some(TaskId(0)),
             TaskIds::Given(_) | TaskIds::Next(_) => None,
         };
+        let task = task.map(|task| (task, submit.entries.get(0).map(|entry| Entry::new(entry.to_vec()))));
         let paths = PathTemplates::new(&submit.spec, &submit.submit_dir, server_uid);
         OutputPaths { spec: Arc::clone(&submit.spec), paths, task }
     }
@@ -35,8 +36,8 @@ impl OutputPaths {
     pub(super) fn show(&self, waited: &Waited, job: JobId) -> Vec<(&'static str, String)> {
         let total: u64 = waited.jobs.iter().map(|job| job.counters.total()).sum();
         let all_finished = waited.all_finished() && total > 0;
-        let paths = match self.task {
-            Some(task) => self.paths.expand(job, task, None),
+        let paths = match &self.task {
+            Some((task, entry)) => self.paths.expand(TaskRef::new(job, *task), None, entry.as_ref()),
             None => self.paths.expand_for_all(job),
         };
         [("Stdout", Channel::Stdout, paths.stdout), ("Stderr", Channel::Stderr, paths.stderr)]
