@@ -10,10 +10,19 @@ fn in_batch_job(name: &str, script: &str) -> Option<(String, Vec<String>)> {
     let dir = place.path(name);
     std::fs::create_dir(&dir).expect("a directory");
     let hq = env!("CARGO_BIN_EXE_hq");
-    std::fs::write(dir.join("job"), format!("#!/bin/bash\n{}\n", script.replace("HQ", hq))).expect("a script");
+    std::fs::write(dir.join("job"), format!("#!/bin/bash\n{}\n", script.replace("HQ", hq)))
+        .expect("a script");
     let text = dir.display().to_string();
-    let args =
-        ["--wait", "--nodes=2", "--exclusive", "--partition=cpu", "--chdir", &text, "--output=printed", "job"];
+    let args = [
+        "--wait",
+        "--nodes=2",
+        "--exclusive",
+        "--partition=cpu",
+        "--chdir",
+        &text,
+        "--output=printed",
+        "job",
+    ];
     let (conf, job) = (slurm.conf(), dir.join("job"));
     let status = std::process::Command::new("sbatch")
         .args(&args[..args.len() - 1])

@@ -1,8 +1,11 @@
 //! Log lines on standard error: `2026-11-21T04:00:00.000000Z INFO text`.
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hq_model::Timestamp;
@@ -36,6 +39,25 @@ pub(crate) fn init(debug: bool, level: Option<LevelFilter>) {
         .with_filter(filter);
     // A second call, in a test say, changes nothing.
     let _ = tracing_subscriber::registry().with(layer).try_init();
+}
+
+/// Switches logging on, in detail, into this file.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn init_to(path: &Path) -> io::Result<()> {
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("{} cannot be written: {error}", path.display()))
+    };
+    let file = OpenOptions::new().create(true).append(true).open(path).map_err(named)?;
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(Arc::new(file))
+        .with_ansi(false)
+        .event_format(Format { is_long: true })
+        .with_filter(Targets::new().with_default(LevelFilter::DEBUG));
+    // As above.
+    let _ = tracing_subscriber::registry().with(layer).try_init();
+    Ok(())
 }
 
 struct Format {

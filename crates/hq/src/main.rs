@@ -14,6 +14,7 @@ mod json_text;
 mod launchers;
 mod lifeline;
 mod logging;
+mod make;
 mod pages;
 mod progress;
 mod ranks;

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
+pub(crate) mod make;
 pub(crate) mod output_log;
 pub(crate) mod server;
 pub(crate) mod submit;
@@ -167,6 +168,7 @@ pub(crate) enum OutputMode {
 pub(crate) enum Command {
     Run(Box<submit::RunCommand>),
     Submit(Box<submit::SubmitCommand>),
+    Make(Box<make::MakeArgs>),
     /// Show, wait for and cancel jobs
     #[command(subcommand, arg_required_else_help = true)]
     Job(Lazy<job::JobCommand>),

@@ -24,6 +24,8 @@ pub(crate) enum TaskCommand {
     Mpirun(MpirunArgs),
     #[command(hide = true)]
     Agent(AgentArgs),
+    #[command(hide = true)]
+    IsUnchanged(IsUnchangedArgs),
 }
 
 /// List the tasks of jobs.
@@ -220,6 +222,14 @@ fn start_timeout(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("no rank has started by then; give some time above zero".into()),
         some => Ok(some),
     }
+}
+
+/// Say whether files hold what they held
+#[derive(Args, Debug)]
+pub(crate) struct IsUnchangedArgs {
+    /// A JSON list of pairs: a path, and the SHA-256 of what the file held
+    #[arg(value_name = "FILES", value_parser = NonEmptyStringValueParser::new())]
+    pub files: String,
 }
 
 /// Run a command on a node of a task, as ssh would

@@ -120,11 +120,11 @@ fn coupling(text: &str) -> Result<Couplings, String> {
     resources::parse_coupling(text).map(Couplings).map_err(|e| e.to_string())
 }
 
-fn cpus(text: &str) -> Result<ResourcePool, String> {
+pub(super) fn cpus(text: &str) -> Result<ResourcePool, String> {
     resources::parse_pool(request::CPUS, text).map_err(|e| e.to_string())
 }
 
-fn pool(text: &str) -> Result<ResourcePool, String> {
+pub(super) fn pool(text: &str) -> Result<ResourcePool, String> {
     let Some((name, definition)) = text.split_once('=') else {
         return Err(format!("'{text}' has no '=': write NAME=DEFINITION, for example gpus=[0,1]"));
     };

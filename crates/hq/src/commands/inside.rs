@@ -1,16 +1,19 @@
-//! What a running task says of itself: `hq task defer` and `hq task ready`.
+//! What a running task says of itself, `hq task defer` and `hq task ready`, and what one of `hq make` asks at its start.
 
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use hq_client::error::EXIT_FAILED;
 use hq_core::client_messages::ClientRequest;
+use hq_make::Digests;
 use hq_model::dependency::{After, Condition};
 use hq_model::{Instance, JobId, TaskId, TaskRef};
 
 use super::{Context, Done};
-use crate::cli::task::{DeferArgs, ReadyArgs};
+use crate::cli::task::{DeferArgs, IsUnchangedArgs, ReadyArgs};
 use crate::error::HqError;
-use crate::report::Nothing;
+use crate::make::{Sha256, hex};
+use crate::report::{Nothing, Plain};
 
 /// How long a task that was put back waits for its own end before it says that none came.
 const END_TIME_MAX: Duration = Duration::from_secs(3600);
@@ -29,6 +32,26 @@ pub(super) fn ready(context: &Context, args: ReadyArgs) -> Result<Done, HqError>
     let (task, instance) = own_task()?;
     context.ask(ClientRequest::Ready { task, instance, text: args.text.into_vec() })?;
     Done::ok(Nothing)
+}
+
+/// Says by its exit whether files hold what they held, and in words why not.
+pub(super) fn is_unchanged(args: &IsUnchangedArgs) -> Result<Done, HqError> {
+    let files: Vec<(String, String)> = serde_json::from_str(&args.files)
+        .map_err(|error| HqError::usage(format!("FILES is no list of files and digests: {error}")))?;
+    for (path, expected) in &files {
+        let digest = match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => None,
+            _ => Some(Sha256.digest(path.as_bytes())),
+        };
+        let is_same = match digest {
+            None => false,
+            Some(digest) => digest.is_ok_and(|digest| hex(&digest) == *expected),
+        };
+        if !is_same || files.is_empty() {
+            return Ok(Done::ok(Nothing)?.exit(EXIT_FAILED));
+        }
+    }
+    Done::ok(Plain("unchanged: nothing that it takes is different from the last time\n".to_owned()))
 }
 
 // The task that this process belongs to.

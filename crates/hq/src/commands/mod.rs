@@ -8,6 +8,7 @@ mod doc;
 mod inside;
 mod job;
 mod journal;
+mod make;
 mod mpirun;
 mod notify;
 mod output_log;
@@ -104,6 +105,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
         Command::Worker(Lazy(WorkerCommand::Start(args))) => return worker::start(&context, *args),
         Command::Run(command) => return run::run(&context, command.options),
+        Command::Make(args) => return make::make(&context, *args),
         _ => {}
     }
     end_quietly_when_nobody_reads();
@@ -147,6 +149,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Task(Lazy(TaskCommand::Defer(args))) => inside::defer(context, args),
         Command::Task(Lazy(TaskCommand::Mpirun(args))) => mpirun::mpirun(context, args),
         Command::Task(Lazy(TaskCommand::Agent(args))) => mpirun::agent(args),
+        Command::Task(Lazy(TaskCommand::IsUnchanged(args))) => inside::is_unchanged(&args),
         Command::Worker(Lazy(WorkerCommand::Stop(args))) => worker::stop(context, args),
         Command::Worker(Lazy(WorkerCommand::List(args))) => worker::list(context, args),
         Command::Worker(Lazy(WorkerCommand::Info(args))) => worker::info(context, args),
@@ -171,6 +174,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::GenerateReference => Done::ok(Plain(crate::reference::markdown())),
         // Handled before, since they run for long.
         Command::Run(_)
+        | Command::Make(_)
         | Command::Help { .. }
         | Command::Version
         | Command::Server(Lazy(ServerCommand::Start(_)))
@@ -266,7 +270,7 @@ impl Context {
 }
 
 // An answer of another kind than the request has.
-fn unexpected<T>() -> Result<T, HqError> {
+pub(crate) fn unexpected<T>() -> Result<T, HqError> {
     Err(ClientError::Unexpected.into())
 }
 

@@ -8,14 +8,14 @@ use hq_client::error::EXIT_NO_SERVER;
 use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter, WorkerInfo};
 use hq_model::selector::Selector;
 use hq_model::worker::WorkerConfig;
-use hq_model::{IdSet, TaskId, duration};
+use hq_model::{IdSet, ResourcePool, TaskId, duration};
 use hq_net::AccessError;
 use hq_worker::launcher::Launcher;
 use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::worker_config::{self, config};
-use super::{Context, Done, unexpected};
+use super::{Context, Done, unexpected, worker_args};
 use crate::cli::OutputMode;
 use crate::cli::worker::{
     AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
@@ -103,15 +103,26 @@ fn is_there(server: &ServerSource) -> bool {
 
 /// How a worker without options describes itself.
 pub(super) fn default_config() -> Result<WorkerConfig, HqError> {
+    config_with(None, &[]).map(|(config, _)| config)
+}
+
+/// How a worker describes itself that offers these resources, and the options that make another one like it.
+pub(super) fn config_with(
+    cpus: Option<&ResourcePool>,
+    resources: &[ResourcePool],
+) -> Result<(WorkerConfig, Vec<String>), HqError> {
     #[derive(clap::Parser)]
     #[command(no_binary_name = true)]
-    struct Defaults {
+    struct Given {
         #[command(flatten)]
         args: StartArgs,
     }
-    let none: [&str; 0] = [];
-    let defaults = Defaults::try_parse_from(none).map_err(|e| HqError::usage(e.to_string()))?;
-    config(&defaults.args)
+    let cpus = cpus.map(|pool| format!("--cpus={}", pool.kind));
+    let others =
+        resources.iter().map(|pool| format!("--resource={}={}", pool.name, worker_args::definition(pool)));
+    let options: Vec<String> = cpus.into_iter().chain(others).collect();
+    let given = Given::try_parse_from(&options).map_err(|e| HqError::usage(e.to_string()))?;
+    Ok((config(&given.args)?, options))
 }
 
 pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {

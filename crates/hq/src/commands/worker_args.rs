@@ -90,7 +90,7 @@ fn set(params: &mut QueueParams, option: &str, value: &str) {
 }
 
 // Memory with its unit: a number alone may mean bytes.
-fn definition(pool: &ResourcePool) -> String {
+pub(super) fn definition(pool: &ResourcePool) -> String {
     match &pool.kind {
         PoolKind::Sum(amount) if pool.name == MEM => format!("sum({amount} MiB)"),
         kind => kind.to_string(),

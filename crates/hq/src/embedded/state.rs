@@ -41,6 +41,11 @@ impl StateDir {
         Ok(StateDir { path })
     }
 
+    /// In a directory of ours that is there.
+    pub(crate) fn within(path: &Path) -> StateDir {
+        StateDir { path: path.to_owned() }
+    }
+
     /// The directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path

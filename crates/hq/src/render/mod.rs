@@ -15,6 +15,7 @@ pub(crate) mod history_page;
 mod job;
 mod journal;
 pub(crate) mod json;
+pub(crate) mod make;
 mod misc;
 mod output_log;
 mod results;

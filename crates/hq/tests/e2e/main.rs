@@ -15,6 +15,7 @@ mod jobs;
 mod journal;
 mod lifeline;
 mod logs;
+mod make;
 mod matrix;
 mod nodes;
 mod outputs;

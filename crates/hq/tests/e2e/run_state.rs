@@ -66,7 +66,10 @@ fn what_has_finished_is_not_run_again_and_numbers_of_jobs_go_on() {
     let place = Place::new();
     place.ok("run --state kept --stderr none -- echo one");
     place.ok("run --state kept --stderr none -- echo two");
-    assert_eq!((place.read("job-1/0.stdout"), place.read("job-2/0.stdout")), ("one\n".into(), "two\n".into()));
+    assert_eq!(
+        (place.read("job-1/0.stdout"), place.read("job-2/0.stdout")),
+        ("one\n".into(), "two\n".into())
+    );
     // Also in a directory of its own: what others have written stays.
     place.ok("run --state other --stderr none -- echo three");
     assert_eq!(place.read("job-3/0.stdout"), "three\n");

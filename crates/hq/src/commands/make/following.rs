@@ -1,0 +1,133 @@
+//! `hq make --follow`: what another one does in this directory.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::{JobId, TaskId};
+
+use super::{Context, home_path};
+use crate::cli::make::MakeArgs;
+use crate::commands::unexpected;
+use crate::embedded::StateDir;
+use crate::error::HqError;
+use crate::jobs::only;
+use crate::make::{Ending, FailedRun, Follower, Job, Place, RunNames, Started, job_in, started_in};
+use crate::render::make::{MakeEnded, last_lines};
+use crate::signals::Signals;
+
+/// The runs of a job as they were started.
+pub(super) struct StartedNames(pub Vec<Started>);
+
+impl RunNames for StartedNames {
+    fn name(&self, task: TaskId) -> String {
+        self.0.get(task.0 as usize).map_or_else(|| format!("run {task}"), |run| run.name.clone())
+    }
+}
+
+/// How the runs of a job ended.
+#[derive(Default)]
+pub(super) struct Ends {
+    completed: usize,
+    unchanged: usize,
+    failed: BTreeMap<TaskId, String>,
+    not_run: usize,
+}
+
+impl Ends {
+    /// Hears of one, and says what it is called.
+    pub(super) fn hear(&mut self, task: TaskId, ending: &Ending, is_unchanged: bool) -> &'static str {
+        match ending {
+            Ending::Completed if is_unchanged => {
+                self.unchanged += 1;
+                "unchanged"
+            }
+            Ending::Completed => {
+                self.completed += 1;
+                "completed"
+            }
+            Ending::Failed(_, error) => {
+                self.failed.insert(task, error.clone());
+                "failed"
+            }
+            Ending::Canceled | Ending::Aborted(_) => {
+                self.not_run += 1;
+                "not run"
+            }
+        }
+    }
+
+    /// What is said at the end.
+    pub(super) fn ended(self, runs: &[Started], begin: Instant) -> MakeEnded {
+        let failed = self.failed.into_iter().filter_map(|(task, error)| {
+            let run = runs.get(task.0 as usize)?;
+            Some(FailedRun { name: run.name.clone(), error, log: run.log.clone() })
+        });
+        let failed: Vec<FailedRun> = failed.collect();
+        let tails = failed.iter().map(|run| last_lines(&run.log)).collect();
+        MakeEnded {
+            completed: self.completed,
+            unchanged: self.unchanged,
+            failed,
+            tails,
+            not_run: self.not_run,
+            not_in_time: None,
+            missing: 0,
+            duration: begin.elapsed(),
+        }
+    }
+}
+
+pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
+    let path = std::path::absolute(home_path(args))?;
+    let nothing = || HqError::failed("bad-input", "Nothing is made here now").hint("`hq make` begins");
+    let Some(Job { place, job: Some(job), .. }) = job_in(&path) else { return Err(nothing()) };
+    let names = StartedNames(started_in(&path)?);
+    let dir = match place {
+        Place::Here => StateDir::within(&path).server_dir(),
+        Place::Server { dir, .. } => dir,
+    };
+    // Whoever was killed has left its state, and nobody answers.
+    let mut session = Session::connect(&dir).map_err(|_| nothing())?;
+    follow_to_the_end(context, &mut session, JobId(job), &names)
+}
+
+/// Follows a job that somebody else has begun: when this is interrupted, it goes on.
+pub(super) fn follow_to_the_end(
+    context: &Context,
+    session: &mut Session,
+    job: JobId,
+    names: &StartedNames,
+) -> Result<u8, HqError> {
+    let mut signals = session.enter(Signals::catch)?;
+    let begin = Instant::now();
+    let mut ends = Ends::default();
+    Follower::new(job, names, context.printer).follow(
+        session,
+        &mut |task, ending| Ok(ends.hear(task, ending, false)),
+        async || signals.next().await,
+        |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))),
+    )?;
+    let mut ended = ends.ended(&names.0, begin);
+    context.printer.print(&mut ended)?;
+    Ok(ended.exit())
+}
+
+/// Whether a job has ended: `None` when there is none of this number.
+pub(super) fn has_ended(session: &mut Session, job: JobId) -> Result<Option<(bool, u64, u64)>, HqError> {
+    match session.request(ClientRequest::ListJobs { states: Vec::new() })? {
+        ClientResponse::JobList(jobs) => Ok(jobs.into_iter().find(|one| one.job == job).map(|job| {
+            let (done, total) = (job.counters.terminal(), job.counters.total());
+            (!job.is_open && done == total, done, total)
+        })),
+        _ => unexpected(),
+    }
+}
+
+/// Cancels what is left of a job.
+pub(super) fn cancel(session: &mut Session, job: JobId, reason: &str) -> Result<(), HqError> {
+    let reason = Some(reason.to_owned());
+    session.request(ClientRequest::Cancel { jobs: only([job]), tasks: None, reason })?;
+    Ok(())
+}

@@ -1,0 +1,427 @@
+//! Making: on a server of our own, or as a job of one that stays.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile};
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_make::{Known, Plan, Rerun, RunId, RunState, order};
+use hq_model::{IdSet, JobId, TaskId, TaskState};
+use hq_worker::launcher::Launcher;
+
+use super::following::{Ends, StartedNames, cancel, follow_to_the_end, has_ended};
+use super::{Context, home_path, level, load, planned, refused, remembered, rerun};
+use crate::cli::make::{MakeArgs, OrderArg};
+use crate::commands::{end_quietly_when_nobody_reads, unexpected, worker};
+use crate::embedded::{Cluster, ClusterOptions, Workers, check_fits, interrupted_twice, nodes_of_batch_job};
+use crate::error::{EXIT_SIGNAL, HqError};
+use crate::jobs::only;
+use crate::logging;
+use crate::make::{
+    Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, hex, name_of,
+    settle, submission,
+};
+use crate::render::make::{MakeEnded, Shown};
+use crate::signals::{HeldSignals, Signals};
+
+pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
+    // What is wrong with the files is said before anything is made.
+    let make = load(context, &args)?;
+    let home = Home::take(&home_path(&args))?;
+    let launcher = if args.place.submit { None } else { Some(Launcher::fork()?) };
+    match &args.how.log {
+        Some(path) => logging::init_to(path)?,
+        None => logging::init(context.debug, level(context)),
+    }
+    let rerun = rerun(&args)?;
+    let maker = Maker { context, args: &args, home: &home };
+    let before = maker.what_was_before()?;
+    if let Some((job, runs)) = &before.goes_on {
+        return maker.join(*job, runs);
+    }
+    let known = remembered(&args);
+    home.tidy(&known)?;
+    let mut plan = planned(context, &args, &make, &known, rerun)?;
+    if maker.absorb(&plan, &before)? {
+        plan = planned(context, &args, &make, &remembered(&args), rerun)?;
+    }
+    home.end()?;
+    home.remember(&plan.adopted)?;
+    if !plan.missing.is_empty() && !args.how.keep_going {
+        return Err(refused(&plan.missing).hint("`-k` makes what can be made all the same"));
+    }
+    if plan.needed().next().is_none() {
+        end_quietly_when_nobody_reads();
+        home.say_last(&LastRun::default())?;
+        return maker.nothing_to_do(&plan);
+    }
+    match launcher {
+        None => maker.submit(&plan),
+        Some(launcher) => maker.run(&plan, launcher),
+    }
+}
+
+struct Maker<'a> {
+    context: &'a Context,
+    args: &'a MakeArgs,
+    home: &'a Home,
+}
+
+// What became of the job before, whose end nobody has seen.
+#[derive(Default)]
+struct Before {
+    // It is not over.
+    goes_on: Option<(JobId, Vec<Started>)>,
+    // Those of its runs that have ended well.
+    completed: Vec<Started>,
+}
+
+impl Maker<'_> {
+    // Looks at the job before, and moves aside what its runs left that never ended.
+    fn what_was_before(&self) -> Result<Before, HqError> {
+        let Some(Job { place, job, .. }) = self.home.unended() else { return Ok(Before::default()) };
+        let Ok(runs) = self.home.started() else { return Ok(Before::default()) };
+        match place {
+            Place::Here => {
+                let state = self.home.state();
+                if !state.server_dir().join(hq_server::directory::JOURNAL).exists() {
+                    return Ok(Before::default());
+                }
+                let options = ClusterOptions { state: Some(state), jobs_before: 0, is_shared: false };
+                let cluster = Cluster::start(options)?;
+                let mut session = Session::connect_to(cluster.access().clone())?;
+                let before = self.interrupted(&mut session, job, runs)?;
+                drop(session);
+                cluster.stop()?;
+                Ok(before)
+            }
+            Place::Server { uid, dir } => {
+                let Some(job) = job.map(JobId) else { return Ok(Before::default()) };
+                let busy = |why: String| {
+                    HqError::failed(
+                        "make-busy",
+                        format!(
+                            "Job {job} of the server in {} may still make files here: {why}",
+                            dir.display()
+                        ),
+                    )
+                    .hint(format!(
+                        "start that server again, or remove {} if the job is gone for good",
+                        self.home.path().display()
+                    ))
+                };
+                let mut session = Session::connect(&dir).map_err(|error| busy(error.to_string()))?;
+                if session.server_uid() != uid {
+                    return Err(busy(format!("now there is the server {}", session.server_uid())));
+                }
+                match has_ended(&mut session, job)? {
+                    None => Ok(Before::default()),
+                    Some((true, ..)) => {
+                        Ok(Before { goes_on: None, completed: completed(&mut session, job, &runs)? })
+                    }
+                    Some((false, done, total)) if !self.args.place.submit => {
+                        Err(HqError::failed("make-busy", format!("Job {job} of the server in {} makes files here: {done} of {total} runs have ended", dir.display()))
+                            .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it")))
+                    }
+                    Some((false, ..)) => Ok(Before { goes_on: Some((job, runs)), completed: Vec::new() }),
+                }
+            }
+        }
+    }
+
+    // A server of our own that was interrupted: what has begun and not ended is moved aside.
+    fn interrupted(
+        &self,
+        session: &mut Session,
+        job: Option<u32>,
+        runs: Vec<Started>,
+    ) -> Result<Before, HqError> {
+        // It may have died before it told its number.
+        let jobs = match session.request(ClientRequest::ListJobs { states: Vec::new() })? {
+            ClientResponse::JobList(jobs) => jobs,
+            _ => return unexpected(),
+        };
+        let known = job.map(JobId).or_else(|| jobs.last().map(|job| job.job));
+        let Some(job) = known.filter(|known| jobs.iter().any(|job| job.job == *known)) else {
+            return Ok(Before::default());
+        };
+        let moved = settle(session, job, &runs)?;
+        for (from, to) in &moved {
+            self.context.printer.note(&format!(
+                "{} was left by a run that was interrupted: it is {} now",
+                from.display(),
+                to.file_name().unwrap_or_default().display()
+            ));
+        }
+        Ok(Before { goes_on: None, completed: completed(session, job, &runs)? })
+    }
+
+    // Remembers what has ended well without that anybody has seen it. True when something was.
+    fn absorb(&self, plan: &Plan, before: &Before) -> Result<bool, HqError> {
+        if before.completed.is_empty() || plan.runs.iter().all(|run| run.rerun == Rerun::Exists) {
+            return Ok(false);
+        }
+        let names: std::collections::HashMap<String, &Started> =
+            before.completed.iter().map(|run| (run.name.clone(), run)).collect();
+        let mut lines = Vec::new();
+        for run in &plan.runs {
+            let is_same =
+                |started: &&&Started| started.text == hex(&hq_make::Digests::of_text(&Sha256, run.text()));
+            if names.get(&name_of(run)).filter(is_same).is_some() {
+                lines.extend(Known::ended(run, plan, &Disk::default(), &Sha256)?);
+            }
+        }
+        self.home.remember(&lines)?;
+        Ok(!lines.is_empty())
+    }
+
+    fn nothing_to_do(&self, plan: &Plan) -> Result<u8, HqError> {
+        let (there, missing) = (plan.targets.len(), plan.missing.len());
+        let text = match there {
+            1 => "Nothing to do: the file that is wanted is there\n".to_owned(),
+            count => format!("Nothing to do: all {count} files that are wanted are there\n"),
+        };
+        if missing > 0 {
+            return Err(refused(&plan.missing));
+        }
+        let document = serde_json::json!({ "completed": 0, "unchanged": 0, "failed": [], "not_run": 0, "missing": 0, "duration": 0.0 });
+        self.context.printer.print(&mut Shown::of(text, document))?;
+        Ok(0)
+    }
+
+    fn how(&self, plan: &Plan, node: order::Node) -> How {
+        let how = &self.args.how;
+        let max_fails = if how.fail_fast { Some(0) } else { how.max_fails };
+        let priorities = match self.args.order {
+            OrderArg::Path => None,
+            OrderArg::Cost => Some(order::cost(plan, node)),
+        };
+        How {
+            launcher: how.launcher.clone(),
+            no_scripts: how.no_scripts,
+            retry: how.retry,
+            retry_on: how.retry_on.clone().unwrap_or_default(),
+            max_fails,
+            latency: how.latency,
+            within: self.args.minutes,
+            priorities,
+        }
+    }
+
+    fn submission(&self, plan: &Plan, node: order::Node) -> Result<Submission, HqError> {
+        let dir = std::env::current_dir()?;
+        let name = dir.file_name().map_or_else(|| "make".into(), |name| format!("make {}", name.display()));
+        let name = crate::render::text::one_line(&name);
+        if let Some(workdir) = &self.args.how.workdir {
+            std::fs::create_dir_all(workdir)?;
+        }
+        submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node))
+    }
+
+    fn submit(&self, plan: &Plan) -> Result<u8, HqError> {
+        end_quietly_when_nobody_reads();
+        let mut session = self.context.connect()?;
+        // What nodes there will be is not known.
+        let Submission { file, runs: _, started } =
+            self.submission(plan, order::Node { cpus: 0, gpus: 0 })?;
+        let place =
+            Place::Server { uid: session.server_uid().to_owned(), dir: self.context.server_dir.clone() };
+        let job = Job { place, job: None, runs: started.len() };
+        self.home.begin(&job, &started)?;
+        let submitted =
+            session.submit_file(file, None, &mut |warnings| self.context.printer.advise(warnings));
+        let SubmittedFile { job: id, .. } =
+            submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
+        self.home.note(&Job { job: Some(id.0), ..job })?;
+        if self.args.place.wait || self.args.place.progress {
+            self.context.hint_of_workers(&mut session);
+            return self.wait(&mut session, id, started, plan);
+        }
+        self.context.hint_of_workers(&mut session);
+        let text = format!(
+            "Job {id} makes the files: {}\n",
+            crate::render::text::count(started.len() as u64, "run")
+        );
+        let document = serde_json::json!({ "id": id.0, "runs": started.len() });
+        self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{id}\n")))?;
+        Ok(u8::from(!plan.missing.is_empty()))
+    }
+
+    fn wait(
+        &self,
+        session: &mut Session,
+        job: JobId,
+        runs: Vec<Started>,
+        plan: &Plan,
+    ) -> Result<u8, HqError> {
+        session.wait_for_lost_server(None);
+        let exit = follow_to_the_end(self.context, session, job, &StartedNames(runs)).map_err(|error| {
+            let hint = error.hint.clone();
+            match hint {
+                Some(_) => error,
+                None => error.hint("`hq make --follow` follows it again"),
+            }
+        })?;
+        Ok(exit.max(u8::from(!plan.missing.is_empty())))
+    }
+
+    fn join(&self, job: JobId, runs: &[Started]) -> Result<u8, HqError> {
+        end_quietly_when_nobody_reads();
+        let mut session = self.context.connect()?;
+        if self.args.place.wait || self.args.place.progress {
+            self.context.printer.note(&format!("Job {job} makes the files already"));
+            return follow_to_the_end(self.context, &mut session, job, &StartedNames(runs.to_vec()));
+        }
+        let text = format!("Job {job} makes the files already\n");
+        let document = serde_json::json!({ "id": job.0, "runs": runs.len() });
+        self.context.printer.print(&mut Shown::of(text, document).quiet(format!("{job}\n")))?;
+        Ok(0)
+    }
+
+    fn run(&self, plan: &Plan, launcher: Launcher) -> Result<u8, HqError> {
+        let nodes = if self.args.place.here { None } else { nodes_of_batch_job() };
+        let (cpus, resources) = (&self.args.place.cpus, &self.args.place.resources);
+        let (config, worker_args) = worker::config_with(cpus.as_ref(), resources)?;
+        let node = node_of(&config);
+        let Submission { file, runs, started } = self.submission(plan, node)?;
+        let count = nodes.as_ref().map_or(1, |nodes| nodes.others + u32::from(nodes.is_here));
+        for submit in &file.submits {
+            check_fits(&config.resources, count, &submit.spec.requests)
+                .map_err(|error| in_rule(error, plan, &runs, submit))?;
+        }
+        // From here on a signal waits until there is something that can be ended in order.
+        let held = HeldSignals::hold()?;
+        let options =
+            ClusterOptions { state: Some(self.home.state()), jobs_before: 0, is_shared: nodes.is_some() };
+        let mut cluster = Cluster::start(options)?;
+        let mut session = Session::connect_to(cluster.access().clone())?;
+        let job = Job { place: Place::Here, job: None, runs: started.len() };
+        self.home.begin(&job, &started)?;
+        let submitted = session.submit_file(file, None, &mut |_| {});
+        let SubmittedFile { job: id, .. } =
+            submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
+        self.home.note(&Job { job: Some(id.0), ..job })?;
+        let workers = Workers {
+            launcher,
+            config,
+            nodes,
+            worker_args: worker_args.iter().map(OsString::from).collect(),
+        };
+        cluster.start_workers(workers)?;
+        let mut signals = session.enter(Signals::catch)?;
+        held.release()?;
+        let begin = Instant::now();
+        let (mut ends, signal) = self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs))?;
+        let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
+        drop(session);
+        cluster.stop()?;
+        self.home.end()?;
+        end_quietly_when_nobody_reads();
+        let mut ended = std::mem::take(&mut ends).ended(&started, begin);
+        self.home.say_last(&LastRun { failed: ended.failed.clone() })?;
+        ended = MakeEnded { not_in_time: self.args.minutes, missing: plan.missing.len(), ..ended };
+        self.context.printer.print(&mut ended)?;
+        if !plan.missing.is_empty() {
+            self.context.printer.error(&refused(&plan.missing));
+        }
+        Ok(signal.map_or(ended.exit(), |signal| EXIT_SIGNAL + signal))
+    }
+
+    // Says how the runs go, and remembers how they ended. Gives the signal that ended them, if one did.
+    fn follow(
+        &self,
+        cluster: &mut Cluster,
+        session: &mut Session,
+        signals: &mut Signals,
+        (job, plan, runs): (JobId, &Plan, &[RunId]),
+    ) -> Result<(Ends, Option<u8>), HqError> {
+        let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
+        let names = PlanNames { plan, runs };
+        let ends = RefCell::new(Ends::default());
+        let mut first = None;
+        let mut hear = |task: TaskId, ending: &Ending| -> Result<&'static str, HqError> {
+            let run = run_of(task);
+            let mut is_unchanged = false;
+            if *ending == Ending::Completed && run.rerun != Rerun::Exists {
+                let disk = Disk::default();
+                if matches!(run.state, RunState::Perhaps(_)) {
+                    is_unchanged = Known::is_unchanged(run, plan, &disk, &Sha256)?;
+                }
+                self.home.remember(&Known::ended(run, plan, &disk, &Sha256)?)?;
+            }
+            Ok(ends.borrow_mut().hear(task, ending, is_unchanged))
+        };
+        enum Event {
+            Signal(u8),
+            WorkerEnded(HqError),
+        }
+        let next = async || {
+            tokio::select! {
+                signal = signals.next() => Event::Signal(signal),
+                end = cluster.worker_ended() => Event::WorkerEnded(end),
+            }
+        };
+        let act = |session: &mut Session, progress: &mut crate::progress::Progress, event| match event {
+            Event::Signal(signal) if first.is_none() => {
+                first = Some(signal);
+                progress.end();
+                self.context
+                    .printer
+                    .note("Canceling: what runs is being ended; press Ctrl-C again to end at once");
+                cancel(session, job, "hq make was interrupted")
+            }
+            Event::Signal(signal) => Err(interrupted_twice(signal)),
+            Event::WorkerEnded(end) => Err(end),
+        };
+        Follower::new(job, &names, self.context.printer).follow(session, &mut hear, next, act)?;
+        Ok((ends.into_inner(), first))
+    }
+}
+
+struct PlanNames<'a> {
+    plan: &'a Plan,
+    runs: &'a [RunId],
+}
+
+impl crate::make::RunNames for PlanNames<'_> {
+    fn name(&self, task: TaskId) -> String {
+        self.runs
+            .get(task.0 as usize)
+            .map_or_else(|| format!("run {task}"), |run| name_of(self.plan.run(*run)))
+    }
+}
+
+// Those of the runs of a job that have ended well.
+fn completed(session: &mut Session, job: JobId, runs: &[Started]) -> Result<Vec<Started>, HqError> {
+    let request = ClientRequest::TaskIds { jobs: only([job]), states: vec![TaskState::Finished] };
+    match session.request(request)? {
+        ClientResponse::TaskIds(jobs) => {
+            let ids = jobs.into_iter().next().map_or_else(IdSet::new, |(_, ids)| ids);
+            Ok(ids.iter().filter_map(|task| runs.get(task.0 as usize).cloned()).collect())
+        }
+        _ => Err(ClientError::Unexpected.into()),
+    }
+}
+
+fn node_of(config: &hq_model::worker::WorkerConfig) -> order::Node {
+    let total = |name: &str| -> u32 {
+        let pools = config.resources.pools.iter().filter(|pool| {
+            pool.name == name || pool.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+        });
+        let wholes: u64 = pools.map(|pool| pool.kind.total().0 / hq_model::Amount::whole(1).0).sum();
+        u32::try_from(wholes).unwrap_or(u32::MAX)
+    };
+    order::Node { cpus: total(hq_model::request::CPUS), gpus: total(hq_model::request::GPUS) }
+}
+
+// Whose request it is that does not fit.
+fn in_rule(error: HqError, plan: &Plan, runs: &[RunId], submit: &hq_model::Submit) -> HqError {
+    let hq_model::job::TaskIds::Given(ids) = &submit.ids else { return error };
+    let run = ids.first().and_then(|task| runs.get(task.0 as usize)).map(|run| plan.run(*run));
+    match run {
+        Some(run) => HqError { text: format!("{}: rule `{}`: {}", run.place, run.rule, error.text), ..error },
+        None => error,
+    }
+}

@@ -1,0 +1,20 @@
+//! What `hq make` needs of this machine: the world that plans are made from, what is remembered in `.hq-make`, the way
+//! from a plan to a job, and the lines that say how its runs go.
+//!
+//! What the two files mean is decided in `hq-make`.
+
+mod digests;
+mod files;
+mod home;
+mod lines;
+mod python;
+mod settle;
+mod submits;
+
+pub(crate) use digests::{Sha256, hex};
+pub(crate) use files::Disk;
+pub(crate) use home::{FailedRun, Home, Job, LastRun, Place, Started, job_in, known_in, last_in, started_in};
+pub(crate) use lines::{Ending, Follower, RunNames};
+pub(crate) use python::Interpreter;
+pub(crate) use settle::settle;
+pub(crate) use submits::{How, Submission, name_of, submission};

@@ -1,0 +1,180 @@
+//! What `hq make` says.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::json;
+use super::style::Style;
+use super::{Report, text};
+use crate::error::HqError;
+use crate::make::FailedRun;
+
+/// Last lines of a log that are shown.
+const TAIL_LINES: usize = 10;
+/// As far as they are in the last bytes of it.
+const TAIL_BYTES: u64 = 8 << 10;
+/// Failures of which the last lines are shown.
+const TAILS_MAX: usize = 10;
+
+/// A text, and the same for programs.
+pub(crate) struct Shown {
+    text: String,
+    document: Value,
+    quiet: String,
+    is_message: bool,
+}
+
+impl Shown {
+    /// An answer.
+    pub(crate) fn of(text: String, document: Value) -> Shown {
+        Shown { text, document, quiet: String::new(), is_message: false }
+    }
+
+    /// With what is printed in quiet mode.
+    pub(crate) fn quiet(self, quiet: String) -> Shown {
+        Shown { quiet, ..self }
+    }
+
+    /// Something that was done.
+    pub(crate) fn message(text: String, document: Value) -> Shown {
+        Shown { is_message: true, ..Shown::of(text, document) }
+    }
+}
+
+impl Report for Shown {
+    fn cli(&mut self, out: &mut dyn Write, _: Style) -> Result<(), HqError> {
+        Ok(out.write_all(self.text.as_bytes())?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(json::write(out, &self.document)?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(out.write_all(self.quiet.as_bytes())?)
+    }
+
+    fn is_message(&self) -> bool {
+        self.is_message
+    }
+}
+
+/// How all runs ended.
+pub(crate) struct MakeEnded {
+    /// Well.
+    pub completed: usize,
+    /// Found unchanged at their start.
+    pub unchanged: usize,
+    /// Those that failed.
+    pub failed: Vec<FailedRun>,
+    /// The last lines of their logs.
+    pub tails: Vec<Vec<String>>,
+    /// Those that never ran, or were ended.
+    pub not_run: usize,
+    /// The time after which nothing was to start, if that was why.
+    pub not_in_time: Option<Duration>,
+    /// What is wanted and nobody can make.
+    pub missing: usize,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl MakeEnded {
+    /// 0 if all that is wanted is there.
+    pub(crate) fn exit(&self) -> u8 {
+        u8::from(!self.failed.is_empty() || self.not_run > 0 || self.missing > 0)
+    }
+}
+
+impl Report for MakeEnded {
+    fn cli(&mut self, out: &mut dyn Write, _: Style) -> Result<(), HqError> {
+        let total = self.completed + self.unchanged + self.failed.len() + self.not_run;
+        let mut parts = vec![format!("{} completed", self.completed)];
+        let others =
+            [(self.unchanged, "unchanged"), (self.failed.len(), "failed"), (self.not_run, "not run")];
+        parts.extend(
+            others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")),
+        );
+        let runs = text::count(total as u64, "run");
+        writeln!(out, "{runs} in {}: {}", text::measured(self.duration), parts.join(", "))?;
+        if let Some(within) = self.not_in_time.filter(|_| self.not_run > 0) {
+            let within = text::measured(within);
+            writeln!(out, "Not started for want of time: what could not have ended within {within}")?;
+        }
+        for (run, tail) in self.failed.iter().zip(&self.tails).take(TAILS_MAX) {
+            writeln!(out, "\n{} failed: {}", text::one_line(&run.name), text::one_line(&run.error))?;
+            writeln!(
+                out,
+                "  log: {}{}",
+                text::one_line(&run.log),
+                if tail.is_empty() { ", which is empty" } else { "" }
+            )?;
+            for line in tail {
+                writeln!(out, "    {}", text::one_line(line))?;
+            }
+        }
+        if self.failed.len() > TAILS_MAX {
+            writeln!(out, "\nand {} more: `hq make --list-failed` names all", self.failed.len() - TAILS_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let failed: Vec<Value> = self
+            .failed
+            .iter()
+            .zip(&self.tails)
+            .map(|(run, tail)| json!({ "name": run.name, "error": run.error, "log": run.log, "last_lines": tail }))
+            .collect();
+        let document = json!({
+            "completed": self.completed, "unchanged": self.unchanged, "failed": failed, "not_run": self.not_run,
+            "missing": self.missing, "duration": json::seconds(self.duration),
+        });
+        Ok(json::write(out, &document)?)
+    }
+}
+
+/// Runs that failed.
+pub(crate) struct Failures(pub Vec<FailedRun>);
+
+impl Report for Failures {
+    fn cli(&mut self, out: &mut dyn Write, _: Style) -> Result<(), HqError> {
+        for run in &self.0 {
+            let [name, error, log] = [&run.name, &run.error, &run.log].map(|text| text::one_line(text));
+            writeln!(out, "{name}: {error} ({log})")?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let one = |run: &FailedRun| json!({ "name": run.name, "error": run.error, "log": run.log });
+        Ok(json::write(out, &self.0.iter().map(one).collect::<Value>())?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for run in &self.0 {
+            writeln!(out, "{}", text::one_line(&run.name))?;
+        }
+        Ok(())
+    }
+}
+
+/// The last lines of a log; none if it cannot be read.
+pub(crate) fn last_lines(path: impl AsRef<Path>) -> Vec<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| (*line).to_owned()).collect()
+}
