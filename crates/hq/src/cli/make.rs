@@ -36,8 +36,8 @@ pub(crate) struct MakeArgs {
     /// Start nothing that cannot end within so many minutes
     ///
     /// The `time` of a rule says how long its runs take; rules without it are started until the last moment. What runs is
-    /// left alone.
-    #[arg(value_name = "MINUTES", allow_negative_numbers = true, value_parser = minutes)]
+    /// left alone. Not with `--submit`.
+    #[arg(value_name = "MINUTES", conflicts_with = "submit", allow_negative_numbers = true, value_parser = minutes)]
     pub minutes: Option<Duration>,
 
     /// Only this target of TARGETS; may be repeated

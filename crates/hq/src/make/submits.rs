@@ -52,8 +52,6 @@ pub(crate) struct How {
     pub max_fails: Option<u64>,
     /// How long outputs are waited for.
     pub latency: Duration,
-    /// Nothing starts that cannot end within this time.
-    pub within: Option<Duration>,
     /// Which of the plan's runs come first: one number each, the larger the sooner.
     pub priorities: Option<Vec<i32>>,
 }

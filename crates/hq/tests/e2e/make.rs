@@ -220,10 +220,9 @@ fn there_is_one_at_a_time_and_others_may_follow() {
     let mut command = place.command(["make", "--cpus", "1"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let make = Process::start(command);
-    crate::patience::until(
-        "it runs",
-        || if place.path("d/half_0").exists() { Ok(()) } else { Err("no file".to_owned()) },
-    );
+    crate::patience::until("it runs", || {
+        if place.path("d/half_0").exists() { Ok(()) } else { Err("no file".to_owned()) }
+    });
     let error = place.fails(1, "make");
     assert!(
         error.contains(&format!("process {} on ", make.id())) && error.contains("hq make --follow"),
@@ -379,4 +378,40 @@ fn a_server_makes_the_same() {
     fs::write(go, "on\n").expect("it reads");
     server.ok("job wait 2");
     assert_eq!(server.ok("make"), "Nothing to do: all 6 files that are wanted are there\n");
+}
+
+#[test]
+fn nothing_starts_that_cannot_end_in_time() {
+    let rules = "short:\n  out: [short]\n  script: touch short\nlong:\n  resource: {time: 30}\n  inp: [short]\n  out: [long]\n  script: touch long\nlast:\n  inp: [long]\n  out: [last]\n  script: touch last\n";
+    let place = place(rules, "t:\n  dirname: .\n  out: [last]\n");
+    let ran = place.hq("make rules.yaml targets.yaml 29.5");
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    assert!(ran.stdout.contains("completed  short\n"), "{ran:?}");
+    assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for want of time: "), "{ran:?}");
+    assert!(!place.path("long").exists() && !place.path("long.sh").exists());
+    place.ok("make rules.yaml targets.yaml 31");
+    // When the time has come, what runs is left alone.
+    let rules = "runs:\n  out: [runs]\n  script: |\n    touch begun\n    read line < go\n    touch runs\nnext:\n  inp: [runs]\n  out: [next]\n  script: touch next\n";
+    place.write("rules.yaml", rules);
+    place.write("targets.yaml", "t:\n  dirname: .\n  out: [next]\n");
+    let go = place.pipe("go");
+    let mut command = place.command(["make", "rules.yaml", "targets.yaml", "0.01"]);
+    command.stdout(fs::File::create(place.path("said")).expect("a file")).stderr(Stdio::null());
+    let make = Process::start(command);
+    // Its server is asked, or has ended: on a slow machine nothing begins in time.
+    crate::patience::until("the time has come", || {
+        let asked = place.hq("--server-dir .hq-make/server job task-ids last --filter canceled");
+        let is_over = place.read("said").contains("not run");
+        if is_over || (asked.exit == 0 && !asked.stdout.trim().is_empty()) {
+            Ok(())
+        } else {
+            Err(format!("{asked:?}"))
+        }
+    });
+    if place.path("begun").exists() {
+        fs::write(go, "on\n").expect("it reads");
+    }
+    assert_eq!(make.end(), 1);
+    assert_eq!(place.path("runs").exists(), place.path("begun").exists(), "what ran was left alone");
+    assert!(!place.path("next").exists());
 }

@@ -1,9 +1,10 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
@@ -205,7 +206,6 @@ impl Maker<'_> {
             retry_on: how.retry_on.clone().unwrap_or_default(),
             max_fails,
             latency: how.latency,
-            within: self.args.minutes,
             priorities,
         }
     }
@@ -303,6 +303,8 @@ impl Maker<'_> {
         let SubmittedFile { job: id, .. } =
             submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
         self.home.note(&Job { job: Some(id.0), ..job })?;
+        let mut in_time = InTime::new(self.args.minutes, plan, &runs);
+        in_time.cancel_due(&mut session, id)?;
         let workers = Workers {
             launcher,
             config,
@@ -313,7 +315,8 @@ impl Maker<'_> {
         let mut signals = session.enter(Signals::catch)?;
         held.release()?;
         let begin = Instant::now();
-        let (mut ends, signal) = self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs))?;
+        let (mut ends, signal) =
+            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs), &mut in_time)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         drop(session);
         cluster.stop()?;
@@ -336,6 +339,7 @@ impl Maker<'_> {
         session: &mut Session,
         signals: &mut Signals,
         (job, plan, runs): (JobId, &Plan, &[RunId]),
+        in_time: &mut InTime,
     ) -> Result<(Ends, Option<u8>), HqError> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let names = PlanNames { plan, runs };
@@ -356,14 +360,25 @@ impl Maker<'_> {
         enum Event {
             Signal(u8),
             WorkerEnded(HqError),
+            Due,
         }
+        let in_time = RefCell::new(in_time);
         let next = async || {
+            let due = in_time.borrow().next();
+            let is_due = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 signal = signals.next() => Event::Signal(signal),
                 end = cluster.worker_ended() => Event::WorkerEnded(end),
+                () = is_due => Event::Due,
             }
         };
         let act = |session: &mut Session, progress: &mut crate::progress::Progress, event| match event {
+            Event::Due => in_time.borrow_mut().cancel_due(session, job),
             Event::Signal(signal) if first.is_none() => {
                 first = Some(signal);
                 progress.end();
@@ -377,6 +392,42 @@ impl Maker<'_> {
         };
         Follower::new(job, &names, self.context.printer).follow(session, &mut hear, next, act)?;
         Ok((ends.into_inner(), first))
+    }
+}
+
+// When runs that have not begun could not end in time any more.
+struct InTime {
+    // The latest first.
+    due: Vec<(Instant, IdSet)>,
+}
+
+impl InTime {
+    fn new(within: Option<Duration>, plan: &Plan, runs: &[RunId]) -> InTime {
+        let Some(within) = within else { return InTime { due: Vec::new() } };
+        let begin = Instant::now();
+        let mut by_time: BTreeMap<Duration, IdSet> = BTreeMap::new();
+        for (task, run) in (0..).zip(runs) {
+            let time = plan.run(*run).resources.time.unwrap_or_default();
+            by_time.entry(time).or_default().insert(TaskId(task));
+        }
+        // What takes longest is due first. A time beyond that of the clock is never due.
+        let due = by_time.into_iter().filter_map(|(time, tasks)| {
+            let tasks_due = begin.checked_add(within.saturating_sub(time))?;
+            Some((if time > within { begin } else { tasks_due }, tasks))
+        });
+        InTime { due: due.collect() }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.due.last().map(|(due, _)| *due)
+    }
+
+    fn cancel_due(&mut self, session: &mut Session, job: JobId) -> Result<(), HqError> {
+        let now = Instant::now();
+        while let Some((_, tasks)) = self.due.pop_if(|(due, _)| *due <= now) {
+            session.request(ClientRequest::CancelWaiting { job, tasks })?;
+        }
+        Ok(())
     }
 }
 
