@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 42] = [
+pub(crate) const PAGES: [Page; 43] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -40,6 +40,7 @@ pub(crate) const PAGES: [Page; 42] = [
     page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
+    page!("make", "docs/guide/make.md", "pmake", "rules"),
     page!("workers", "docs/guide/workers.md", "worker"),
     page!("slurm", "docs/guide/slurm.md"),
     page!("allocations", "docs/guide/allocations.md", "alloc", "autoalloc"),

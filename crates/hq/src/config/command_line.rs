@@ -1,6 +1,7 @@
 //! A command line with what the configuration adds to it.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, Parser};
@@ -42,7 +43,7 @@ impl From<HqError> for Refused {
 /// # Errors
 /// What is wrong.
 pub(crate) fn parse() -> Result<Cli, Refused> {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = named(std::env::args_os().collect());
     let plain = Cli::try_parse_from(&words).and_then(arguments::without_help);
     let is_asked_for_help = matches!(&plain, Err(error) if !error.use_stderr());
     if is_asked_for_help || matches!(&plain, Ok(cli) if !cli.heeds_configuration()) {
@@ -56,6 +57,18 @@ pub(crate) fn parse() -> Result<Cli, Refused> {
     let mut cli = if config.layers.is_empty() { plain? } else { with_settings(&words, plain, &config)? };
     cli.notes = config.warnings;
     Ok(cli)
+}
+
+/// Names under which this program is another command: what calls that one finds it.
+const NAMES: [(&str, &str); 1] = [("pmake", "make")];
+
+// The words with the command that the name of the program stands for.
+fn named(mut words: Vec<OsString>) -> Vec<OsString> {
+    let program = words.first().map(Path::new).and_then(Path::file_name);
+    if let Some((_, command)) = NAMES.iter().find(|(name, _)| program.is_some_and(|program| program == *name)) {
+        words.insert(1, (*command).into());
+    }
+    words
 }
 
 fn with_settings(

@@ -58,6 +58,13 @@ fn what_is_missing_is_made_once() {
     assert_eq!(names(&place, ".hq-make"), ["last.json", "lock"]);
     assert_eq!(place.ok("make"), "Nothing to do: the file that is wanted is there\n");
     assert_eq!(place.hq("make -q").exit, 0);
+    // Scripts that call the program of these files find it.
+    let pmake = place.path("pmake");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_hq"), &pmake).expect("writable");
+    let command = place.command(["rules.yaml", "targets.yaml", "10", "--test"]);
+    let mut called = std::process::Command::new(pmake);
+    called.args(command.get_args()).current_dir(place.work());
+    assert!(called.status().expect("it can be run").success());
     // Scripts can be run by hand.
     fs::remove_file(place.path("d/whole")).expect("there");
     assert_eq!(place.hq("make --question").exit, 1);
