@@ -223,7 +223,7 @@ pub struct Held {
 pub struct Report {
     /// Counted from 1 over the worker's life.
     pub number: u64,
-    /// Started and still running when the report was made.
+    /// Started and still running when the report was made, or ended because the server asked for it.
     pub started: Vec<Started>,
     /// Calls that lend their CPUs, or do not any more, each as it was when the report was made.
     pub lends: Vec<Lends>,

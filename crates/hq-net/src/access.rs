@@ -179,6 +179,14 @@ impl AccessFile {
         }
     }
 
+    /// The same server as it is reached from its own node, under whatever name others know it.
+    pub fn on_this_node(&self) -> AccessFile {
+        let here = |endpoint: &Option<Endpoint>| {
+            endpoint.as_ref().map(|endpoint| Endpoint { host: "127.0.0.1".to_owned(), ..endpoint.clone() })
+        };
+        AccessFile { client: here(&self.client), worker: here(&self.worker), ..self.clone() }
+    }
+
     /// The part for a role.
     ///
     /// # Errors

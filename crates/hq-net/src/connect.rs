@@ -125,6 +125,9 @@ impl ConnectError {
 
 /// Connects, proves the keys of the endpoint and agrees on a protocol version, within 15 s.
 ///
+/// Where the host is unknown, or nobody listens there, the server may run on this node all the same: its host may be a name
+/// that only others know. With keys, that can be tried without harm.
+///
 /// # Errors
 /// When nobody answers, one side does not accept the other's key, or the protocols differ.
 pub async fn connect(endpoint: &Endpoint, role: Role) -> Result<(FrameSender, FrameReceiver), ConnectError> {
@@ -147,13 +150,24 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn run(&self) -> Result<(FrameSender, FrameReceiver), ConnectError> {
-        if is_this_node(&self.endpoint.host)
-            && let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.endpoint.port)).await
-            && let Ok(connected) = self.over(stream).await
-        {
+        let is_here = is_this_node(&self.endpoint.host);
+        if is_here && let Some(connected) = self.on_this_node().await {
             return Ok(connected);
         }
-        self.over(self.tcp().await?).await
+        let error = match self.tcp().await {
+            Ok(stream) => return self.over(stream).await,
+            Err(error) => error,
+        };
+        let may_be_here = self.endpoint.keys.is_some() && !is_here;
+        match if may_be_here { self.on_this_node().await } else { None } {
+            Some(connected) => Ok(connected),
+            None => Err(error),
+        }
+    }
+
+    async fn on_this_node(&self) -> Option<(FrameSender, FrameReceiver)> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.endpoint.port)).await.ok()?;
+        self.over(stream).await.ok()
     }
 
     async fn over(&self, stream: TcpStream) -> Result<(FrameSender, FrameReceiver), ConnectError> {

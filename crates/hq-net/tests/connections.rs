@@ -209,6 +209,26 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
+async fn a_server_is_found_on_its_own_node_whatever_host_it_publishes() {
+    // Nobody looks up a name with so long a part.
+    let unknown = "x".repeat(64);
+    for (host, encrypt) in [("127.0.0.9", true), (unknown.as_str(), true), ("127.0.0.9", false)] {
+        let server = Server::start(encrypt);
+        let endpoint = Endpoint { host: host.to_owned(), ..server.endpoint(Role::Client) };
+        let connected = if encrypt {
+            server.meet(&endpoint, Role::Client).await.0
+        } else {
+            connect(&endpoint, Role::Client).await
+        };
+        // Without keys anybody could listen here.
+        assert_eq!(connected.is_ok(), encrypt, "{host}: {:?}", connected.err());
+    }
+    let gone = Server::start(true).endpoint(Role::Client);
+    let error = connect(&Endpoint { host: unknown, ..gone }, Role::Client).await.err();
+    assert!(matches!(error, Some(ConnectError::Host { .. })), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_file_for_clients_starts_no_server() {
     let given = AccessFile::generate("u", ("h", 0), ("h", 0), true, true).without_server_keys(None);
     let endpoint = given.endpoint(Role::Worker).expect("both roles");

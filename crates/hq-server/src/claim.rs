@@ -6,10 +6,11 @@ use std::time::Instant;
 use hq_net::{AccessFile, Role};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
+use tracing::warn;
 
 use crate::directory::{Lock, NoLock, ServerDir};
 use crate::error::ServerError;
-use crate::limits::{LOCK_RETRY, LOCK_TIME, PROBE_TIME};
+use crate::limits::{LOCK_RETRY, LOCK_TIME, LOCK_WORD, PROBE_TIME};
 
 /// Takes a directory: it is ours when nobody holds its lock and nobody answers for it.
 ///
@@ -17,6 +18,7 @@ use crate::limits::{LOCK_RETRY, LOCK_TIME, PROBE_TIME};
 /// When a living server has it.
 pub(crate) fn claim(dir: &ServerDir) -> Result<Lock, ServerError> {
     let begin = Instant::now();
+    let mut is_said = false;
     let lock = loop {
         match dir.lock() {
             Ok(lock) => break lock,
@@ -24,9 +26,16 @@ pub(crate) fn claim(dir: &ServerDir) -> Result<Lock, ServerError> {
             Err(NoLock::Taken(pid)) => {
                 let access = dir.current_access();
                 // One that is about to end has removed its access file: it is waited for.
-                let answers = access.as_ref().is_some_and(answers);
+                // The lock is most likely that of a process of this node.
+                let answers =
+                    access.as_ref().is_some_and(|access| answers(&access.on_this_node()) || answers(access));
                 if answers || begin.elapsed() >= LOCK_TIME {
                     return Err(running(dir, access.as_ref(), pid));
+                }
+                if !is_said && begin.elapsed() >= LOCK_WORD {
+                    is_said = true;
+                    let directory = dir.path().display();
+                    warn!(pid, %directory, "a process has this directory and does not answer; waiting for its end");
                 }
                 thread::sleep(LOCK_RETRY);
             }

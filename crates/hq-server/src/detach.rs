@@ -19,8 +19,13 @@ use crate::error::ServerError;
 /// Who returns from [`detach()`].
 #[derive(Debug)]
 pub enum Detached {
-    /// The first process, after the server has answered: its numbered directory.
-    Started(PathBuf),
+    /// The first process, after the server has started.
+    Started {
+        /// The server's numbered directory.
+        instance: PathBuf,
+        /// Its process.
+        pid: u32,
+    },
     /// The first process, after the server has given up.
     Failed {
         /// Why.
@@ -76,7 +81,8 @@ impl Child {
 
     /// Tells the waiting process that the server answers.
     pub(crate) fn started(self, instance: &Path) {
-        self.tell(STARTED, instance.as_os_str().as_bytes());
+        let pid = format!("{}\0", std::process::id());
+        self.tell(STARTED, &[pid.as_bytes(), instance.as_os_str().as_bytes()].concat());
     }
 
     /// Tells the waiting process why there is no server.
@@ -99,7 +105,12 @@ fn listen(mut line: File) -> Detached {
         return Detached::Failed { error, hint: String::new(), code: "server" };
     }
     match said.split_first() {
-        Some((&STARTED, path)) => Detached::Started(std::ffi::OsString::from_vec(path.to_vec()).into()),
+        Some((&STARTED, said)) => {
+            let mut parts = said.splitn(2, |byte| *byte == 0);
+            let pid = parts.next().and_then(|pid| std::str::from_utf8(pid).ok()?.parse().ok());
+            let instance = std::ffi::OsString::from_vec(parts.next().unwrap_or_default().to_vec()).into();
+            Detached::Started { instance, pid: pid.unwrap_or(0) }
+        }
         Some((word, reason)) => {
             let reason = String::from_utf8_lossy(reason);
             let (error, hint) = reason.split_once('\0').unwrap_or((&reason, ""));

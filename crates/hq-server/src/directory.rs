@@ -318,7 +318,10 @@ impl Instance {
 
     /// Removes the directory if it is empty: of a start that came to nothing.
     pub fn discard(&self) {
-        // It is kept when it holds a log.
+        // A log that says something is kept, and so is its directory.
+        if fs::metadata(self.log()).is_ok_and(|log| log.len() == 0) {
+            remove(&self.log());
+        }
         let _ = fs::remove_dir(&self.path);
     }
 }
@@ -383,9 +386,9 @@ mod tests {
         fs::write(instance.log(), "why").expect("writable");
         instance.discard();
         assert!(instance.path().exists());
-        fs::remove_file(instance.log()).expect("it is there");
+        fs::write(instance.log(), "").expect("writable");
         instance.discard();
-        assert!(!instance.path().exists());
+        assert!(!instance.path().exists(), "a log that says nothing is of no use");
     }
 
     #[test]

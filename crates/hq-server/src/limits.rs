@@ -106,6 +106,8 @@ pub const PROBE_TIME: Duration = Duration::from_secs(3);
 /// How long a starting server waits for one that is ending to give the directory free, and how often
 /// it looks.
 pub const LOCK_TIME: Duration = Duration::from_secs(10);
+/// After so long it says that it waits.
+pub const LOCK_WORD: Duration = Duration::from_secs(1);
 /// See [`LOCK_TIME`].
 pub const LOCK_RETRY: Duration = Duration::from_millis(20);
 

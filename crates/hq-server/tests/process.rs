@@ -97,7 +97,7 @@ fn serve(dir: &Path) -> i32 {
     options.host = Some("127.0.0.1".to_owned());
     if std::env::var_os(IN_BACKGROUND).is_some() {
         match detach().expect("it can fork") {
-            Detached::Started(instance) => {
+            Detached::Started { instance, .. } => {
                 print(&instance.display().to_string());
                 return 0;
             }

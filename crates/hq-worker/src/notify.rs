@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use hq_core::limits::NOTIFY_TEXT_MAX;
 use hq_model::{ByteString, Instance, JobId, TaskId, TaskRef};
 use ring::hmac;
+use rustix::net::sockopt::socket_peercred;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::limits;
-use crate::socket::Socket;
+use crate::socket::{self, Socket};
 
 /// Why a task's words did not get through.
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +78,15 @@ pub fn send(access_key: &[u8], text: &[u8]) -> Result<(), NotifyError> {
     }
 }
 
+/// The attempt that an `HQ_ACCESS_KEY` is of, if it is one; whether its worker has given it, only that can say.
+pub fn attempt_of(access_key: &[u8]) -> Option<(TaskRef, Instance)> {
+    let split = access_key.iter().rposition(|b| *b == b':')?;
+    parse_token(&access_key[split + 1..]).map(|(task, instance, _)| (task, instance))
+}
+
 fn exchange(path: &Path, token: &[u8], text: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = BlockingStream::connect(path)?;
+    socket::check_listener(socket_peercred(&stream)?.uid.as_raw())?;
     stream.set_read_timeout(Some(limits::NOTIFY_TIMEOUT))?;
     stream.set_write_timeout(Some(limits::NOTIFY_TIMEOUT))?;
     stream.write_all(&[token, b"\n", text].concat())?;

@@ -115,7 +115,7 @@ impl WorkerError {
             WorkerError::WorkDir { .. } => "name a directory that can be written with --work-dir",
             WorkerError::Launcher { .. } => {
                 "it was killed by one of its tasks, or by the system for want of memory: look at what these tasks do, and at \
-                 the kernel's log; they are run again elsewhere"
+                 the kernel's log; they are run again elsewhere, but for those that may not be started twice"
             }
             WorkerError::System { .. } => "check the limits on open files and processes (`ulimit -a`)",
         }

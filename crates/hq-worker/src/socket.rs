@@ -62,6 +62,19 @@ impl Socket {
     }
 }
 
+/// Whoever listens at a socket of our worker is this user, or root: another one has put something in its place.
+///
+/// # Errors
+/// When it is somebody else.
+pub(crate) fn check_listener(uid: u32) -> io::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    if uid == own || uid == 0 {
+        return Ok(());
+    }
+    let text = format!("user {uid} listens there in place of the worker of user {own}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
 /// Makes a directory that only this user can enter, and those above it, where they are missing.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -93,6 +106,16 @@ async fn happened(watch: Option<&AsyncFd<OwnedFd>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_else_listens_in_place_of_a_worker() {
+        let own = rustix::process::geteuid().as_raw();
+        for uid in [own, 0] {
+            check_listener(uid).expect("one's own worker");
+        }
+        let error = check_listener(own + 1).expect_err("somebody else").to_string();
+        assert!(error.ends_with(&format!("listens there in place of the worker of user {own}")), "{error}");
+    }
 
     #[tokio::test]
     async fn a_socket_comes_back_with_its_directory() {

@@ -43,6 +43,7 @@ fn main() {
             ),
             ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
             ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
+            ("what_is_to_end_before_its_program_never_begins", what_is_to_end_before_its_program_never_begins),
             ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
             ("much_output_goes_to_its_file", much_output_goes_to_its_file),
             ("both_channels_share_one_file", both_channels_share_one_file),
@@ -251,6 +252,25 @@ fn a_start_that_hangs_can_be_killed(lab: &mut Lab) {
     lab.launcher.signal(slot, libc::SIGKILL as u8);
     assert!(lab.launcher.flush().expect("a living launcher"));
     assert_eq!(lab.wait(slot).end, End::Signaled(9));
+}
+
+fn what_is_to_end_before_its_program_never_begins(lab: &mut Lab) {
+    let dir = temp();
+    let pipe = pipe(dir.path());
+    let begun = dir.path().join("begun");
+    let args: &[&[u8]] = &[b"/usr/bin/touch", bytes(&begun)];
+    let slot = lab.start(&Task { args, stdout: bytes(&pipe), ..Task::default() });
+    // Nobody ever reads the pipe: without SIGKILL it would hang for ever.
+    lab.launcher.end(slot, libc::SIGTERM as u8, b"HQ_ACCESS_KEY=hanging");
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    assert_eq!(lab.wait(slot).end, End::Signaled(9));
+    // What is asked for before the order has come is of no other kind.
+    let early = Slot { index: 51, generation: 1 };
+    lab.launcher.end(early, libc::SIGTERM as u8, b"HQ_ACCESS_KEY=early");
+    assert!(lab.launcher.flush().expect("a living launcher"));
+    lab.start_as(early, &Task { args, stdout: bytes(&pipe), ..Task::default() });
+    assert_eq!(lab.wait(early).end, End::Signaled(9));
+    assert!(!begun.exists());
 }
 
 fn starts_that_hang_do_not_hold_up_others(lab: &mut Lab) {

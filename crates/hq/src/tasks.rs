@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hq_client::ClientError;
 use hq_client::limits::TASK_PAGE;
 use hq_core::client_messages::{AlikeTasks, ClientRequest, ClientResponse, SubmitInfo, TaskInfo};
+use hq_core::record::FailureKind;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::selector::Selector;
 use hq_model::{Channel, Entry, IdSet, JobId, OnClose, TaskId, TaskRef, TaskSpec, TaskState, Timestamp};
@@ -226,6 +227,8 @@ impl TaskStream {
         let on_close = self.submit_of(job, task).map(|submit| submit.spec.sink(channel).on_close());
         match on_close.unwrap_or_default() {
             _ if task.started.is_none() || task.state == TaskState::Waiting => Some(Gone::NeverStarted),
+            // It failed before its files were made.
+            _ if task.failure == Some(FailureKind::Start) => Some(Gone::NeverStarted),
             OnClose::RemoveIfFinished if task.state == TaskState::Finished => Some(Gone::Removed),
             OnClose::Keep | OnClose::RemoveIfFinished => None,
             OnClose::RemoveIfEmpty => Some(Gone::Empty),

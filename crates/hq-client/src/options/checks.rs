@@ -94,6 +94,16 @@ pub(super) fn check_locality(spec: &TaskSpec, entries: &Entries) -> Result<(), O
     Ok(())
 }
 
+/// A signal ahead of a time limit comes while the task runs.
+pub(super) fn check_warning(spec: &TaskSpec) -> Result<(), OptionsError> {
+    match (&spec.warning, spec.time_limit) {
+        (Some(warning), Some(limit)) if warning.before >= limit => {
+            Err(OptionsError::WarningAtStart { before: warning.before, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_nodes(task: &TaskOptions) -> Result<(), OptionsError> {
     let TaskOptions { resources, failures, execution, .. } = task;
     let has_nodes = resources.nodes.is_some_and(|nodes| nodes > 0);
@@ -157,6 +167,9 @@ pub(super) fn check_lengths(
         total += arg.len() + limits::ARGUMENT_COST;
     }
     for (key, value) in &spec.env {
+        if key.is_empty() || key.contains(&b'=') {
+            return Err(OptionsError::Variable(String::from_utf8_lossy(key).into_owned()));
+        }
         let what = || variable_name(key);
         check(&what, key.len() + 1 + value.len())?;
         if key.contains(&0) || value.contains(&0) {

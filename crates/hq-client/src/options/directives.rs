@@ -24,6 +24,8 @@ pub struct Directives {
     pub wait: WaitOptions,
     /// The interpreter of its first line, and that one's argument if there is one.
     pub interpreter: Vec<OsString>,
+    /// It has `#HQ` lines.
+    pub has_lines: bool,
     /// What lines of options for a batch system begin with, if it has such lines.
     pub foreign: Option<&'static str>,
 }
@@ -70,7 +72,8 @@ pub fn parse(script: &str, content: impl BufRead) -> Result<Directives, OptionsE
     let args = split(&words).ok_or_else(|| OptionsError::DirectiveQuotes { script: script.into() })?;
     let lines = Defaults::try_parse_from(args)
         .map_err(|e| OptionsError::Directive { script: script.into(), message: message(&e) })?;
-    Ok(Directives { common: lines.common, wait: lines.wait, interpreter, foreign })
+    let has_lines = !words.is_empty();
+    Ok(Directives { common: lines.common, wait: lines.wait, interpreter, has_lines, foreign })
 }
 
 // What comes before the first command of a script.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hq_model::entry::EntryError;
 
@@ -90,6 +91,22 @@ pub enum OptionsError {
     /// A retry rule for no retry.
     #[error("{0} needs --retry: without it nothing is retried")]
     RetryWithoutCount(&'static str),
+    /// A signal that would come with the start.
+    #[error(
+        "the signal is to come {} before the time limit of {}, and so as soon as the task has started: give it less time, or \
+         the task more",
+        hq_model::duration::format(*before),
+        hq_model::duration::format(*limit)
+    )]
+    WarningAtStart {
+        /// How long before the limit.
+        before: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// A variable whose name no environment can hold.
+    #[error("`{0}` is no name of a variable: it needs one, without a `=` in it")]
+    Variable(String),
     /// `#HQ` lines that cannot be split into words.
     #[error("the #HQ lines of {script} have a quote that is never closed")]
     DirectiveQuotes {

@@ -36,7 +36,7 @@ impl Graph {
                 return Err("name is empty".into());
             }
             if let Some(other) = self.names.insert(name.clone(), id) {
-                return Err(format!("the name `{name}` is taken by task {other}"));
+                return Err(format!("the name `{name}` is taken by {}", self.place_of(other)));
             }
         }
         self.tasks.push((id, deps));
@@ -49,9 +49,15 @@ impl Graph {
     /// When it is taken.
     pub(super) fn note_key(&mut self, key: &str, id: TaskId) -> Result<(), String> {
         match self.keys.insert(key.to_owned(), id) {
-            Some(other) => Err(format!("the key `{key}` is taken by task {other}")),
+            Some(other) => Err(format!("the key `{key}` is taken by {}", self.place_of(other))),
             None => Ok(()),
         }
+    }
+
+    // Where a task stands in the file, counted as for whatever is wrong with a table.
+    fn place_of(&self, id: TaskId) -> String {
+        let place = self.tasks.iter().position(|task| task.0 == id);
+        place.map_or_else(|| format!("task {id}"), |place| format!("task {} of the file", place + 1))
     }
 
     /// The submits, one for each task in the order in which they were added, so that each comes after those it waits

@@ -17,7 +17,7 @@ use hq_model::{
     Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
-use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream};
+use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream, check_warning};
 use super::directives::{self, Defaults, Directives};
 use super::entries;
 use super::error::OptionsError;
@@ -90,6 +90,7 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         return Err(OptionsError::Needs("--service", "--key"));
     }
     let keys = entries::keys(array.key.as_deref(), &ids, &entries)?;
+    let without_interpreter = script.without_interpreter(&options.command.command);
     let hints = hints(&options.command.command, &around.submit_dir, script.directives.foreign);
     let (name, body) = match function {
         Some((name, arguments)) => {
@@ -119,9 +120,11 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     let spec = spec(body, stdin, task, requests)?;
     check_lengths(&spec, &entries, numbers_of(&ids))?;
     check_locality(&spec, &entries)?;
+    check_warning(&spec)?;
     let size = (task_count(&ids), !entries.is_empty());
     let mut warnings = warnings(&spec, size, job.name.as_deref(), array.key.as_deref());
     warnings.extend(without_entries(array.array.as_ref(), &ids));
+    warnings.extend(without_interpreter);
     if let Some(unused) = stream.filter(|_| spec.stream.is_none()) {
         let (what, path) = match &unused {
             Stream::Directory(path) => ("stream", path),
@@ -174,6 +177,17 @@ impl Script {
                 Ok(Script { directives, is_command: false, stdin: Some(content) })
             }
         }
+    }
+
+    // What to say of a script that names no interpreter: it is executed as any program, which most likely fails.
+    fn without_interpreter(&self, command: &[OsString]) -> Option<String> {
+        let script = command.first()?.to_string_lossy();
+        let is_without =
+            self.is_command && self.directives.has_lines && self.directives.interpreter.is_empty();
+        is_without.then(|| {
+            format!("{script} has #HQ lines and does not begin with the #! of an interpreter, such as #!/bin/bash: it is \
+                     executed as a program, which the node must find and be able to start")
+        })
     }
 
     fn from_file(path: &OsString, may_miss: bool, around: &Surroundings) -> Result<Script, OptionsError> {

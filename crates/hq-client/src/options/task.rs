@@ -322,9 +322,9 @@ pub struct FailureOptions {
     #[arg(long, value_name = "LIST", value_parser = values::retry_on)]
     pub retry_on: Option<RetryOn>,
 
-    /// How often a task may be lost together with its worker [default: 5]
+    /// A task fails when it was lost together with its worker this often [default: 5]
     ///
-    /// A number from 1, `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
+    /// A number from 1 (the first loss), `never-restart` or `unlimited`. A worker that was stopped, or ended at its time
     /// limit, does not count; but with `never-restart` a task does not run again even then.
     #[arg(long, allow_hyphen_values = true, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,

@@ -336,6 +336,24 @@ fn bad_input_is_named() {
 }
 
 #[test]
+fn a_signal_before_the_task_has_started_is_refused() {
+    let place = Place::new();
+    for line in ["--signal USR1@2m --time-limit 1m cmd", "--signal USR1@1m --time-limit 1m cmd"] {
+        let error = place.error(line);
+        assert!(error.ends_with("before the time limit of 1m, and so as soon as the task has started: give it less time, or the task more"), "{error}");
+    }
+    place.submit("--signal USR1@59s --time-limit 1m cmd");
+}
+
+#[test]
+fn a_script_with_options_and_without_an_interpreter_is_warned_of() {
+    let place = Place::new().file("bare.sh", "#HQ --name x\necho hi\n").file("plain.sh", "echo hi\n");
+    let warnings = place.warnings("bare.sh");
+    assert!(warnings[0].starts_with("bare.sh has #HQ lines and does not begin with the #!"), "{warnings:?}");
+    assert_eq!(place.warnings("plain.sh"), Vec::<String>::new(), "who runs it has a reason");
+}
+
+#[test]
 fn clap_refuses_what_contradicts_itself() {
     let place = Place::new();
     for (line, word) in [

@@ -3,6 +3,8 @@
 //! A report changes a task only if the task is leased to that worker as that instance. Whatever its
 //! state, a reported task takes nothing of the worker any more.
 
+use std::collections::BTreeMap;
+
 use hq_model::task::{Retry, RetryOn};
 use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usage, WorkerId};
 
@@ -37,6 +39,7 @@ impl Server {
             });
             live.internal_errors = report.internal_errors;
             self.changed_workers.insert(worker);
+            self.hear_of_ended(now, worker, &report.started, effects);
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);
             }
@@ -166,6 +169,29 @@ impl Server {
         }
         let unheard = job.with_instance(&unheard, instance);
         unheard.iter().filter(|task| !job.failures.contains_key(task)).collect()
+    }
+
+    // Those among starts whose tasks were canceled or given up before anybody knew that they ran: that they did is kept.
+    fn hear_of_ended(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        starts: &[Started],
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut ended: BTreeMap<JobId, Vec<Failure>> = BTreeMap::new();
+        for start in starts {
+            if self.ended_unheard(worker, start.job, &IdSet::single(start.task), start.instance).is_empty() {
+                continue;
+            }
+            let since = self.within_sight(now, worker, TaskRef::new(start.job, start.task), start.at);
+            let usage = Usage { wall_us: now.since(since).as_micros() as u64, ..Usage::default() };
+            let attempt = ended_early(worker, start.task, start.instance);
+            ended.entry(start.job).or_default().push(Failure { started: Some(since), usage, ..attempt });
+        }
+        for (job, attempts) in ended {
+            self.note_ended_early(now, job, attempts, effects);
+        }
     }
 
     fn learn_wall(&mut self, worker: WorkerId, job: JobId, ids: &IdSet, count: u32, wall_us: u64) {
@@ -301,7 +327,7 @@ impl Server {
     }
 }
 
-// An attempt that ended by itself, and whose task had been ended before that was known.
+// An attempt whose task had been ended before anybody knew that it ran.
 fn ended_early(worker: WorkerId, task: TaskId, instance: Instance) -> Failure {
     Failure {
         task,

@@ -31,7 +31,7 @@ use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
-use crate::worker_messages::{FromWorker, RunBatch, Template, TemplateId, ToWorker, WorkerEnd};
+use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
 
 const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
@@ -603,6 +603,11 @@ impl Worker {
         }
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
+            (Some(Ending::Canceled), Outcome::Finished | Outcome::Failed(..)) if !run.is_part => {
+                let Running { instance, variant, since: at, .. } = run;
+                let start = Started { job: task.job, task: task.task, instance, at, variant };
+                return self.reporting.canceled_running(start);
+            }
             (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
             // Nothing of it is an end of the task.
             _ if run.is_part => return self.reporting.interrupted(task.job, &single),

@@ -23,6 +23,8 @@ pub(super) struct Reporting {
     returned: BTreeMap<JobId, IdSet>,
     interrupted: BTreeMap<JobId, IdSet>,
     started: Vec<TaskRef>,
+    // Of what was ended because the server asked for it, which may not know that it ran.
+    ended_starts: Vec<Started>,
     // Calls that have lent their CPUs, or have them again.
     lends: BTreeSet<TaskRef>,
     unsaved: VecDeque<Report>,
@@ -58,6 +60,12 @@ impl Reporting {
 
     pub(super) fn canceled(&mut self, job: JobId, ids: &IdSet) {
         add(&mut self.canceled, job, ids);
+    }
+
+    /// It ran until it was ended because the server asked for it.
+    pub(super) fn canceled_running(&mut self, start: Started) {
+        self.canceled(start.job, &IdSet::single(start.task));
+        self.ended_starts.push(start);
     }
 
     pub(super) fn returned(&mut self, job: JobId, ids: &IdSet) {
@@ -193,7 +201,9 @@ impl Reporting {
     ) -> &Report {
         self.last_number += 1;
         self.is_awaited = false;
-        let mut report = Report { number: self.last_number, is_leaving, trouble, ..Report::default() };
+        let started = std::mem::take(&mut self.ended_starts);
+        let mut report =
+            Report { number: self.last_number, started, is_leaving, trouble, ..Report::default() };
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at, variant)) = runs(task) {
                 report.started.push(Started { job: task.job, task: task.task, instance, at, variant });

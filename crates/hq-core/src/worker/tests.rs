@@ -32,6 +32,8 @@ struct World {
     now: Timestamp,
     // What the worker did, in words, since the last look.
     done: Vec<String>,
+    // What it said to have started, ever.
+    starts: Vec<TaskRef>,
     ended: BTreeMap<TaskRef, Vec<&'static str>>,
     is_in_trouble: bool,
 }
@@ -50,7 +52,8 @@ impl World {
 
     fn with(worker: Worker, now: Timestamp) -> World {
         let idle_timeout = worker.config().idle_timeout;
-        let mut world = World { worker, now, done: Vec::new(), ended: BTreeMap::new(), is_in_trouble: false };
+        let (done, starts, ended) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut world = World { worker, now, done, starts, ended, is_in_trouble: false };
         world.step(Input::ServerFound);
         world.welcome(idle_timeout);
         world.done.clear();
@@ -120,6 +123,7 @@ impl World {
             self.done.push("no trouble".to_owned());
         }
         self.is_in_trouble = report.trouble.is_some();
+        self.starts.extend(report.started.iter().map(|start| TaskRef::new(start.job, start.task)));
         for lends in &report.lends {
             let word = if lends.is_lent { "lends" } else { "has" };
             self.done.push(format!("{word} {}@{}", lends.job, lends.task));
@@ -391,6 +395,22 @@ fn canceled_tasks_are_dropped_or_ended() {
     assert_eq!(world.did(), "signal 1@1 15, canceled 1:2");
     world.end(1, 1, failed());
     assert_eq!(world.did(), "start 1@3/0, canceled 1:1");
+}
+
+#[test]
+fn of_a_task_that_is_canceled_before_its_start_was_reported_that_is_told_with_its_end() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::single(TaskId(0)) }));
+    assert_eq!(world.starts, [], "a start can wait a little");
+    world.end(1, 0, failed());
+    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15, canceled 1:0");
+    assert_eq!(world.starts, [TaskRef::new(JobId(1), TaskId(0))]);
+    // One that waited has not run.
+    world.run(2, "0-2", 0, |_| {});
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(2), ids: IdSet::single(TaskId(2)) }));
+    world.wait(REPORT_INTERVAL);
+    assert!(!world.starts.contains(&TaskRef::new(JobId(2), TaskId(2))), "{:?}", world.starts);
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(super) struct Spawning {
     slot: AtomicU64,
     /// That start is to be killed; the new process looks here before it does anything that may hang.
     pub(super) is_killed: AtomicBool,
+    /// The new process is about to become its program; set before it looks at `is_killed` for the last time.
+    pub(super) is_at_program: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +152,8 @@ impl Shared {
         let spawning = &self.spawners[spawner];
         spawning.is_killed.store(false, Ordering::SeqCst);
         spawning.slot.store(slot.as_number(), Ordering::SeqCst);
-        if i32::from(self.lock().slot(slot).pending_signal) == libc::SIGKILL {
+        let state = *self.lock().slot(slot);
+        if state.is_ending || i32::from(state.pending_signal) == libc::SIGKILL {
             spawning.is_killed.store(true, Ordering::SeqCst);
         }
         if self.closing.load(Ordering::SeqCst) {
@@ -351,20 +354,25 @@ impl Shared {
             if i32::from(state.pending_signal) != libc::SIGKILL {
                 state.pending_signal = order.signal;
             }
+            let is_ending = state.is_ending;
             if i32::from(order.signal) == libc::SIGKILL {
-                self.kill_newborn(table, order.slot);
+                self.kill_newborn(table, order.slot, true);
+            } else if is_ending {
+                // A program that has not begun has nothing to tidy up, and shall not begin for that.
+                self.kill_newborn(table, order.slot, false);
             }
         }
     }
 
     /// Kills a process that may hang before it has come to its program: in a pipe that nobody reads, on a
-    /// file system that does not answer.
-    fn kill_newborn(&self, table: &Table, slot: Slot) {
+    /// file system that does not answer. One that has come there is only killed `at_program`, too.
+    fn kill_newborn(&self, table: &Table, slot: Slot, at_program: bool) {
         let at_it = |spawning: &&Spawning| spawning.slot.load(Ordering::SeqCst) == slot.as_number();
         if let Some(spawning) = self.spawners.iter().find(at_it) {
             spawning.is_killed.store(true, Ordering::SeqCst);
             let pid = spawning.newborn.load(Ordering::SeqCst);
-            if pid != 0 && !table.early.contains_key(&pid) {
+            let may_be_killed = at_program || !spawning.is_at_program.load(Ordering::SeqCst);
+            if pid != 0 && may_be_killed && !table.early.contains_key(&pid) {
                 // SAFETY: a plain system call. The process has not been reaped: its end would be in `early`.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
             }
@@ -398,7 +406,7 @@ impl Shared {
                 kill_group(*pid, libc::SIGKILL);
             }
             for slot in self.in_hand(self.spawners.len()).into_iter().filter(|slot| *slot != 0) {
-                self.kill_newborn(&table, Slot::from_number(slot));
+                self.kill_newborn(&table, Slot::from_number(slot), true);
             }
             drop(table);
             let processes = family::processes();

@@ -167,6 +167,7 @@ impl Spawner {
         let mut plan = Plan {
             launcher: self.shared.pid,
             is_killed: &self.shared.spawners[self.number].is_killed,
+            is_at_program: &self.shared.spawners[self.number].is_at_program,
             programs: self.received.programs.as_ptr(),
             args: self.received.args.as_ptr(),
             env: self.received.env.as_ptr(),
@@ -225,6 +226,7 @@ impl Spawner {
 
     /// Makes a process and returns when it executes its program or has ended.
     fn fork(&mut self, plan: &mut Plan) -> Result<i32, i32> {
+        plan.is_at_program.store(false, Ordering::SeqCst);
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
         // SAFETY: the stack is ours alone and large enough for `child`, which runs while this thread is
         // suspended (CLONE_VFORK) and neither allocates, locks nor unwinds; `plan` outlives that. The
@@ -248,6 +250,7 @@ impl Spawner {
 struct Plan {
     launcher: c_int,
     is_killed: &'static AtomicBool,
+    is_at_program: &'static AtomicBool,
     programs: *const *const c_char,
     args: *const *const c_char,
     env: *const *const c_char,
@@ -328,6 +331,11 @@ fn become_task(plan: &Plan) -> Result<(), Stage> {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        // Opening files may have taken long.
+        plan.is_at_program.store(true, Ordering::SeqCst);
+        if plan.is_killed.load(Ordering::SeqCst) {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
         let mut refused = false;
         let mut program = plan.programs;
         while !(*program).is_null() {

@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 
 use super::socket_beside;
+use crate::socket::check_listener;
 
 /// Why a node cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,8 @@ impl Node {
         }
         let path = socket_beside(Path::new(OsStr::from_bytes(path)));
         let mut stream = UnixStream::connect(path).await.map_err(NodeError::Unreachable)?;
+        let listener = stream.peer_cred().map_err(NodeError::Unreachable)?;
+        check_listener(listener.uid()).map_err(NodeError::Unreachable)?;
         stream.write_all(&[token, b"\n"].concat()).await.map_err(NodeError::Unreachable)?;
         let (read, write) = stream.into_split();
         let (sender, receiver) = frames_over(read, write, Role::Worker);

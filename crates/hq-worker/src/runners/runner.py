@@ -490,7 +490,7 @@ def main(connection, receive):
         finally:
             state["runs"] = False
         try:
-            result = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=True).encode()
+            result = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except Exception as error:
             return NOT_TOLD, 1, b"", text_of(error)
         if len(result) > RESULT_MAX:

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::{JobOptions, values};
+use hq_model::key::check_key;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskState};
 
@@ -49,20 +50,41 @@ pub(crate) fn selector_some(text: &str) -> Result<Selector, String> {
 }
 
 /// The states of `--filter` for jobs.
-/// Jobs, and perhaps tasks of them: `3`, `3@17`.
+/// Tasks behind a job and an `@`.
+#[derive(Clone, Debug)]
+pub(crate) enum TasksArg {
+    /// `17`, `1,7-9`.
+    Ids(IdSet),
+    /// The one with this key.
+    Key(String),
+}
+
+/// Parses [`TasksArg`].
+pub(super) fn tasks_of_job(text: &str) -> Result<TasksArg, String> {
+    match values::ids_some(text) {
+        Ok(ids) => Ok(TasksArg::Ids(ids)),
+        // A slip of the pen in a number is no key.
+        Err(_) if !text.starts_with('-') && check_key(text.as_bytes()).is_ok() => {
+            Ok(TasksArg::Key(text.to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Jobs, and perhaps tasks of them: `3`, `3@17`, `3@prepare`.
 #[derive(Clone, Debug)]
 pub(crate) struct JobAndTasks {
     /// The jobs.
     pub jobs: Selector,
     /// The tasks, where some are named.
-    pub tasks: Option<IdSet>,
+    pub tasks: Option<TasksArg>,
 }
 
 /// Jobs, and perhaps tasks of one of them.
 pub(crate) fn job_and_tasks(text: &str) -> Result<JobAndTasks, String> {
     match text.split_once('@') {
         Some((job, tasks)) => {
-            Ok(JobAndTasks { jobs: super::task::selector_one(job)?, tasks: Some(values::ids_some(tasks)?) })
+            Ok(JobAndTasks { jobs: super::task::selector_one(job)?, tasks: Some(tasks_of_job(tasks)?) })
         }
         None => Ok(JobAndTasks { jobs: selector(text)?, tasks: None }),
     }
@@ -113,7 +135,7 @@ pub(crate) struct InfoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq job explain last\n  hq job explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Ids such as `1,3-5`, `last` or `all`; `3@17` for one task, as `hq task explain` does
+    /// Ids such as `1,3-5`, `last` or `all`; `3@17` or `3@KEY` for one task, as `hq task explain` does
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = job_and_tasks)]
     pub jobs: JobAndTasks,
 }

@@ -5,11 +5,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::dependency::After;
 use hq_model::selector::Selector;
-use hq_model::{IdSet, TaskId, TaskState};
+use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::job::{Channel, JobAndTasks, job_and_tasks, selector_some, task_state};
+use super::job::{
+    Channel, JobAndTasks, TasksArg, job_and_tasks, selector_some, task_state, tasks_of_job,
+};
 
 /// Show tasks
 #[derive(Subcommand, Debug)]
@@ -54,7 +56,7 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task info last 0\n  hq task info 3 1,7-9\n  hq task info 3@17")]
 pub(crate) struct InfoArgs {
-    /// Id of a job, or `last`; `3@1,7-9` names the tasks, too
+    /// Id of a job, or `last`; `3@1,7-9` or `3@KEY` names the tasks, too
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
     pub job: JobAndTasks,
     /// Ids such as `1,3-5`
@@ -71,7 +73,7 @@ pub(crate) struct InfoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq task explain last 0\n  hq task explain 3@17")]
 pub(crate) struct ExplainArgs {
-    /// Id of a job, or `last`; `3@17` names the task, too
+    /// Id of a job, or `last`; `3@17` or `3@KEY` names the task, too
     #[arg(allow_negative_numbers = true, value_name = "JOB", value_parser = one_job_and_tasks)]
     pub job: JobAndTasks,
     /// Id of the task
@@ -86,7 +88,10 @@ fn one_job_and_tasks(text: &str) -> Result<JobAndTasks, String> {
 }
 
 fn one_task(text: &str) -> Result<IdSet, String> {
-    task_id(text).map(|id| IdSet::single(TaskId(id)))
+    match values::ids_some(text)? {
+        one if one.len() == 1 => Ok(one),
+        _ => Err("one task only; write its id, such as 5".into()),
+    }
 }
 
 /// Print the last lines of what a task prints
@@ -97,7 +102,7 @@ fn one_task(text: &str) -> Result<IdSet, String> {
     after_help = "Examples:\n  hq task tail last@0\n  hq task tail 3@17 stderr -n 100\n  hq task tail --follow 3 17"
 )]
 pub(crate) struct TailArgs {
-    /// Id of a job, or `last`, and the id of a task: `3@17`, or `3 17`; then stdout or stderr [default: stdout]
+    /// Id of a job, or `last`, and the id of a task, or its key: `3@17`, `3@KEY` or `3 17`; then stdout or stderr [default: stdout]
     #[arg(value_name = "JOB@TASK", num_args = 1..=3, required = true, value_parser = NonEmptyStringValueParser::new())]
     pub words: Vec<String>,
     /// How many lines; they are looked for in the last MiB
@@ -112,11 +117,14 @@ pub(crate) struct TailArgs {
 ///
 /// # Errors
 /// What is wrong with them.
-pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, u32, Channel), String> {
+pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, TasksArg, Channel), String> {
     let (first, rest) = words.split_first().ok_or("say which task: JOB@TASK")?;
     let (job, task, rest) = match (first.split_once('@'), rest) {
-        (Some((job, task)), rest) => (job, task, rest),
-        (None, [task, rest @ ..]) => (first.as_str(), task.as_str(), rest),
+        (Some((job, task)), rest) => match tasks_of_job(task)? {
+            TasksArg::Ids(_) => (job, TasksArg::Ids(one_task(task)?), rest),
+            key => (job, key, rest),
+        },
+        (None, [task, rest @ ..]) => (first.as_str(), TasksArg::Ids(one_task(task)?), rest),
         (None, []) => return Err(format!("say which task of job {first}: `{first}@TASK`")),
     };
     let channel = match rest {
@@ -125,15 +133,7 @@ pub(crate) fn tail_of(words: &[String]) -> Result<(Selector, u32, Channel), Stri
             .map_err(|_| format!("`{one}` is no output: write stdout or stderr"))?,
         _ => return Err("one task and one output only".into()),
     };
-    Ok((selector_one(job)?, task_id(task)?, channel))
-}
-
-fn task_id(text: &str) -> Result<u32, String> {
-    let one = values::ids_some(text)?;
-    match one.first() {
-        Some(id) if one.len() == 1 => Ok(id.0),
-        _ => Err("one task only; write its id, such as 5".into()),
-    }
+    Ok((selector_one(job)?, task, channel))
 }
 
 /// A selector argument that means one job.

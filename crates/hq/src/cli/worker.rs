@@ -160,7 +160,7 @@ pub(crate) struct StartArgs {
     pub shared: SharedArgs,
     /// How often it says that it lives
     ///
-    /// A worker that is silent for twice as long is given up, and its tasks go elsewhere.
+    /// At least 100ms. A worker that is silent for twice as long is given up, and its tasks go elsewhere.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "8s", value_parser = heartbeat)]
     pub heartbeat: Duration,
     /// Stop after this long [default: the time left in its allocation]
@@ -213,9 +213,16 @@ pub(super) fn time_limit(text: &str) -> Result<Duration, String> {
 fn heartbeat(text: &str) -> Result<Duration, String> {
     match values::duration(text)? {
         Duration::ZERO => Err("a worker has to say that it lives; give some time above zero".into()),
+        some if some < HEARTBEAT_MIN => Err(format!(
+            "the server would give the worker up before it has heard of it; give {} or more",
+            hq_model::duration::format(HEARTBEAT_MIN)
+        )),
         some => Ok(some),
     }
 }
+
+/// The shortest time between two signs of life: with twice that, a busy node or network is not taken for a lost worker.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// A batch system.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]

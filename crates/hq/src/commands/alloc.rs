@@ -173,7 +173,13 @@ fn checked(context: &Context, params: QueueParams) -> Result<QueueParams, HqErro
 fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
     let queue = args.queue;
     let (info, _) = details(context, queue)?;
+    let before = info.params.clone();
     let params = Box::new(checked(context, edited(info.params, args)?)?);
+    if *params == before {
+        return Done::ok(Sentence(format!(
+            "Allocation queue {queue} is like that already; nothing was changed"
+        )));
+    }
     done(context, AllocRequest::Edit { queue, params }, queue, "successfully edited")
 }
 

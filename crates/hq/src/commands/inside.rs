@@ -8,6 +8,7 @@ use hq_core::client_messages::ClientRequest;
 use hq_make::Digests;
 use hq_model::dependency::{After, Condition};
 use hq_model::{Instance, JobId, TaskId, TaskRef};
+use hq_worker::notify;
 
 use super::{Context, Done};
 use crate::cli::task::{DeferArgs, IsUnchangedArgs, ReadyArgs};
@@ -61,7 +62,19 @@ fn own_task() -> Result<(TaskRef, Instance), HqError> {
         let task = TaskRef::new(JobId(number("HQ_JOB_ID")?), TaskId(number("HQ_TASK_ID")?));
         Some((task, Instance(number("HQ_INSTANCE_ID")?)))
     };
-    found().ok_or_else(|| {
+    let named = found().ok_or_else(|| {
         HqError::failed("not-running", "This works only inside a running task: HQ_TASK_ID is not set.")
-    })
+    })?;
+    let key = std::env::var_os("HQ_ACCESS_KEY").unwrap_or_default().into_vec();
+    match notify::attempt_of(&key).filter(|own| *own != named) {
+        Some((own, instance)) => {
+            let text = format!(
+                "This runs in task {own} (instance {instance}), and HQ_JOB_ID, HQ_TASK_ID and HQ_INSTANCE_ID were changed to \
+                 those of {} (instance {}): a task speaks for itself only.",
+                named.0, named.1
+            );
+            Err(HqError::failed("not-running", text))
+        }
+        None => Ok(named),
+    }
 }

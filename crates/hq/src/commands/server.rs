@@ -1,13 +1,17 @@
 //! `hq server …`.
 
 use std::io::{self, IsTerminal};
+use std::net::ToSocketAddrs;
 use std::time::Instant;
 
 use hq_client::error::EXIT_FAILED;
+use hq_client::session::access_path;
 use hq_client::{ClientError, Session, limits};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_model::{JobState, duration};
+use hq_net::AccessFile;
 use hq_server::{Detached, Durability, GenerateAccess, JournalPlace, ServerOptions};
+use rustix::process::{Pid, Signal, kill_process};
 use tracing::warn;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -25,9 +29,9 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     let mut options = options(context, &args);
     if args.detach {
         match hq_server::detach()? {
-            Detached::Started(_) => {
-                let mut report = report(context, false)?;
-                context.printer.print(&mut report)?;
+            Detached::Started { pid, .. } => {
+                // What is said to have failed must not run on.
+                describe(context).inspect_err(|_| end(pid))?;
                 return Ok(0);
             }
             Detached::Failed { error, hint, code } => {
@@ -50,14 +54,42 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         Err(_) if args.detach => return Ok(EXIT_FAILED),
         started => started?,
     };
-    if !args.detach {
-        let printed = report(context, false).and_then(|mut report| context.printer.print(&mut report));
-        if let Err(error) = printed {
-            warn!(error.text, "the description of the server could not be printed");
-        }
+    if !args.detach
+        && let Err(error) = describe(context)
+    {
+        warn!(error.text, "the description of the server could not be printed");
     }
     running.wait()?;
     Ok(0)
+}
+
+// Prints where the server of this node is that has just started, and warns of a name that leads nowhere from here.
+fn describe(context: &Context) -> Result<(), HqError> {
+    let access = AccessFile::load(&access_path(&context.server_dir)).map_err(ClientError::Access)?;
+    let mut session = Session::connect_to(access.on_this_node())?;
+    let mut report = report(context, &mut session, false)?;
+    // It runs, whether or not somebody reads that.
+    if let Err(error) = context.printer.print(&mut report) {
+        context
+            .printer
+            .warn(&[format!("the description of the server could not be printed: {}", error.text)]);
+    }
+    let mut hosts = vec![report.info.client_host, report.info.worker_host];
+    hosts.dedup();
+    hosts.retain(|host| (host.as_str(), 0).to_socket_addrs().is_err());
+    let warn = |host| {
+        format!(
+            "the host {host} is unknown on this machine; clients and workers on others must know it (--host gives another)"
+        )
+    };
+    context.printer.warn(&hosts.into_iter().map(warn).collect::<Vec<_>>());
+    Ok(())
+}
+
+fn end(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    // One that has ended already has ended.
+    let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
 }
 
 fn options(context: &Context, args: &StartArgs) -> ServerOptions {
@@ -122,11 +154,11 @@ fn would_be_killed(jobs: &[JobSummary]) -> Option<String> {
 }
 
 pub(super) fn info(context: &Context, args: &InfoArgs) -> Result<Done, HqError> {
-    Done::ok(report(context, args.limits)?)
+    Done::ok(report(context, &mut context.connect()?, args.limits)?)
 }
 
-fn report(context: &Context, with_limits: bool) -> Result<Server, HqError> {
-    match context.ask(ClientRequest::ServerInfo)? {
+fn report(context: &Context, session: &mut Session, with_limits: bool) -> Result<Server, HqError> {
+    match session.request(ClientRequest::ServerInfo)? {
         ClientResponse::ServerInfo(info) => {
             Ok(Server { server_dir: context.server_dir.clone(), info: *info, with_limits })
         }

@@ -54,7 +54,7 @@ pub(super) fn submit(context: &Context, options: SubmitOptions) -> Result<Done, 
     let warnings = warnings.into_iter().chain(unusable).collect();
     if !wait.waits() {
         let response = session.request(request(submit)?)?;
-        let submitted = submitted(context, response, warnings)?;
+        let submitted = submitted(response, warnings, |more| context.printer.advise(more))?;
         context.hint_of_workers(&mut session);
         return Done::ok(submitted);
     }
@@ -89,7 +89,8 @@ fn submit_and_follow(
     warnings: Vec<String>,
     allow_failures: bool,
 ) -> Result<Done, HqError> {
-    let mut submitted = submitted(context, session.request(request(submit)?)?, warnings)?;
+    let response = session.request(request(submit)?)?;
+    let mut submitted = submitted(response, warnings, |more| context.printer.warn(more))?;
     context.printer.announce(&mut submitted)?;
     let session = Rc::new(RefCell::new(session));
     let (job, printer) = (submitted.job, context.printer);
@@ -146,7 +147,7 @@ pub(super) fn resubmit(context: &Context, args: ResubmitArgs) -> Result<Done, Hq
     let states = states.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, state)| state).collect();
     let request = ClientRequest::Resubmit { key: request_key()?, jobs: args.job, tasks: args.tasks, states };
     let response = context.ask(request)?;
-    Done::ok(submitted(context, response, Vec::new())?)
+    Done::ok(submitted(response, Vec::new(), |more| context.printer.advise(more))?)
 }
 
 /// The job that was made last.
@@ -218,7 +219,8 @@ pub(super) fn send_and_watch<'a>(
     notifications: bool,
 ) -> Result<(Submitted, Watch<'a>), HqError> {
     let (response, watch) = session.submit_and_watch(request(submit)?, notifications)?;
-    Ok((submitted(context, response, warnings)?, watch))
+    // Who waits for what will never be is told so, wherever that is read.
+    Ok((submitted(response, warnings, |more| context.printer.warn(more))?, watch))
 }
 
 fn request(submit: Submit) -> Result<ClientRequest, HqError> {
@@ -227,13 +229,13 @@ fn request(submit: Submit) -> Result<ClientRequest, HqError> {
 
 // Shows what the server warns of.
 fn submitted(
-    context: &Context,
     response: ClientResponse,
     mut warnings: Vec<String>,
+    show: impl FnOnce(&[String]),
 ) -> Result<Submitted, HqError> {
     match response {
         ClientResponse::Submitted { job, existing, warnings: more, .. } => {
-            context.printer.advise(&more);
+            show(&more);
             warnings.extend(more);
             Ok(Submitted { job, existing: existing.len(), warnings })
         }

@@ -4,16 +4,18 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_client::ClientError;
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, TaskId, TaskRef};
+use hq_model::{IdSet, JobId, TaskRef};
 
 use super::{Context, Done, job, unexpected};
 use crate::cli::OutputMode;
-use crate::cli::job::JobAndTasks;
+use crate::cli::job::{JobAndTasks, TasksArg};
 use crate::cli::task::{ExplainArgs, InfoArgs, ListArgs, TailArgs, tail_of};
 use crate::error::HqError;
 use crate::following;
+use crate::jobs::{SharedSession, only};
 use crate::render::StandardOutput;
 use crate::report::{Explained, Plain, TaskDetails, Tasks};
 use crate::results::LeftReader;
@@ -36,6 +38,7 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let [job] = job::selected(&session, jobs)?[..] else {
         return unexpected();
     };
+    let tasks = ids_of(&session, job, tasks)?;
     let left = LeftReader::new(Rc::clone(&session), &[job], Some(tasks.clone()));
     let pages = ServerPages::new(session, &[job], Some(tasks), Vec::new()).with_submits();
     // Only people are told what tasks wait for.
@@ -58,7 +61,8 @@ pub(super) fn tail(context: &Context, args: TailArgs) -> Result<Done, HqError> {
     let [job] = job::selected(&session, job)?[..] else {
         return unexpected();
     };
-    let task = TaskRef::new(job, TaskId(task));
+    let Some(task) = ids_of(&session, job, task)?.first() else { return unexpected() };
+    let task = TaskRef::new(job, task);
     let (out, how) = (&mut StandardOutput(io::stdout()), (args.lines, args.follow));
     following::tail(&session, (task, channel.into()), how, out, context.printer)?;
     Done::ok(Plain(String::new()))
@@ -70,28 +74,55 @@ pub(super) fn explain(context: &Context, args: ExplainArgs) -> Result<Done, HqEr
 }
 
 /// Says what a task waits for.
-pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: IdSet) -> Result<Done, HqError> {
+pub(super) fn explain_one(context: &Context, jobs: Selector, tasks: TasksArg) -> Result<Done, HqError> {
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let (jobs, tasks) = match tasks {
+        TasksArg::Ids(tasks) => (jobs, tasks),
+        key => {
+            let [job] = job::selected(&session, jobs)?[..] else { return unexpected() };
+            (only([job]), ids_of(&session, job, key)?)
+        }
+    };
     let Some(task) = tasks.first().filter(|_| tasks.len() == 1) else {
         return Err(HqError::usage("one task only; write its id, such as 5"));
     };
     let request = ClientRequest::ExplainTask { jobs, task };
-    match context.ask(request)? {
+    match session.borrow_mut().request(request)? {
         ClientResponse::Explained(explained) => Done::ok(Explained(explained)),
         _ => unexpected(),
     }
 }
 
 // Which tasks of which job: `3@17` in one word, or in two.
-fn named(command: &str, job: JobAndTasks, tasks: Option<IdSet>) -> Result<(Selector, IdSet), HqError> {
+fn named(command: &str, job: JobAndTasks, tasks: Option<IdSet>) -> Result<(Selector, TasksArg), HqError> {
     match (job.tasks, tasks) {
-        (Some(tasks), None) | (None, Some(tasks)) => Ok((job.jobs, tasks)),
+        (Some(tasks), None) => Ok((job.jobs, tasks)),
+        (None, Some(tasks)) => Ok((job.jobs, TasksArg::Ids(tasks))),
         (None, None) => {
             let job = job.jobs;
             let text = format!("say which task of job {job}: `hq task {command} {job}@TASK`");
             Err(HqError::usage(text))
         }
-        (Some(tasks), Some(more)) => {
+        (Some(TasksArg::Ids(tasks)), Some(more)) => {
             Err(HqError::usage(format!("tasks are named twice: {tasks} behind the @, and {more}")))
         }
+        (Some(TasksArg::Key(key)), Some(more)) => {
+            Err(HqError::usage(format!("tasks are named twice: {key} behind the @, and {more}")))
+        }
     }
+}
+
+// A key is looked for among all tasks of the job: servers answer by ids.
+fn ids_of(session: &SharedSession, job: JobId, tasks: TasksArg) -> Result<IdSet, HqError> {
+    let key = match tasks {
+        TasksArg::Ids(ids) => return Ok(ids),
+        TasksArg::Key(key) => key,
+    };
+    let mut all = TaskStream::begin(ServerPages::new(Rc::clone(session), &[job], None, Vec::new()))?;
+    while let Some(task) = all.next_of(job)? {
+        if task.key.as_deref() == Some(key.as_str()) {
+            return Ok(IdSet::single(task.task));
+        }
+    }
+    Err(ClientError::from(RequestError::NoKey(job, key)).into())
 }

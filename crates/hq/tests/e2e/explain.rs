@@ -1,6 +1,27 @@
 //! Why tasks wait, as users see it.
 
-use crate::cluster::Cluster;
+use std::fs::File;
+use std::process::Stdio;
+
+use crate::cluster::{Cluster, Process};
+
+#[test]
+fn who_would_wait_for_what_nobody_can_run_is_told_so_without_a_terminal_too() {
+    let mut cluster = Cluster::server();
+    cluster.worker("--cpus 1 --detect-resources none");
+    let ran = cluster.hq("submit --resource foo=2 -- true");
+    assert_eq!((ran.exit, ran.stderr.as_str()), (0, ""), "tools read both channels as one answer");
+    for how in ["--wait", "--progress"] {
+        let mut command = cluster.command(["submit", how, "--resource", "foo=2", "--", "true"]);
+        command.stdout(Stdio::null()).stderr(File::create(cluster.path("err")).expect("a file"));
+        let process = Process::start(command);
+        process.until_it_catches(libc::SIGINT);
+        process.signal(libc::SIGINT);
+        process.end();
+        let said = cluster.read("err");
+        assert!(said.starts_with("WARN No worker could ever run these tasks"), "{how}: {said}");
+    }
+}
 
 #[test]
 fn what_nobody_can_run_is_warned_about_listed_and_explained() {

@@ -223,6 +223,8 @@ fn every_end_of_a_function_is_told() {
         strange.starts_with("The result of lab:strange cannot be said in JSON: TypeError: "),
         "{strange}"
     );
+    let nan = error("--function lab:double --args-json '[\"nan\"]'");
+    assert!(nan.starts_with("The result of lab:double cannot be said in JSON: ValueError: "), "{nan}");
     let missing = error("--function nolab:double");
     assert!(missing.contains("cannot be loaded: ModuleNotFoundError: No module named 'nolab'"), "{missing}");
     let missing = error("--function lab:nothing");

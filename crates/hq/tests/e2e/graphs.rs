@@ -16,8 +16,18 @@ fn a_named_task_is_made_once() {
     cluster.ok("submit --job 1 --each-line lines --key 'line-%{ENTRY}' -- echo");
     assert_eq!(cluster.json("task info 1 2")[0]["key"], "line-b c");
     cluster.ok("submit --job 1 --key last --after '1@line-b c' -- true");
-    let unknown = cluster.fails(1, "submit --job 1 --after 1@nobody -- true");
-    assert!(unknown.contains("No task of job 1 has the key `nobody`."), "{unknown}");
+    for line in ["submit --job 1 --after 1@nobody -- true", "task info 1@nobody", "task tail 1@nobody"] {
+        let unknown = cluster.fails(1, line);
+        assert!(unknown.contains("No task of job 1 has the key `nobody`."), "{line}: {unknown}");
+    }
+    assert_eq!(cluster.json("task info '1@line-b c'")[0]["id"], 2);
+    assert_eq!(cluster.json("task info last@first")[0]["id"], 0);
+    for command in ["task", "job"] {
+        let explained = cluster.json(&format!("{command} explain 1@last"));
+        assert_eq!(explained["task_id"]["job_task_id"], 3, "{command}");
+    }
+    let unread = cluster.hq("task tail '1@line-b c'");
+    assert!(!unread.stderr.contains("neither an id nor a range"), "{unread:?}");
     let several = cluster.fails(2, "submit --array 1-3 --key x -- true");
     assert!(several.contains("--key: it would name 3 tasks"), "{several}");
     // Another server of the directory knows the names, too.
@@ -155,6 +165,10 @@ fn who_puts_a_task_back_is_that_task() {
     cluster.ok("submit --wait --stdout said -- bash self.sh");
     let said = cluster.read("said");
     assert!(said.contains("Tasks of job 2 wait for each other: 0 -> 0."), "{said}");
+    cluster.write("other.sh", "HQ_TASK_ID=7 $HQ task defer --after 1 2>&1; HQ_TASK_ID=7 $HQ task ready 2>&1; true");
+    cluster.ok("submit --wait --stdout said -- bash other.sh");
+    let said = cluster.read("said");
+    assert_eq!(said.matches("This runs in task 3@0 (instance 0), and HQ_JOB_ID").count(), 2, "{said}");
 }
 
 #[test]

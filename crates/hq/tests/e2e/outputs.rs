@@ -93,6 +93,18 @@ fn cat_says_why_it_prints_nothing() {
 }
 
 #[test]
+fn cat_has_nothing_of_a_task_that_could_not_be_started() {
+    let cluster = Cluster::new();
+    cluster.write("file", "");
+    for (job, options) in [(1, "-- no-such-program"), (2, "--cwd file/below -- true")] {
+        cluster.fails(1, &format!("submit --wait {options}"));
+        let ran = cluster.hq(&format!("job cat {job} stdout"));
+        assert_eq!((ran.exit, ran.stdout.as_str()), (0, ""), "{options}: {ran:?}");
+        assert!(!ran.stderr.contains("ERROR"), "{options}: {ran:?}");
+    }
+}
+
+#[test]
 fn nobody_reading_ends_a_client_quietly() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait -- sh -c 'yes | head -n 300000'");

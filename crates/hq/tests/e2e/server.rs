@@ -111,6 +111,23 @@ fn a_server_goes_to_the_background() {
 }
 
 #[test]
+fn a_server_whose_published_name_means_nothing_here_is_reached_and_stopped_from_its_own_node() {
+    let place = Place::new();
+    // No resolver asks anybody for a name with so long a part.
+    let unknown = "x".repeat(64);
+    let ran = place.hq(&format!("server start --detach --host {unknown}"));
+    assert!(ran.exit == 0 && ran.stdout.contains(&unknown), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("WARN the host {unknown} is unknown on this machine")), "{ran:?}");
+    assert_eq!(place.json("server info")["client_host"], unknown);
+    let error = place.fails(1, "server start --detach --host localhost");
+    assert!(error.contains("a server is already running at x") && !error.contains("waiting"), "{error}");
+    place.ok("server stop");
+    // What is refused leaves nothing either.
+    let error = place.fails(1, "server start --detach --journal none");
+    assert!(error.contains("has a journal") && !place.server_dir().join("002").exists(), "{error}");
+}
+
+#[test]
 fn waiting_for_a_server_ends_after_its_time() {
     let place = Place::new();
     let error = place.fails(3, "server wait --timeout 50ms");

@@ -462,6 +462,39 @@ fn a_task_that_ran_when_it_was_canceled_or_given_up_says_where_and_when() {
 }
 
 #[test]
+fn a_start_that_is_heard_of_after_the_task_was_given_up_says_where_and_when() {
+    let mut world = World::new();
+    let job = world.submit_as(JobSpec { max_fails: Some(0), ..JobSpec::default() }, 6, |_| {});
+    world.worker(2, 4);
+    let joined = world.now;
+    // The failure overtakes the starts of those beside it.
+    world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);
+    world.wait(Duration::from_secs(1));
+    // One is being ended, one has ended; the last is of an attempt that was never asked for.
+    world.reports(2, |r| {
+        r.started = vec![started(job, 1, 0), started(job, 2, 0), started(job, 3, 1)];
+        r.canceled = vec![(job, IdSet::single(TaskId(2)))];
+    });
+    let ended = world.now;
+    world.wait(Duration::from_secs(1));
+    // Said again, it changes nothing.
+    world.reports(2, |r| {
+        r.started = vec![started(job, 1, 0)];
+        r.canceled = vec![(job, "1,3".parse().expect("ids"))];
+    });
+    for round in ["live", "restarted"] {
+        for (id, ran) in [(1, true), (2, true), (3, false), (5, false)] {
+            let info = task(&mut world, job, id);
+            assert_eq!(info.state, TaskState::Aborted, "{round}: {id}");
+            let told = info.worker.zip(info.started).zip(info.ended);
+            let expected = ran.then_some(((hq_model::WorkerId(1), joined), ended));
+            assert_eq!(told, expected, "{round}: {id}");
+        }
+        world.restart();
+    }
+}
+
+#[test]
 fn a_task_that_had_ended_before_its_cancellation_arrived_says_where_and_when() {
     let cancel = ClientRequest::Cancel { jobs: Selector::Last, tasks: None, reason: None };
     let mut world = World::new();
