@@ -17,6 +17,7 @@ mod idle;
 mod journal;
 mod latency;
 mod locality;
+mod make;
 mod measure;
 mod named;
 mod null;
@@ -75,6 +76,7 @@ const ALL: &[Benchmark] = &[
     ("encryption", "the null array encrypted against plain", null::encryption),
     ("array-memory", "submitting and finishing an array of 100 million tasks", null::memory),
     ("spawn", "50 000 programs against a bare spawn-and-wait loop", spawn::run),
+    ("make", "`hq make` against ninja, snakemake, `hq run` and `make -j`", make::run),
     ("latency", "one program with `submit --wait` on an idle server", latency::one),
     ("startup", "`hq --version` and `hq job list` against an empty program", startup::run),
     ("idle", "a server with 1 000 idle workers", idle::run),

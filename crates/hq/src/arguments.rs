@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn commands_that_help_does_not_name_are_not_offered() {
-        for (line, shown) in [("--debug", "run, submit, make, job"), ("task --debug", "list, info, explain")] {
+        for (line, shown) in [("--debug", "run, submit, make, job"), ("task --debug", "list, info, explain")]
+        {
             let words = std::iter::once("hq").chain(line.split(' '));
             let mut error = Cli::command().try_get_matches_from(words).expect_err("a command is missing");
             leave_out_hidden(&mut error);

@@ -65,7 +65,8 @@ const NAMES: [(&str, &str); 1] = [("pmake", "make")];
 // The words with the command that the name of the program stands for.
 fn named(mut words: Vec<OsString>) -> Vec<OsString> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
-    if let Some((_, command)) = NAMES.iter().find(|(name, _)| program.is_some_and(|program| program == *name)) {
+    if let Some((_, command)) = NAMES.iter().find(|(name, _)| program.is_some_and(|program| program == *name))
+    {
         words.insert(1, (*command).into());
     }
     words

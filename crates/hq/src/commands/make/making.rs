@@ -1,28 +1,27 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use hq_client::{ClientError, NotSubmitted, Session, SubmittedFile};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_client::{NotSubmitted, Session, SubmittedFile};
 use hq_make::{Known, Plan, Rerun, RunId, RunState, order};
-use hq_model::{IdSet, JobId, TaskId, TaskState};
+use hq_model::{JobId, TaskId};
 use hq_worker::launcher::Launcher;
 
-use super::following::{Ends, StartedNames, cancel, follow_to_the_end, has_ended};
+use super::before::Before;
+use super::following::{Ends, StartedNames, cancel, follow_to_the_end};
+use super::in_time::InTime;
 use super::{Context, home_path, level, load, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
-use crate::commands::{end_quietly_when_nobody_reads, unexpected, worker};
+use crate::commands::{end_quietly_when_nobody_reads, worker};
 use crate::embedded::{Cluster, ClusterOptions, Workers, check_fits, interrupted_twice, nodes_of_batch_job};
 use crate::error::{EXIT_SIGNAL, HqError};
-use crate::jobs::only;
 use crate::logging;
 use crate::make::{
     Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, hex, name_of,
-    settle, submission,
+    submission,
 };
 use crate::render::make::{MakeEnded, Shown};
 use crate::signals::{HeldSignals, Signals};
@@ -38,7 +37,7 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     }
     let rerun = rerun(&args)?;
     let maker = Maker { context, args: &args, home: &home };
-    let before = maker.what_was_before()?;
+    let before = Before::of(context, &home, args.place.submit)?;
     if let Some((job, runs)) = &before.goes_on {
         return maker.join(*job, runs);
     }
@@ -70,95 +69,7 @@ struct Maker<'a> {
     home: &'a Home,
 }
 
-// What became of the job before, whose end nobody has seen.
-#[derive(Default)]
-struct Before {
-    // It is not over.
-    goes_on: Option<(JobId, Vec<Started>)>,
-    // Those of its runs that have ended well.
-    completed: Vec<Started>,
-}
-
 impl Maker<'_> {
-    // Looks at the job before, and moves aside what its runs left that never ended.
-    fn what_was_before(&self) -> Result<Before, HqError> {
-        let Some(Job { place, job, .. }) = self.home.unended() else { return Ok(Before::default()) };
-        let Ok(runs) = self.home.started() else { return Ok(Before::default()) };
-        match place {
-            Place::Here => {
-                let state = self.home.state();
-                if !state.server_dir().join(hq_server::directory::JOURNAL).exists() {
-                    return Ok(Before::default());
-                }
-                let options = ClusterOptions { state: Some(state), jobs_before: 0, is_shared: false };
-                let cluster = Cluster::start(options)?;
-                let mut session = Session::connect_to(cluster.access().clone())?;
-                let before = self.interrupted(&mut session, job, runs)?;
-                drop(session);
-                cluster.stop()?;
-                Ok(before)
-            }
-            Place::Server { uid, dir } => {
-                let Some(job) = job.map(JobId) else { return Ok(Before::default()) };
-                let busy = |why: String| {
-                    HqError::failed(
-                        "make-busy",
-                        format!(
-                            "Job {job} of the server in {} may still make files here: {why}",
-                            dir.display()
-                        ),
-                    )
-                    .hint(format!(
-                        "start that server again, or remove {} if the job is gone for good",
-                        self.home.path().display()
-                    ))
-                };
-                let mut session = Session::connect(&dir).map_err(|error| busy(error.to_string()))?;
-                if session.server_uid() != uid {
-                    return Err(busy(format!("now there is the server {}", session.server_uid())));
-                }
-                match has_ended(&mut session, job)? {
-                    None => Ok(Before::default()),
-                    Some((true, ..)) => {
-                        Ok(Before { goes_on: None, completed: completed(&mut session, job, &runs)? })
-                    }
-                    Some((false, done, total)) if !self.args.place.submit => {
-                        Err(HqError::failed("make-busy", format!("Job {job} of the server in {} makes files here: {done} of {total} runs have ended", dir.display()))
-                            .hint(format!("`hq make --follow` shows what it does, `hq job cancel {job}` ends it")))
-                    }
-                    Some((false, ..)) => Ok(Before { goes_on: Some((job, runs)), completed: Vec::new() }),
-                }
-            }
-        }
-    }
-
-    // A server of our own that was interrupted: what has begun and not ended is moved aside.
-    fn interrupted(
-        &self,
-        session: &mut Session,
-        job: Option<u32>,
-        runs: Vec<Started>,
-    ) -> Result<Before, HqError> {
-        // It may have died before it told its number.
-        let jobs = match session.request(ClientRequest::ListJobs { states: Vec::new() })? {
-            ClientResponse::JobList(jobs) => jobs,
-            _ => return unexpected(),
-        };
-        let known = job.map(JobId).or_else(|| jobs.last().map(|job| job.job));
-        let Some(job) = known.filter(|known| jobs.iter().any(|job| job.job == *known)) else {
-            return Ok(Before::default());
-        };
-        let moved = settle(session, job, &runs)?;
-        for (from, to) in &moved {
-            self.context.printer.note(&format!(
-                "{} was left by a run that was interrupted: it is {} now",
-                from.display(),
-                to.file_name().unwrap_or_default().display()
-            ));
-        }
-        Ok(Before { goes_on: None, completed: completed(session, job, &runs)? })
-    }
-
     // Remembers what has ended well without that anybody has seen it. True when something was.
     fn absorb(&self, plan: &Plan, before: &Before) -> Result<bool, HqError> {
         if before.completed.is_empty() || plan.runs.iter().all(|run| run.rerun == Rerun::Exists) {
@@ -395,42 +306,6 @@ impl Maker<'_> {
     }
 }
 
-// When runs that have not begun could not end in time any more.
-struct InTime {
-    // The latest first.
-    due: Vec<(Instant, IdSet)>,
-}
-
-impl InTime {
-    fn new(within: Option<Duration>, plan: &Plan, runs: &[RunId]) -> InTime {
-        let Some(within) = within else { return InTime { due: Vec::new() } };
-        let begin = Instant::now();
-        let mut by_time: BTreeMap<Duration, IdSet> = BTreeMap::new();
-        for (task, run) in (0..).zip(runs) {
-            let time = plan.run(*run).resources.time.unwrap_or_default();
-            by_time.entry(time).or_default().insert(TaskId(task));
-        }
-        // What takes longest is due first. A time beyond that of the clock is never due.
-        let due = by_time.into_iter().filter_map(|(time, tasks)| {
-            let tasks_due = begin.checked_add(within.saturating_sub(time))?;
-            Some((if time > within { begin } else { tasks_due }, tasks))
-        });
-        InTime { due: due.collect() }
-    }
-
-    fn next(&self) -> Option<Instant> {
-        self.due.last().map(|(due, _)| *due)
-    }
-
-    fn cancel_due(&mut self, session: &mut Session, job: JobId) -> Result<(), HqError> {
-        let now = Instant::now();
-        while let Some((_, tasks)) = self.due.pop_if(|(due, _)| *due <= now) {
-            session.request(ClientRequest::CancelWaiting { job, tasks })?;
-        }
-        Ok(())
-    }
-}
-
 struct PlanNames<'a> {
     plan: &'a Plan,
     runs: &'a [RunId],
@@ -441,18 +316,6 @@ impl crate::make::RunNames for PlanNames<'_> {
         self.runs
             .get(task.0 as usize)
             .map_or_else(|| format!("run {task}"), |run| name_of(self.plan.run(*run)))
-    }
-}
-
-// Those of the runs of a job that have ended well.
-fn completed(session: &mut Session, job: JobId, runs: &[Started]) -> Result<Vec<Started>, HqError> {
-    let request = ClientRequest::TaskIds { jobs: only([job]), states: vec![TaskState::Finished] };
-    match session.request(request)? {
-        ClientResponse::TaskIds(jobs) => {
-            let ids = jobs.into_iter().next().map_or_else(IdSet::new, |(_, ids)| ids);
-            Ok(ids.iter().filter_map(|task| runs.get(task.0 as usize).cloned()).collect())
-        }
-        _ => Err(ClientError::Unexpected.into()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! `hq make`: reads rules and targets, and shows, makes or removes what they ask for.
 
+mod before;
 mod following;
+mod in_time;
 mod looking;
 mod making;
 mod tending;
