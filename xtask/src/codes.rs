@@ -9,15 +9,16 @@ use crate::tidy::Findings;
 /// The page, below the workspace.
 const PAGE: &str = "docs/reference/error-codes.md";
 /// Where errors that users see get their codes.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "crates/hq/src",
+    "crates/hq-make/src",
     "crates/hq-client/src",
     "crates/hq-core/src",
     "crates/hq-server/src",
     "crates/hq-worker/src",
 ];
 /// What stands before a code, and how far behind it the code may be.
-const BEFORE: [(&str, usize); 2] = [("HqError::failed(", 40), ("code: \"", 0)];
+const BEFORE: [(&str, usize); 3] = [("HqError::failed(", 40), ("code: \"", 0), ("_RULE: &str = \"", 0)];
 
 /// Compares page and sources.
 ///

@@ -41,6 +41,7 @@ const RULES: [(&str, &[&str], &[&str]); 18] = [
             "hq-journal",
             "hq-stream",
             "hq-batch",
+            "hq-make",
         ],
         &[],
     ),

@@ -3,20 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use hq_model::OnClose;
 use hq_model::body::Function;
 use hq_model::dependency::After;
 use hq_model::job::{Target, TaskIds};
-use hq_model::request::check_variants;
-use hq_model::{
-    Body, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Request, ResourceRequest, Stream,
-    Submit, TaskSpec,
-};
+use hq_model::{Body, Compression, Dependencies, Entries, IdSet, JobId, JobSpec, Stream, Submit, TaskSpec};
 use serde::Deserialize;
 
 use super::call::wrong_table;
@@ -26,10 +20,11 @@ use super::error::OptionsError;
 use super::function;
 use super::graph::Dep;
 use super::job_tables::Tables;
+use super::job_values::{Output, RequestTable, named, option, output, path, requests};
 use super::placeholders::of_text;
-use super::prepare::{job_name, request, spec};
+use super::prepare::{job_name, spec};
 use super::task::{ExecutionOptions, FailureOptions, OutputOptions, PinArg, ResourceOptions, TaskOptions};
-use super::values::{self, EnvArg, OutputArg};
+use super::values::{self, EnvArg};
 use super::warnings::warnings;
 use super::word::{Stdin, Word};
 
@@ -148,36 +143,6 @@ pub(super) struct Task {
     launcher: Option<String>,
     #[serde(default)]
     request: Vec<RequestTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Output {
-    Text(String),
-    Table(OutputTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OutputTable {
-    path: Option<String>,
-    #[serde(alias = "mode")]
-    on_close: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RequestTable {
-    #[serde(default)]
-    n_nodes: u32,
-    #[serde(default)]
-    ranks_per_node: u32,
-    #[serde(default)]
-    exclusive: bool,
-    time_request: Option<Word>,
-    weight: Option<Word>,
-    #[serde(default)]
-    resources: BTreeMap<String, Word>,
 }
 
 /// Reads a job file with this content. Its tasks go to the open job `job`, or to a new one. Tasks without an id are
@@ -462,75 +427,6 @@ impl Task {
             return Err("stdin: a function has no standard input".into());
         }
         spec(body, stdin, task, requests).map_err(|error| error.to_string())
-    }
-}
-
-// Without any, one CPU. A request that names no CPUs asks for none.
-fn requests(tables: Vec<RequestTable>) -> Result<Vec<Request>, String> {
-    if tables.is_empty() {
-        return Ok(vec![request(&ResourceOptions::default()).map_err(|error| error.to_string())?]);
-    }
-    let one = |table: RequestTable| -> Result<Request, String> {
-        let resource = |(name, amount): (String, Word)| -> Result<ResourceRequest, String> {
-            let text = amount.to_string();
-            values::resource(&format!("{name}={text}")).map_err(|error| format!("{name} = {text}: {error}"))
-        };
-        if table.n_nodes > 0 && table.ranks_per_node == 0 && !table.resources.is_empty() {
-            return Err("n_nodes asks for whole workers; leave resources out, or say ranks_per_node".into());
-        }
-        Ok(Request {
-            nodes: table.n_nodes.max(u32::from(table.ranks_per_node > 0)),
-            ranks: table.ranks_per_node,
-            exclusive: table.exclusive,
-            resources: table.resources.into_iter().map(resource).collect::<Result<_, _>>()?,
-            time_request: option("time_request", table.time_request, values::duration)?.unwrap_or_default(),
-            weight: option("weight", table.weight, values::weight)?
-                .unwrap_or(hq_model::request::WEIGHT_NEUTRAL),
-        })
-    };
-    let requests: Vec<Request> =
-        tables.into_iter().map(one).collect::<Result<_, _>>().map_err(|error| format!("request: {error}"))?;
-    check_variants(&requests).map_err(|error| format!("request: {error}"))?;
-    Ok(requests)
-}
-
-fn option<W: Display, T>(
-    key: &str,
-    value: Option<W>,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<Option<T>, String> {
-    value.map(|word| named(key, parse(&word.to_string()))).transpose()
-}
-
-fn path(key: &str, text: &str) -> Result<OsString, String> {
-    named(key, values::path(text.into()))
-}
-
-// What is wrong with a value, with its key.
-fn named<T>(key: &str, value: Result<T, String>) -> Result<T, String> {
-    value.map_err(|error| format!("{key}: {error}"))
-}
-
-fn output(key: &str, output: Option<Output>) -> Result<Option<OutputArg>, String> {
-    let (path, on_close) = match output {
-        None => return Ok(None),
-        Some(Output::Text(text)) => (Some(text), None),
-        Some(Output::Table(table)) => (table.path, table.on_close),
-    };
-    let on_close = match on_close.as_deref() {
-        None | Some("none") => OnClose::Keep,
-        Some(word) => OnClose::REMOVING
-            .into_iter()
-            .find(|on_close| on_close.word() == Some(word))
-            .ok_or_else(|| format!("{key}: `{word}` is neither rm-if-finished nor rm-if-empty"))?,
-    };
-    match path {
-        Some(path) => match values::output(path.into()).map_err(|error| format!("{key}: {error}"))? {
-            OutputArg::File { path, on_close: OnClose::Keep } => Ok(Some(OutputArg::File { path, on_close })),
-            suffixed @ OutputArg::File { .. } => Ok(Some(suffixed)),
-            OutputArg::None => Ok(Some(OutputArg::None)),
-        },
-        None => Ok(Some(OutputArg::File { path: None, on_close })),
     }
 }
 

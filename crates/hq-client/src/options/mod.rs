@@ -13,6 +13,7 @@ mod graph;
 mod job;
 mod job_file;
 mod job_tables;
+mod job_values;
 mod packed;
 mod placeholders;
 mod prepare;

@@ -626,24 +626,6 @@ fn a_lost_server_is_told_later_what_happened_meanwhile() {
 }
 
 #[test]
-fn a_worker_that_ends_before_its_welcome_says_everything_first() {
-    let mut world = World::new(|_| {});
-    world.run(1, "0", 0, |_| {});
-    world.step(Input::ServerLost);
-    world.end(1, 0, Outcome::Finished);
-    world.step(Input::ServerFound);
-    world.did();
-    let mut effects = Vec::new();
-    world.worker.handle(world.now, Input::Interrupt, &mut effects);
-    world.worker.settle(world.now, &mut effects);
-    let finished =
-        matches!(&effects[0], Effect::Send(FromWorker::Report(report)) if report.finished.len() == 1);
-    let end = WorkerEnd::Interrupted;
-    assert!(finished, "{effects:?}");
-    assert_eq!(effects[1..], [Effect::Send(FromWorker::Leaving { end }), Effect::Exit(end)]);
-}
-
-#[test]
 fn a_task_that_is_handed_again_was_not_given_back_for_a_restarted_server() {
     let mut world = World::new(|_| {});
     world.run(1, "0-7", 0, |_| {});

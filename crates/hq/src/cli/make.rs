@@ -1,4 +1,4 @@
-//! `hq make`.
+//! The options of `hq make`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -47,3 +47,21 @@ fn a_worker_that_is_stopped_stays_until_its_results_are_saved() {
     world.end(1, 0, failed());
     assert!(world.did().ends_with("interrupted 1:0, exit Stopped"), "it runs elsewhere: there is no result");
 }
+
+#[test]
+fn a_worker_that_ends_before_its_welcome_says_everything_first() {
+    let mut world = World::new(|_| {});
+    world.run(1, "0", 0, |_| {});
+    world.step(Input::ServerLost);
+    world.end(1, 0, Outcome::Finished);
+    world.step(Input::ServerFound);
+    world.did();
+    let mut effects = Vec::new();
+    world.worker.handle(world.now, Input::Interrupt, &mut effects);
+    world.worker.settle(world.now, &mut effects);
+    let finished =
+        matches!(&effects[0], Effect::Send(FromWorker::Report(report)) if report.finished.len() == 1);
+    let end = WorkerEnd::Interrupted;
+    assert!(finished, "{effects:?}");
+    assert_eq!(effects[1..], [Effect::Send(FromWorker::Leaving { end }), Effect::Exit(end)]);
+}
