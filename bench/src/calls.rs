@@ -2,7 +2,7 @@
 //! with the package of `cargo xtask python` and the program under test.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -40,11 +40,7 @@ struct Package<'a> {
 /// # Errors
 /// When there is no package, or a case fails.
 pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
-    let target = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
-    let python = target.join("python/venv/bin/python");
-    if !python.exists() {
-        return Err("there is no Python package: run `cargo xtask python` first".into());
-    }
+    let python = crate::python::package(bench)?;
     let place = tempfile::tempdir()?;
     let program = place.path().join("calls.py");
     fs::write(&program, PROGRAM)?;
@@ -159,12 +155,7 @@ impl Package<'_> {
     }
 
     fn dask(&self, count: u32) -> Result<f64, BoxError> {
-        let mut pip = Command::new(&self.python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "dask[distributed]"]);
-        let output = pip.stdin(Stdio::null()).output()?;
-        if !output.status.success() {
-            return Err("it cannot be installed".into());
-        }
+        crate::python::install(&self.python, &["dask[distributed]"])?;
         self.seconds("dask", None, count)
     }
 

@@ -16,6 +16,7 @@ mod graph;
 mod idle;
 mod journal;
 mod latency;
+mod lists;
 mod locality;
 mod make;
 mod measure;
@@ -127,6 +128,7 @@ const ALL: &[Benchmark] = &[
         "calls of the Python package against a pool of processes, Dask and what is demanded",
         calls::run,
     ),
+    ("lists", "lists of the Python package on ranks of MPI, in turns with mpi_list", lists::run),
     ("peers", "2 000 programs with other tools", peers::run),
 ];
 

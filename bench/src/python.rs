@@ -41,6 +41,30 @@ pub(crate) fn run(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The interpreter that has the package of `cargo xtask python`.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn package(bench: &Bench) -> Result<PathBuf, BoxError> {
+    let target = bench.hq.parent().and_then(Path::parent).ok_or("the program lies in no build directory")?;
+    let python = target.join("python/venv/bin/python");
+    if python.exists() {
+        Ok(python)
+    } else {
+        Err("there is no Python package: run `cargo xtask python` first".into())
+    }
+}
+
+/// Installs packages from PyPI for an interpreter of a virtual environment.
+///
+/// # Errors
+/// When they cannot be had.
+pub(crate) fn install(python: &Path, packages: &[&str]) -> Result<(), BoxError> {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    quiet(&mut pip)
+}
+
 fn quiet(command: &mut Command) -> Result<(), BoxError> {
     let begun = Instant::now();
     let output = command.stdin(Stdio::null()).output()?;

@@ -1,9 +1,12 @@
-"""The least that must work on every release of Python: a program and a function in a cluster of its own."""
+"""The least that must work on every release of Python: a list, and a program and a function in a cluster of its own."""
 
 import os
 import tempfile
 
 from headquarters import Job, LocalCluster
+from headquarters.lists import Context, F
+
+assert Context("serial").iterates(4).map(F * 2).reduce(lambda a, b: a + b, initial=1) == 13
 
 with tempfile.TemporaryDirectory() as directory, LocalCluster() as cluster:
     client = cluster.client()

@@ -10,8 +10,14 @@ import pytest
 
 import headquarters as hq
 
-PAGE = Path(__file__).parents[2] / "docs/guide/python.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+GUIDE = Path(__file__).parents[2] / "docs/guide"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (GUIDE / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = blocks("python.md")
 # What a block takes as given.
 GIVEN = "def rate(x, k=0):\n    return x + k\n\n"
 
@@ -32,6 +38,16 @@ def test_a_block_runs(block: str, tmp_path: Path) -> None:
             [sys.executable, str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
         )
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_blocks_about_lists_run(ranks: int, tmp_path: Path) -> None:
+    # One after the other in one program, as starting ranks takes longer than the rest.
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(blocks("lists.md")))
+    launcher = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)] if ranks > 1 else []
+    ran = subprocess.run([*launcher, sys.executable, str(script)], capture_output=True, text=True, timeout=90)
+    assert (ran.returncode, ran.stdout) == (0, f"332833500 {ranks}\n"), ran
 
 
 def test_calls_and_futures_print_what_they_should(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ const TESTS_LIMIT: Duration = Duration::from_secs(300);
 const RELEASES: [&str; 4] = ["3.10", "3.12", "3.13", "3.14"];
 /// Examples, and what each needs from PyPI.
 const EXAMPLES: [(&str, &str); 2] = [("molecules.py", "rdkit"), ("grid_search.py", "scikit-learn")];
+/// What the tests need from PyPI; the wheel of MPI brings its launcher.
+const TEST_PACKAGES: [&str; 6] = ["pytest", "mypy", "pyright", "numpy", "mpi4py", "mpich"];
 /// What builds the wheel.
 const MATURIN: &str = "maturin>=1.9,<2";
 /// Where the program lies for maturin, below the workspace.
@@ -116,7 +118,7 @@ pub(crate) fn check(place: &Place, log: &Path) -> Result<Outcome, Failure> {
     let wheel = wheel(place, log)?.display().to_string();
     let fresh = home(place).join("fresh");
     make_venv(place, Path::new("python3"), &fresh, log)?;
-    install(place, &fresh, &[&wheel, "pytest", "mypy", "pyright"], log)?;
+    install(place, &fresh, &[&[wheel.as_str()], &TEST_PACKAGES[..]].concat(), log)?;
     let sources = place.root.join("python");
     let in_fresh = |module: &str| {
         let mut command = outside(place, &fresh.join("bin/python"));

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 43] = [
+pub(crate) const PAGES: [Page; 44] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -37,6 +37,7 @@ pub(crate) const PAGES: [Page; 43] = [
     page!("watching", "docs/guide/watching.md", "progress"),
     page!("functions", "docs/guide/functions.md", "results"),
     page!("python", "docs/guide/python.md", "headquarters", "python-api"),
+    page!("lists", "docs/guide/lists.md", "mpi-list", "mpi_list"),
     page!("config", "docs/guide/config.md", "configuration", "defaults"),
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),

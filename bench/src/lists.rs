@@ -1,0 +1,70 @@
+//! Lists of the Python package on the ranks of an MPI program, in turns with mpi_list.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::cluster::Bench;
+use crate::python;
+use crate::row::{BoxError, Row};
+
+const PROGRAM: &str = include_str!("lists.py");
+/// MPI, and what is measured beside ours.
+const PACKAGES: [&str; 3] = ["mpi4py", "mpich", "mpi_list==0.4.0"];
+/// Numbers that are mapped and reduced.
+const NUMBERS: u32 = 1_000_000;
+/// New elements of a group.
+const KEYS: u32 = 100_000;
+const ROUNDS: u32 = 5;
+/// No case may take longer, in seconds.
+const LIMIT_S: &str = "300";
+
+/// All cases.
+///
+/// # Errors
+/// When there is no package, MPI cannot be had, or a case fails.
+pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let interpreter = python::package(bench)?;
+    python::install(&interpreter, &PACKAGES)?;
+    let place = tempfile::tempdir()?;
+    let program = place.path().join("lists.py");
+    fs::write(&program, PROGRAM)?;
+    let measure = |case: &str, ranks: u32, count: u32| -> Result<(f64, String), BoxError> {
+        let said = case_of(&interpreter, &program, case, ranks, count)?;
+        let seconds =
+            |whose: &str| said[whose].as_f64().ok_or_else(|| format!("there is no {whose} in {said}"));
+        let (ours, theirs) = (seconds("ours")?, seconds("theirs")?);
+        Ok((ours / theirs, format!("{:.0} ms; mpi_list {:.0} ms", ours * 1e3, theirs * 1e3)))
+    };
+    let (reduce, reduce_text) = measure("reduced", 2, bench.tasks(NUMBERS))?;
+    let (group, group_text) = measure("grouped", 8, bench.tasks(KEYS))?;
+    let (once, once_text) = measure("grouped_once", 8, bench.tasks(KEYS))?;
+    Ok(vec![
+        Row::at_most("lists: map, reduce", reduce_text, "1.05 times mpi_list", reduce, 1.05),
+        Row::at_most("lists: group", group_text, "half of mpi_list", group, 0.5),
+        Row::shown("lists: group, each key once", once_text, once),
+    ])
+}
+
+// Runs a case as so many ranks; gives what the first says.
+fn case_of(
+    interpreter: &Path,
+    program: &Path,
+    case: &str,
+    ranks: u32,
+    count: u32,
+) -> Result<Value, BoxError> {
+    let mut command = Command::new("timeout");
+    // The launcher of the wheel lies beside the interpreter.
+    command.arg(LIMIT_S).arg(interpreter.with_file_name("mpiexec")).args(["-n", &ranks.to_string()]);
+    command.arg(interpreter).arg(program).args([case, &count.to_string(), &ROUNDS.to_string()]);
+    let output = command.env_remove("PYTHONPATH").stdin(Stdio::null()).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(printed.trim()).map_err(|_| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let last = errors.lines().last().unwrap_or("Python said nothing").to_owned();
+        format!("case {case}: {last}").into()
+    })
+}
