@@ -28,7 +28,7 @@ pub(crate) const OPENBABEL_PYTHON: &str = "/usr/lib/python3/dist-packages/openba
 /// The structure of HIV-1 protease in PyMOL's tutorial.
 pub(crate) const PROTEASE: &str = "/usr/share/pymol/data/tut/1hpv.pdb";
 
-const NEEDS: [Need; 16] = [
+const NEEDS: [Need; 17] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
     Need { package: "iproute2", brings: "ip", left_out: "the chaos between network namespaces" },
     Need { package: "iptables", brings: "iptables", left_out: "the chaos with lost packets" },
@@ -38,6 +38,7 @@ const NEEDS: [Need; 16] = [
         brings: "python3",
         left_out: "the example `bowtie2` and the tests against batch systems",
     },
+    Need { package: "make", brings: "make", left_out: "the comparison of file rules with GNU make" },
     Need { package: "slurm-wlm", brings: "slurmctld", left_out: "the tests against Slurm" },
     Need { package: "openmpi-bin", brings: "mpirun.openmpi", left_out: "MPI programs with Open MPI" },
     Need { package: "libopenmpi-dev", brings: "mpicc.openmpi", left_out: "MPI programs with Open MPI" },
