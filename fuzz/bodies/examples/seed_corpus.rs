@@ -67,6 +67,41 @@ const TEXTS: [&str; 44] = [
     "finished",
 ];
 
+// Rules, a NUL byte, targets.
+const MAKE_FILES: [&str; 5] = [
+    "a: {inp: [b], out: [a], script: x}\nb: {inp: [c], out: [b], script: y, rerun: hash}\n",
+    "s: &s\n  resource: {time: 120, nrs: 2, cpu: 4, mem: 4GiB}\n  inp: {p: \"{n}.p\"}\n  out: {t: \"{n}.t\"}\n  setup: m\n  script: |\n    {mpirun} s {inp[p]} {out[t]}\nt: {<<: *s, out: ['{n}.u']}\n\0w: {dirname: d, frames: 3, loop: {n: 'range({frames})', out: ['{n}.t', '{n}.u']}}\n",
+    "a: {loop: {m: 'range({n})', k: [x, y], inp: ['b_{m}_{k}']}, out: ['a_{n:02d}', 'c_{n:02d}'], script: '{inp[0]}', env: {A: '{n}'}, retry: 1}\nb: {out: ['b_{i}_{j}'], script: x}\n\0t: {out: [a_03, c_11]}\n",
+    "r1: {inp: [b], out: [a], script: x}\nr2: {inp: [a], out: [b], script: y}\n",
+    "a: {out: ['{x}_{y}', '{y}/{x}'], script: '{{}}', locality: [k, '{x}'], time_limit: 1h}\n\0t: &t {out: [p_q]}\nu: {<<: [*t], v: yes}\n",
+];
+
+const EXPRESSIONS: [&str; 10] = [
+    "range(0,120)",
+    "[x*x for x in range(5) if x % 2]",
+    "['a', \"b\"] + list(zip('abc', range(2)))",
+    "{'a': 1, 'b': [2.5, None]}.items()",
+    "sorted({3, 1, 2}, reverse=True)[1:-1:2]",
+    "[str(n).zfill(3) for n in range(7, 0, -3)]",
+    "1 if 2 ** 10 // 3 > -7 % 5 and not None else ()",
+    "'\\x41\\u00e9' r'\\d'",
+    "max([len(x) for x in 'a b c'.split()], 4)",
+    "[(a, b) for a, (b, c) in enumerate([(1, 2), (3, 4)], start=1)]",
+];
+
+const TEMPLATES: [&str; 10] = [
+    "an_{n:03d}.npy",
+    "{x:>+10.2f}{s!r}",
+    "{l[0]}{d[k]}{d.k}",
+    "{{}} {n} }}",
+    "{n:{n}}",
+    "{n:#_x}/{s:*^9}",
+    "a_{p}_{q}.x",
+    "{z:.2%}{p:,}",
+    "./{a}/../{b}//c",
+    "{a[",
+];
+
 fn main() -> io::Result<()> {
     let mut runner = TestRunner::deterministic();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
@@ -93,6 +128,9 @@ fn main() -> io::Result<()> {
         some(&mut runner, testing::record(), |m| proto::encode_record(Timestamp(1_700_000_000_000_000), m)),
     )?;
     put("grammar", TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
+    put("make_files", MAKE_FILES.iter().map(|text| text.as_bytes().to_vec()).collect())?;
+    put("make_expression", EXPRESSIONS.iter().map(|text| text.as_bytes().to_vec()).collect())?;
+    put("make_template", TEMPLATES.iter().map(|text| text.as_bytes().to_vec()).collect())?;
     put("hello", vec![Vec::new(), vec![8, 1, 16, 1], vec![10, 2, 8, 1, 16, 1], vec![0xff; 16]])?;
     put("frames", frames())?;
     put("access_file", access_files())?;

@@ -24,7 +24,7 @@ use hq_stream::{Content, StreamFile};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 13] = [
     ("frames", frames),
     ("hello", hello),
     ("client_request", client_request),
@@ -35,6 +35,9 @@ pub const TARGETS: [Target; 10] = [
     ("access_file", access_file),
     ("grammar", grammar),
     ("stream_file", stream_file),
+    ("make_files", make_files),
+    ("make_expression", make_expression),
+    ("make_template", make_template),
 ];
 
 /// Frames from a stream; each frame is sent again and comes out the same.
@@ -132,6 +135,25 @@ pub fn stream_file(bytes: &[u8]) {
         while let Some(block) = scan.next_block().expect("a file that can be read") {
             assert!(block.length() <= BLOCK_BYTES, "a block holds no more than it may");
         }
+    }
+}
+
+/// Rules and targets, with a NUL byte between: they are planned and shown, or refused.
+pub fn make_files(bytes: &[u8]) {
+    hq_make::fuzzing::files(bytes);
+}
+
+/// An expression of a loop: it ends.
+pub fn make_expression(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        hq_make::fuzzing::expression(text);
+    }
+}
+
+/// A template: it is filled in, and as a pattern it matches only what it prints.
+pub fn make_template(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        hq_make::fuzzing::template(text);
     }
 }
 
