@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 41] = [
+pub(crate) const PAGES: [Page; 42] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -52,6 +52,7 @@ pub(crate) const PAGES: [Page; 41] = [
     page!("cli", "docs/reference/cli.md", "cheatsheet"),
     page!("glossary", "docs/reference/glossary.md"),
     page!("placeholders", "docs/reference/placeholders.md"),
+    page!("make-files", "docs/reference/make-files.md"),
     page!("environment", "docs/reference/environment.md"),
     page!("exit-codes", "docs/reference/exit-codes.md"),
     page!("error-codes", "docs/reference/error-codes.md"),
