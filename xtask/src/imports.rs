@@ -50,7 +50,7 @@ const RULES: [(&str, &[&str], &[&str]); 18] = [
         &["hq-model", "hq-core", "hq-sched", "hq-sim", "hq-proto", "hq-net", "hq-client", "hq-stream"],
         &[],
     ),
-    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream"], &[]),
+    ("hq-fuzz", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-journal", "hq-stream", "hq-make"], &[]),
     ("xtask", &[], &["tokio"]),
 ];
 

@@ -56,7 +56,9 @@ fn called(plan: &Plan, path: &str) -> Vec<FileId> {
     if !exact.is_empty() {
         return exact;
     }
-    ids().filter(|file| plan.file(*file).shown.strip_suffix(&*normal).is_some_and(|rest| rest.ends_with('/'))).collect()
+    ids()
+        .filter(|file| plan.file(*file).shown.strip_suffix(&*normal).is_some_and(|rest| rest.ends_with('/')))
+        .collect()
 }
 
 fn near<'a>(plan: &'a Plan, path: &str) -> Option<&'a str> {
@@ -138,7 +140,11 @@ impl Explainer<'_> {
                 _ => format!("{shown}: is missing, and nothing asks {} for it", by(run)),
             },
             (FileState::Unmakable, None) => {
-                let near = self.plan.missing.iter().find(|problem| problem.message.starts_with(&format!("`{shown}` ")));
+                let near = self
+                    .plan
+                    .missing
+                    .iter()
+                    .find(|problem| problem.message.starts_with(&format!("`{shown}` ")));
                 match near.and_then(|problem| problem.hint.as_ref()) {
                     Some(hint) => format!("{shown}: is missing, and no rule makes it; {hint}"),
                     None => format!("{shown}: is missing, and no rule makes it"),
@@ -164,7 +170,9 @@ impl Explainer<'_> {
             Reason::Newer { input, output } => format!("{} is newer than {}", shown(input), shown(output)),
             Reason::MadeAnew { input } => format!("{} is made anew", shown(input)),
             Reason::TextDiffers => "its rule says something else than when it was made".to_owned(),
-            Reason::ContentDiffers(input) => format!("{} holds something else than when it was made", shown(input)),
+            Reason::ContentDiffers(input) => {
+                format!("{} holds something else than when it was made", shown(input))
+            }
             Reason::OtherInputs => "it is made from other files than before".to_owned(),
         }
     }
@@ -209,7 +217,8 @@ impl Explainer<'_> {
 // The first variable in which the runs differ, with its values.
 fn values(runs: &[&Run]) -> String {
     let Some(first) = runs.first() else { return String::new() };
-    let differs = (0..first.vars.len()).find(|at| runs.iter().any(|run| run.vars.get(*at) != first.vars.get(*at)));
+    let differs =
+        (0..first.vars.len()).find(|at| runs.iter().any(|run| run.vars.get(*at) != first.vars.get(*at)));
     let Some(at) = differs.or(if first.vars.is_empty() { None } else { Some(first.vars.len() - 1) }) else {
         return String::new();
     };
@@ -224,7 +233,9 @@ fn families(run: &Run) -> Vec<Item> {
     let mut at = 0;
     while at < run.inputs.len() {
         let family = run.families.get(at).copied();
-        let end = (at..run.inputs.len()).find(|other| run.families.get(*other).copied() != family).unwrap_or(run.inputs.len());
+        let end = (at..run.inputs.len())
+            .find(|other| run.families.get(*other).copied() != family)
+            .unwrap_or(run.inputs.len());
         let end = end.max(at + 1);
         match &run.inputs[at..end] {
             [one] => items.push(Item::File(*one)),
@@ -234,3 +245,6 @@ fn families(run: &Run) -> Vec<Item> {
     }
     items
 }
+
+#[cfg(test)]
+mod tests;

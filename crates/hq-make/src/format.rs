@@ -123,7 +123,10 @@ impl Template {
                 Piece::Field(field) => text.push_str(&field.expand(scope)?),
             }
             if text.len() > TEXT_BYTES_MAX {
-                return Err(FormatError::new(0, format!("the text becomes longer than {TEXT_BYTES_MAX} bytes")));
+                return Err(FormatError::new(
+                    0,
+                    format!("the text becomes longer than {TEXT_BYTES_MAX} bytes"),
+                ));
             }
         }
         Ok(text)
@@ -161,9 +164,8 @@ impl Field {
             None => self.spec.expand(scope)?,
         };
         let formatted = Spec::parse(&spec).and_then(|spec| apply(&value, &spec));
-        formatted.map_err(|message| {
-            FormatError::new(self.at, format!("`{{{}:{spec}}}`: {message}", self.shown()))
-        })
+        formatted
+            .map_err(|message| FormatError::new(self.at, format!("`{{{}:{spec}}}`: {message}", self.shown())))
     }
 
     fn unknown(&self, scope: &dyn Scope) -> FormatError {
@@ -202,18 +204,25 @@ fn part(value: &Value, access: &Access) -> Result<Value, String> {
         (Value::Dict(pairs), Access::Item(key) | Access::Attribute(key)) => {
             let found = pairs.iter().find(|(known, _)| known.str() == *key);
             let keys = || pairs.iter().map(|(key, _)| key.str()).collect::<Vec<_>>().join(", ");
-            found.map(|(_, value)| value.clone()).ok_or_else(|| format!("there is no key `{key}`; the keys are {}", keys()))
+            found
+                .map(|(_, value)| value.clone())
+                .ok_or_else(|| format!("there is no key `{key}`; the keys are {}", keys()))
         }
         (Value::List(values) | Value::Tuple(values), Access::Item(index)) => {
             let at: usize = index.parse().map_err(|_| format!("`{index}` is no number of an item"))?;
-            values.get(at).cloned().ok_or_else(|| format!("there are {} items, from 0; {at} is none", values.len()))
+            values
+                .get(at)
+                .cloned()
+                .ok_or_else(|| format!("there are {} items, from 0; {at} is none", values.len()))
         }
         (Value::Str(text), Access::Item(index)) => {
             let at: usize = index.parse().map_err(|_| format!("a text has no key `{index}`"))?;
             let char = text.chars().nth(at).map(|char| Value::text(char.to_string()));
             char.ok_or_else(|| format!("the text `{text}` has no character {at}"))
         }
-        (Value::Int(int), Access::Attribute(name)) if name == "real" || name == "numerator" => Ok(Value::Int(*int)),
+        (Value::Int(int), Access::Attribute(name)) if name == "real" || name == "numerator" => {
+            Ok(Value::Int(*int))
+        }
         (Value::Int(_), Access::Attribute(name)) if name == "imag" => Ok(Value::Int(0)),
         (Value::Int(_), Access::Attribute(name)) if name == "denominator" => Ok(Value::Int(1)),
         (value, Access::Item(key)) => Err(format!("a value of type {} has no `[{key}]`", value.kind())),
@@ -307,7 +316,9 @@ fn parse_field(text: &str, at: usize, depth: usize) -> Result<(Field, usize), Fo
             Some(b':' | b'}') => (),
             None => return Err(open()),
             Some(_) => {
-                return Err(FormatError::new(at, format!("`!{char}` is followed by `:` or `}}`")).hint(DOUBLE));
+                return Err(
+                    FormatError::new(at, format!("`!{char}` is followed by `:` or `}}`")).hint(DOUBLE)
+                );
             }
         }
     }

@@ -121,7 +121,12 @@ impl Known {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn is_unchanged(run: &Run, plan: &Plan, files: &dyn Files, digests: &dyn Digests) -> io::Result<bool> {
+    pub fn is_unchanged(
+        run: &Run,
+        plan: &Plan,
+        files: &dyn Files,
+        digests: &dyn Digests,
+    ) -> io::Result<bool> {
         if run.expected.is_empty() {
             return Ok(false);
         }
@@ -202,7 +207,9 @@ impl<'a> Cache<'a> {
 
 /// A path as it is remembered: relative to the directory of the call where it is below it.
 pub(crate) fn relative<'a>(base: &[u8], path: &'a [u8]) -> &'a [u8] {
-    let below = path.strip_prefix(base).and_then(|rest| if base == b"/" { Some(rest) } else { rest.strip_prefix(b"/") });
+    let below = path
+        .strip_prefix(base)
+        .and_then(|rest| if base == b"/" { Some(rest) } else { rest.strip_prefix(b"/") });
     below.filter(|below| !below.is_empty()).unwrap_or(path)
 }
 
@@ -231,7 +238,11 @@ fn parse(line: &[u8]) -> Option<Line> {
     match fields[..] {
         [b"run", text, until, key, ref inputs @ ..] if inputs.len() % 2 == 0 => {
             let inputs = inputs.chunks(2).map(|pair| Some((unescape(pair[0])?, digest(pair[1])?)));
-            let run = KnownRun { text: digest(text)?, until_ns: number(until)?, inputs: inputs.collect::<Option<_>>()? };
+            let run = KnownRun {
+                text: digest(text)?,
+                until_ns: number(until)?,
+                inputs: inputs.collect::<Option<_>>()?,
+            };
             Some(Line::Run(key.to_vec(), run))
         }
         [b"file", kind, size, mtime, ctime, inode, content, path] => {
@@ -263,7 +274,8 @@ fn run_line(key: &[u8], run: &KnownRun) -> Vec<u8> {
 fn file_line(path: &[u8], facts: &Facts, digest: &Digest) -> Vec<u8> {
     let kind = if facts.is_dir { "dir" } else { "file" };
     let Facts { size, mtime_ns, ctime_ns, inode, .. } = facts;
-    let mut line = format!("file\t{kind}\t{size}\t{mtime_ns}\t{ctime_ns}\t{inode}\t{}\t", hex(digest)).into_bytes();
+    let mut line =
+        format!("file\t{kind}\t{size}\t{mtime_ns}\t{ctime_ns}\t{inode}\t{}\t", hex(digest)).into_bytes();
     line.extend_from_slice(&escape(path));
     finish(line)
 }
@@ -278,7 +290,8 @@ fn finish(mut line: Vec<u8>) -> Vec<u8> {
 
 // FNV-1a: lines are torn, not forged.
 fn check(line: &[u8]) -> String {
-    let sum = line.iter().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    let sum =
+        line.iter().fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     format!("{sum:08x}")
 }
 
@@ -362,10 +375,20 @@ mod tests {
         let torn = Known::read(&bytes[..bytes.len() - 3]);
         assert_eq!((torn.skipped, torn.len()), (0, 1));
         let mut mended = bytes[..bytes.len() - 3].to_vec();
-        mended.extend_from_slice(&run_line(b". y", &KnownRun { text: [3; 32], until_ns: 0, inputs: Vec::new() }));
-        mended.extend_from_slice(&run_line(b". z", &KnownRun { text: [3; 32], until_ns: 0, inputs: Vec::new() }));
+        mended.extend_from_slice(&run_line(
+            b". y",
+            &KnownRun { text: [3; 32], until_ns: 0, inputs: Vec::new() },
+        ));
+        mended.extend_from_slice(&run_line(
+            b". z",
+            &KnownRun { text: [3; 32], until_ns: 0, inputs: Vec::new() },
+        ));
         let mended = Known::read(&mended);
-        assert_eq!((mended.skipped, mended.len()), (1, 2), "the line that was written into the torn one is lost with it");
+        assert_eq!(
+            (mended.skipped, mended.len()),
+            (1, 2),
+            "the line that was written into the torn one is lost with it"
+        );
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub mod explain;
 mod expression;
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod known;
 pub mod limits;
 mod makefile;
@@ -20,6 +22,8 @@ pub mod python;
 mod read;
 mod search;
 pub mod summary;
+#[cfg(test)]
+mod testing;
 pub mod value;
 mod world;
 mod yaml;

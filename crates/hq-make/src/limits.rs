@@ -13,7 +13,7 @@ pub const EXPRESSION_STEPS_MAX: u64 = 20_000_000;
 /// The longest expression, in bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 64 << 10;
 /// How deep an expression may be nested.
-pub const EXPRESSION_NESTING_MAX: usize = 100;
+pub const EXPRESSION_NESTING_MAX: usize = 40;
 /// Rounds in which expressions of loops that need Python may depend on each other.
 pub const PYTHON_CALLS_MAX: usize = 32;
 /// Runs of one plan.

@@ -41,12 +41,18 @@ pub(crate) struct Text {
 
 impl Text {
     /// Reads the text of a scalar: what was a number or a boolean is what Python prints of it.
-    pub(crate) fn read(file: &Arc<str>, node: &Node, value: &Value, written: &Arc<str>) -> Result<Text, Problem> {
+    pub(crate) fn read(
+        file: &Arc<str>,
+        node: &Node,
+        value: &Value,
+        written: &Arc<str>,
+    ) -> Result<Text, Problem> {
         let source = match value {
             Value::Str(_) => written.clone(),
             other => other.str().into(),
         };
-        let mut text = Text { template: Template::literal(&source), source, node: node.clone(), file: file.clone() };
+        let mut text =
+            Text { template: Template::literal(&source), source, node: node.clone(), file: file.clone() };
         text.template = Template::parse(&text.source).map_err(|error| text.problem(error))?;
         Ok(text)
     }

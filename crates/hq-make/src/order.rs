@@ -39,7 +39,8 @@ pub fn cost(plan: &Plan, node: Node) -> Vec<i32> {
 
 /// Per run, the time of nodes that it and all its transitive successors take, in microseconds of a millionth of a node.
 fn node_time(plan: &Plan, node: Node) -> Vec<u128> {
-    let own: Vec<u128> = plan.runs.iter().map(|run| if run.is_to_run() { own(run, node) } else { 0 }).collect();
+    let own: Vec<u128> =
+        plan.runs.iter().map(|run| if run.is_to_run() { own(run, node) } else { 0 }).collect();
     let mut successors: Vec<Vec<u32>> = vec![Vec::new(); plan.runs.len()];
     for run in &plan.runs {
         for before in &run.after {
@@ -51,7 +52,8 @@ fn node_time(plan: &Plan, node: Node) -> Vec<u128> {
 
 fn own(run: &Run, node: Node) -> u128 {
     let resources = &run.resources;
-    let sets_by = |of_node: u32, of_set: u32| if of_set == 0 { u32::MAX } else { (of_node / of_set).max(1) };
+    let sets_by =
+        |of_node: u32, of_set: u32| of_node.checked_div(of_set).map_or(u32::MAX, |sets| sets.max(1));
     let sets_per_node = sets_by(node.cpus, resources.cpu).min(sets_by(node.gpus, resources.gpu)).max(1);
     let micros = resources.time.map_or(0, |time| time.as_micros());
     micros * u128::from(resources.nrs) * 1_000_000 / u128::from(sets_per_node)
@@ -188,7 +190,9 @@ mod tests {
     fn more_runs_than_one_block_has_are_summed_exactly() {
         let count = 5000_u32;
         let successors: Vec<Vec<u32>> = (0..count)
-            .map(|at| [at + 1, at + 7, at * 2 + 1].into_iter().filter(|next| *next < count && at % 3 != 0).collect())
+            .map(|at| {
+                [at + 1, at + 7, at * 2 + 1].into_iter().filter(|next| *next < count && at % 3 != 0).collect()
+            })
             .map(|mut next: Vec<u32>| {
                 next.sort_unstable();
                 next.dedup();

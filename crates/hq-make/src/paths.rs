@@ -154,7 +154,10 @@ mod tests {
 
     #[test]
     fn a_shell_reads_quoted_names_back() {
-        let names = ["a", "a b", "it's", "$HOME", "a\nb", "*", "~", "größe", "a=b,c", "{a,b}", "-n", "`x`", "a\\b", "!"];
+        let names = [
+            "a", "a b", "it's", "$HOME", "a\nb", "*", "~", "größe", "a=b,c", "{a,b}", "-n", "`x`", "a\\b",
+            "!",
+        ];
         for name in names {
             let script = format!("printf %s {}", quote_text(name));
             let output = Command::new("bash").args(["-c", &script]).output().expect("bash is there");

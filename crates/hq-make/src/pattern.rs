@@ -157,7 +157,8 @@ impl Search<'_> {
         match parts.split_first() {
             None => {
                 if rest.is_empty() {
-                    self.found.push(self.bound.iter().map(|value| value.clone().unwrap_or(Value::None)).collect());
+                    self.found
+                        .push(self.bound.iter().map(|value| value.clone().unwrap_or(Value::None)).collect());
                 }
                 Ok(())
             }
@@ -170,7 +171,8 @@ impl Search<'_> {
                 match after {
                     [] => self.variable(*variable, spec.as_ref(), after, rest, rest.len(), most),
                     [Part::Literal(last)] => {
-                        let end = rest.len().checked_sub(last.len()).filter(|end| rest.is_char_boundary(*end));
+                        let end =
+                            rest.len().checked_sub(last.len()).filter(|end| rest.is_char_boundary(*end));
                         match end {
                             Some(end) => self.variable(*variable, spec.as_ref(), after, rest, end, most),
                             None => Ok(()),
@@ -253,7 +255,10 @@ fn bare_digits(text: &str, spec: &Spec) -> String {
         (false, _) => trimmed,
     };
     let inner_fill = (spec.align == Some('=') && fill != '-').then_some(fill);
-    trimmed.chars().filter(|char| Some(*char) != spec.grouping && (Some(*char) != inner_fill || fill == '0')).collect()
+    trimmed
+        .chars()
+        .filter(|char| Some(*char) != spec.grouping && (Some(*char) != inner_fill || fill == '0'))
+        .collect()
 }
 
 fn int_of(text: &str, spec: &Spec) -> Option<i64> {

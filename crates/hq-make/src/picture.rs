@@ -165,9 +165,12 @@ fn rules(plan: &Plan, failed: &[RunId]) -> Graph {
     }
     let node = |(name, counts): (&&str, &FxHashMap<State, usize>)| {
         let total: usize = counts.values().sum();
-        let said = State::ALL.iter().filter_map(|state| counts.get(state).map(|count| format!("{count} {}", state.word())));
+        let said = State::ALL
+            .iter()
+            .filter_map(|state| counts.get(state).map(|count| format!("{count} {}", state.word())));
         // What needs somebody's eyes colours the box.
-        let state = State::ALL.into_iter().rev().find(|state| counts.contains_key(state)).unwrap_or(State::There);
+        let state =
+            State::ALL.into_iter().rev().find(|state| counts.contains_key(state)).unwrap_or(State::There);
         let runs = if total == 1 { "1 run".to_owned() } else { format!("{total} runs") };
         let detail = format!("{runs}: {}", said.collect::<Vec<_>>().join(", "));
         Node { id: (*name).to_owned(), kind: "rule", label: (*name).to_owned(), detail, state }
@@ -199,12 +202,20 @@ fn files(plan: &Plan, failed: &[RunId]) -> Graph {
         .map(|file| {
             let state = match file.state {
                 FileState::There => State::There,
-                FileState::Made => file.maker.map_or(State::MadeNow, |maker| State::of_run(plan.run(maker), failed)),
+                FileState::Made => {
+                    file.maker.map_or(State::MadeNow, |maker| State::of_run(plan.run(maker), failed))
+                }
                 FileState::Awaited => State::Awaited,
                 FileState::Unmakable => State::Cannot,
             };
             let detail = state.word().to_owned();
-            Node { id: format!("file {}", file.shown), kind: "file", label: file.shown.clone(), detail, state }
+            Node {
+                id: format!("file {}", file.shown),
+                kind: "file",
+                label: file.shown.clone(),
+                detail,
+                state,
+            }
         })
         .collect();
     let first = nodes.len();
@@ -228,3 +239,6 @@ fn sorted(edges: FxHashMap<(usize, usize), usize>) -> Vec<(usize, usize, usize)>
     edges.sort_unstable();
     edges
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,7 +138,10 @@ fn files(file: &Arc<str>, node: &Node, what: &str, first: usize) -> Result<Vec<N
             return Err(Problem::bad(text.place(), format!("{of} is empty")));
         }
         if text.source.contains('\0') {
-            return Err(Problem::bad(text.place(), format!("{of} has a NUL character, which no name can have")));
+            return Err(Problem::bad(
+                text.place(),
+                format!("{of} has a NUL character, which no name can have"),
+            ));
         }
         Ok(text)
     };
@@ -204,7 +207,8 @@ fn loops(file: &Arc<str>, node: &Node, files_key: &str, first: usize) -> Result<
 fn check_keys(files: &[NamedFile], loops: Option<&Loop>, what: &str) -> Result<(), Problem> {
     for other in loops.into_iter().flat_map(|loops| &loops.files) {
         if let Some(first) = files.iter().find(|file| file.key == other.key) {
-            let message = format!("`{}` stands in `{what}` of `loop`, and at {}", other.key, first.text.place());
+            let message =
+                format!("`{}` stands in `{what}` of `loop`, and at {}", other.key, first.text.place());
             return Err(Problem::bad(other.text.place(), message).hint("rename one of them"));
         }
     }

@@ -158,7 +158,10 @@ impl<'a> Search<'a> {
                     Err(Stop::Wrong(problem)) => self.wrong(*problem),
                 }
                 if self.runs.len() > RUNS_MAX {
-                    self.wrong(Problem::bad(self.make.rules[0].place.clone(), format!("more than {RUNS_MAX} runs")));
+                    self.wrong(Problem::bad(
+                        self.make.rules[0].place.clone(),
+                        format!("more than {RUNS_MAX} runs"),
+                    ));
                     return Err(std::mem::take(&mut self.problems));
                 }
             }
@@ -174,7 +177,8 @@ impl<'a> Search<'a> {
 
     // The same text is filled in for many runs: what is wrong with it is said once.
     fn wrong(&mut self, problem: Problem) {
-        if !self.problems.iter().any(|known| known.place == problem.place && known.message == problem.message) {
+        if !self.problems.iter().any(|known| known.place == problem.place && known.message == problem.message)
+        {
             self.problems.push(problem);
         }
     }
@@ -197,6 +201,17 @@ impl<'a> Search<'a> {
         id
     }
 
+    // What rules call a file: a name that goes another way into the directory is relative to it.
+    fn within(&self, context: usize, name: String, file: FileId) -> String {
+        if !name.starts_with(['/', '.']) {
+            return name;
+        }
+        let path = &self.files[file.index()].path;
+        let below =
+            path.strip_prefix(&self.contexts.all[context].dir[..]).and_then(|rest| rest.strip_prefix(b"/"));
+        below.map_or(name, |below| String::from_utf8_lossy(below).into_owned())
+    }
+
     fn shown(&self, file: FileId) -> String {
         paths::shown(&self.wanted.base, &self.files[file.index()].path)
     }
@@ -204,8 +219,11 @@ impl<'a> Search<'a> {
     fn io_problem(&self, file: FileId, error: &std::io::Error) -> Problem {
         let place = self.make.rules.first().map(|rule| rule.place.clone());
         let message = format!("`{}` cannot be looked at: {error}", self.shown(file));
-        Problem { place: None, ..Problem::bad(place.unwrap_or_else(|| self.make.targets[0].place.clone()), message) }
-            .chain(self.chain(file))
+        Problem {
+            place: None,
+            ..Problem::bad(place.unwrap_or_else(|| self.make.targets[0].place.clone()), message)
+        }
+        .chain(self.chain(file))
     }
 
     fn is_there(&mut self, file: FileId) -> Result<bool, Problem> {
@@ -250,7 +268,10 @@ impl<'a> Search<'a> {
     }
 
     fn visit_maker(&mut self, file: FileId, context: usize, name: &str) -> Result<(), Stop> {
-        let found = self.contexts.find(self.make, context, name).map_err(|problem| problem.chain(self.chain(file)))?;
+        let found = self
+            .contexts
+            .find(self.make, context, name)
+            .map_err(|problem| problem.chain(self.chain(file)))?;
         let Some((rule, vars)) = found else {
             self.is_there(file)?;
             self.files[file.index()].has_no_rule = true;
@@ -283,7 +304,8 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let (rule, first) = (node.key.rule, node.context);
-        let filled = fill::fill(self.make, rule, &self.contexts.all[context], &node.vars, &mut self.expressions);
+        let filled =
+            fill::fill(self.make, rule, &self.contexts.all[context], &node.vars, &mut self.expressions);
         let filled = match filled {
             Ok(filled) => filled,
             Err(stop) => {
@@ -303,7 +325,8 @@ impl<'a> Search<'a> {
         let (one, other) = (target(first), target(context));
         let node = &self.runs[run];
         let name = names::name(rule, &node.vars);
-        let message = format!("{one} and {other} both ask for the run `{name}` in one directory, with different texts");
+        let message =
+            format!("{one} and {other} both ask for the run `{name}` in one directory, with different texts");
         Err(Problem::bad(rule.place.clone(), message)
             .hint("give the targets directories of their own, or the same attributes")
             .into())
@@ -318,8 +341,9 @@ impl<'a> Search<'a> {
         asked_for: FileId,
     ) -> Result<(), Stop> {
         let rule = key.rule;
-        let mut filled = fill::fill(self.make, rule, &self.contexts.all[context], &vars, &mut self.expressions)
-            .map_err(|stop| stop.chain(|| self.chain(asked_for)))?;
+        let mut filled =
+            fill::fill(self.make, rule, &self.contexts.all[context], &vars, &mut self.expressions)
+                .map_err(|stop| stop.chain(|| self.chain(asked_for)))?;
         let run = self.runs.len();
         let dir = key.dir.clone();
         let mut outputs = Vec::with_capacity(filled.outputs.len());
@@ -346,6 +370,7 @@ impl<'a> Search<'a> {
                 inputs.push(input);
                 families.push(*family);
                 if !self.seen.contains(&(input, context)) {
+                    let name = self.within(context, name, input);
                     self.queue.push_back((input, context, name));
                 }
             }
@@ -383,10 +408,12 @@ impl<'a> Search<'a> {
                 }
                 continue;
             }
-            let makers = self.files_called(name).into_iter().filter_map(|file| self.files[file.index()].maker);
+            let makers =
+                self.files_called(name).into_iter().filter_map(|file| self.files[file.index()].maker);
             let makers: Vec<usize> = makers.collect();
             if makers.is_empty() {
-                problems.push(self.nothing_called(name, "no rule, and no file that a rule makes for a target,"));
+                problems
+                    .push(self.nothing_called(name, "no rule, and no file that a rule makes for a target,"));
             }
             makers.into_iter().for_each(|run| is_forced[run] = true);
         }

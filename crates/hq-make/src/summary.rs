@@ -111,17 +111,27 @@ fn files(plan: &Plan, runs: &[&Run]) -> String {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let many = |count: u64, one: &str, more: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {more}") };
+        let many = |count: u64, one: &str, more: &str| {
+            if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
+        };
         let rows: Vec<[String; 6]> = self
             .lines
             .iter()
             .map(|line| {
-                let gpus = if line.gpus > 0 { format!(", {}", many(line.gpus, "GPU", "GPUs")) } else { String::new() };
+                let gpus = if line.gpus > 0 {
+                    format!(", {}", many(line.gpus, "GPU", "GPUs"))
+                } else {
+                    String::new()
+                };
                 [
                     format!("{}:", line.dir),
                     line.rule.clone(),
                     if line.runs > 1 { format!("{} ×", line.runs) } else { String::new() },
-                    format!("{}, {}{gpus},", many(line.ranks, "rank", "ranks"), many(line.cpus, "CPU", "CPUs")),
+                    format!(
+                        "{}, {}{gpus},",
+                        many(line.ranks, "rank", "ranks"),
+                        many(line.cpus, "CPU", "CPUs")
+                    ),
                     line.time.map_or("no time".to_owned(), minutes),
                     line.files.clone(),
                 ]
@@ -133,15 +143,21 @@ impl std::fmt::Display for Summary {
             for (at, cell) in row.iter().enumerate().filter(|(at, _)| width(*at) > 0) {
                 text += cell;
                 if at < 5 {
-                    text += &" ".repeat(width(at) - cell.chars().count() + usize::from(at != 3) + usize::from(at != 0 && at != 3));
+                    text += &" ".repeat(
+                        width(at) - cell.chars().count()
+                            + usize::from(at != 3)
+                            + usize::from(at != 0 && at != 3),
+                    );
                     text += if at == 3 { " " } else { "" };
                 }
             }
             writeln!(f, "{}", text.trim_end())?;
         }
-        let perhaps = if self.perhaps > 0 { format!(" ({} of them perhaps)", self.perhaps) } else { String::new() };
+        let perhaps =
+            if self.perhaps > 0 { format!(" ({} of them perhaps)", self.perhaps) } else { String::new() };
         let runs = many(self.runs as u64, "run", "runs");
-        let there = if self.there == 1 { "1 file is".to_owned() } else { format!("{} files are", self.there) };
+        let there =
+            if self.there == 1 { "1 file is".to_owned() } else { format!("{} files are", self.there) };
         let unknown = if self.without_time > 0 && self.runs > 0 {
             format!(" ({} without a time)", many(self.without_time as u64, "run", "runs"))
         } else {
@@ -162,5 +178,31 @@ fn minutes(time: Duration) -> String {
         format!("{} min", seconds / 60)
     } else {
         hq_model::duration::format(time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Rerun;
+    use crate::testing::{CHEMISTRY_RULES, CHEMISTRY_TARGETS, Disk, PAPER_RULES, PAPER_TARGETS, plan};
+
+    #[test]
+    fn a_plan_is_summed_up_by_directory_and_rule() {
+        let disk = Disk::new("chloride/mol.xyz sodium/mol.xyz chloride/conf_2.xyz sodium/nm1.json");
+        let chemistry = plan(CHEMISTRY_RULES, CHEMISTRY_TARGETS, &disk, Rerun::Exists).expect("a plan");
+        let disk = Disk::new("System1/0.param System1/1.param System1/2.param System1/system.top");
+        let paper = plan(PAPER_RULES, PAPER_TARGETS, &disk, Rerun::Exists).expect("a plan");
+        insta::assert_snapshot!(format!("{}\n{}", summary(&chemistry), summary(&paper)));
+    }
+
+    #[test]
+    fn nothing_to_do_is_one_line() {
+        let none = plan("a: {out: [a], script: x}\n", "t: {out: [a]}\n", &Disk::new("a"), Rerun::Exists)
+            .expect("a plan");
+        assert_eq!(
+            summary(&none).to_string(),
+            "0 runs, 0.0 core-hours, longest way 0s; 1 file is there already\n"
+        );
     }
 }

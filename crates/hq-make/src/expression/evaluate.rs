@@ -11,24 +11,48 @@ use crate::value::Value;
 /// # Errors
 /// When it is wrong, or not known here.
 pub(super) fn run(expression: &Expression, steps: &mut Steps) -> Result<Value, Refused> {
-    Evaluator { steps, names: Vec::new() }.value(expression)
+    Evaluator { steps, names: Vec::new(), depth: 0 }.value(expression)
 }
 
 struct Evaluator<'a> {
     steps: &'a mut Steps,
     /// The variables of comprehensions, inner ones last.
     names: Vec<(String, Value)>,
+    depth: usize,
 }
 
-// How deep this goes is what the parser allows.
+/// How deep evaluating goes: for each level of nesting a few.
+const DEPTH_MAX: usize = 6 * crate::limits::EXPRESSION_NESTING_MAX;
+
 impl Evaluator<'_> {
     fn value(&mut self, expression: &Expression) -> Result<Value, Refused> {
         self.steps.take(1)?;
-        match expression {
+        if self.depth > DEPTH_MAX {
+            return Err(Refused::unknown("such a depth"));
+        }
+        self.depth += 1;
+        let value = match expression {
             Expression::Literal(value) => Ok(value.clone()),
+            Expression::Comprehension { kind, item, value, parts } => {
+                self.comprehension(*kind, item, value.as_deref(), parts)
+            }
+            Expression::Call { name, arguments, named } => self.call(name, arguments, named),
+            Expression::Slice(of, bounds) => self.slice(of, bounds),
+            Expression::Dict(pairs) => self.dict(pairs),
+            Expression::Compare(first, others) => self.compare(first, others),
+            other => self.simple(other),
+        };
+        self.depth -= 1;
+        value
+    }
+
+    fn simple(&mut self, expression: &Expression) -> Result<Value, Refused> {
+        match expression {
             Expression::Name(name) => {
                 let found = self.names.iter().rev().find(|(known, _)| known == name);
-                found.map(|(_, value)| value.clone()).ok_or_else(|| Refused::unknown(format!("the name `{name}`")))
+                found
+                    .map(|(_, value)| value.clone())
+                    .ok_or_else(|| Refused::unknown(format!("the name `{name}`")))
             }
             Expression::List(items) => Ok(Value::list(self.values(items)?)),
             Expression::Tuple(items) => Ok(Value::tuple(self.values(items)?)),
@@ -36,37 +60,31 @@ impl Evaluator<'_> {
                 let items = self.values(items)?;
                 Ok(Value::Set(Arc::new(operators::distinct(items, self.steps)?)))
             }
-            Expression::Dict(pairs) => {
-                let mut dict = Vec::new();
-                for (key, value) in pairs {
-                    dict.push((self.value(key)?, self.value(value)?));
-                }
-                operators::dict(dict, self.steps)
-            }
             Expression::Unary("not", of) => Ok(Value::Bool(!operators::is_true(&self.value(of)?))),
             Expression::Unary(sign, of) => operators::unary(sign, &self.value(of)?),
-            Expression::Binary(sign, left, right) => {
-                let (left, right) = (self.value(left)?, self.value(right)?);
-                operators::binary(sign, &left, &right, self.steps)
-            }
-            Expression::Compare(first, others) => {
+            Expression::Chain(first, others) => {
                 let mut left = self.value(first)?;
                 for (sign, right) in others {
                     let right = self.value(right)?;
-                    if !operators::compare(sign, &left, &right, self.steps)? {
-                        return Ok(Value::Bool(false));
-                    }
-                    left = right;
+                    left = operators::binary(sign, &left, &right, self.steps)?;
                 }
-                Ok(Value::Bool(true))
+                Ok(left)
             }
-            Expression::And(left, right) => {
-                let left = self.value(left)?;
-                if operators::is_true(&left) { self.value(right) } else { Ok(left) }
+            Expression::Power(base, power) => {
+                let (base, power) = (self.value(base)?, self.value(power)?);
+                operators::binary("**", &base, &power, self.steps)
             }
-            Expression::Or(left, right) => {
-                let left = self.value(left)?;
-                if operators::is_true(&left) { Ok(left) } else { self.value(right) }
+            Expression::And(all) | Expression::Or(all) => {
+                // `or` ends at the first that holds, `and` at the first that does not.
+                let ends_with = matches!(expression, Expression::Or(_));
+                let mut last = Value::None;
+                for one in all {
+                    last = self.value(one)?;
+                    if operators::is_true(&last) == ends_with {
+                        break;
+                    }
+                }
+                Ok(last)
             }
             Expression::If(condition, value, other) => {
                 let holds = operators::is_true(&self.value(condition)?);
@@ -76,45 +94,84 @@ impl Evaluator<'_> {
                 let (of, index) = (self.value(of)?, self.value(index)?);
                 operators::item(&of, &index, self.steps)
             }
-            Expression::Slice(of, bounds) => {
-                let of = self.value(of)?;
-                let mut found = [None, None, None];
-                for (found, bound) in found.iter_mut().zip(bounds.iter()) {
-                    *found = match bound.as_ref().map(|bound| self.value(bound)).transpose()? {
-                        None | Some(Value::None) => None,
-                        Some(value) => Some(operators::index(&value)?),
-                    };
-                }
-                operators::slice(&of, found, self.steps)
-            }
-            Expression::Call { name, arguments, named } => {
-                if self.names.iter().any(|(known, _)| known == name) {
-                    return Err(Refused::unknown(format!("a call of `{name}`")));
-                }
-                let arguments = self.values(arguments)?;
-                let mut values = Vec::new();
-                for (name, value) in named {
-                    values.push((name.as_str(), self.value(value)?));
-                }
-                functions::call(name, &arguments, &values, self.steps)
-            }
             Expression::Method { of, name, arguments } => {
                 let of = self.value(of)?;
                 let arguments = self.values(arguments)?;
                 functions::method(&of, name, &arguments, self.steps)
             }
-            Expression::Comprehension { kind, item, value, parts } => {
-                let mut collected = Vec::new();
-                self.collect(parts, item, value.as_deref(), &mut collected)?;
-                match kind {
-                    Collected::List => Ok(Value::list(collected.into_iter().map(|(item, _)| item).collect())),
-                    Collected::Set => {
-                        let items = collected.into_iter().map(|(item, _)| item).collect();
-                        Ok(Value::Set(Arc::new(operators::distinct(items, self.steps)?)))
-                    }
-                    Collected::Dict => operators::dict(collected, self.steps),
-                }
+            _ => Err(Refused::unknown("this")),
+        }
+    }
+
+    fn dict(&mut self, pairs: &[(Expression, Expression)]) -> Result<Value, Refused> {
+        let mut dict = Vec::new();
+        for (key, value) in pairs {
+            dict.push((self.value(key)?, self.value(value)?));
+        }
+        operators::dict(dict, self.steps)
+    }
+
+    fn compare(
+        &mut self,
+        first: &Expression,
+        others: &[(&'static str, Expression)],
+    ) -> Result<Value, Refused> {
+        let mut left = self.value(first)?;
+        for (sign, right) in others {
+            let right = self.value(right)?;
+            if !operators::compare(sign, &left, &right, self.steps)? {
+                return Ok(Value::Bool(false));
             }
+            left = right;
+        }
+        Ok(Value::Bool(true))
+    }
+
+    fn slice(&mut self, of: &Expression, bounds: &[Option<Expression>; 3]) -> Result<Value, Refused> {
+        let of = self.value(of)?;
+        let mut found = [None, None, None];
+        for (found, bound) in found.iter_mut().zip(bounds) {
+            *found = match bound.as_ref().map(|bound| self.value(bound)).transpose()? {
+                None | Some(Value::None) => None,
+                Some(value) => Some(operators::index(&value)?),
+            };
+        }
+        operators::slice(&of, found, self.steps)
+    }
+
+    fn call(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+        named: &[(String, Expression)],
+    ) -> Result<Value, Refused> {
+        if self.names.iter().any(|(known, _)| known == name) {
+            return Err(Refused::unknown(format!("a call of `{name}`")));
+        }
+        let arguments = self.values(arguments)?;
+        let mut values = Vec::new();
+        for (name, value) in named {
+            values.push((name.as_str(), self.value(value)?));
+        }
+        functions::call(name, &arguments, &values, self.steps)
+    }
+
+    fn comprehension(
+        &mut self,
+        kind: Collected,
+        item: &Expression,
+        value: Option<&Expression>,
+        parts: &[Part],
+    ) -> Result<Value, Refused> {
+        let mut collected = Vec::new();
+        self.collect(parts, item, value, &mut collected)?;
+        match kind {
+            Collected::List => Ok(Value::list(collected.into_iter().map(|(item, _)| item).collect())),
+            Collected::Set => {
+                let items = collected.into_iter().map(|(item, _)| item).collect();
+                Ok(Value::Set(Arc::new(operators::distinct(items, self.steps)?)))
+            }
+            Collected::Dict => operators::dict(collected, self.steps),
         }
     }
 
@@ -137,7 +194,11 @@ impl Evaluator<'_> {
                 Ok(())
             }
             Some((Part::If(condition), rest)) => {
-                if operators::is_true(&self.value(condition)?) { self.collect(rest, item, value, to) } else { Ok(()) }
+                if operators::is_true(&self.value(condition)?) {
+                    self.collect(rest, item, value, to)
+                } else {
+                    Ok(())
+                }
             }
             Some((Part::For(target, iterable), rest)) => {
                 let iterable = self.value(iterable)?;

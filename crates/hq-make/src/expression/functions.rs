@@ -20,7 +20,9 @@ pub(super) fn call(
     let misfit = || Refused::unknown(format!("`{name}` with such values"));
     if !named.is_empty() {
         return match (name, arguments, named) {
-            ("sorted", [all], [("reverse", is)]) => Ok(Value::list(sorted(all, operators::is_true(is), steps)?)),
+            ("sorted", [all], [("reverse", is)]) => {
+                Ok(Value::list(sorted(all, operators::is_true(is), steps)?))
+            }
             ("enumerate", [all], [("start", start)]) => enumerate(all, index(start)?, steps),
             _ => Err(misfit()),
         };
@@ -58,7 +60,10 @@ pub(super) fn call(
             let values = iterate(of, steps)?;
             Ok(Value::Set(Arc::new(operators::distinct(values, steps)?)))
         }
-        ("reversed", [of @ (Value::List(_) | Value::Tuple(_) | Value::Str(_) | Value::Range(..) | Value::Dict(_))]) => {
+        (
+            "reversed",
+            [of @ (Value::List(_) | Value::Tuple(_) | Value::Str(_) | Value::Range(..) | Value::Dict(_))],
+        ) => {
             let mut values = iterate(of, steps)?;
             values.reverse();
             Ok(Value::list(values))
@@ -100,7 +105,9 @@ fn length(of: &Value) -> Result<Value, Refused> {
 fn int(of: &Value) -> Result<Value, Refused> {
     match of {
         Value::Int(_) | Value::Bool(_) => Ok(Value::Int(index(of)?)),
-        Value::Float(float) if float.is_finite() && float.abs() < 9.2e18 => Ok(Value::Int(float.trunc() as i64)),
+        Value::Float(float) if float.is_finite() && float.abs() < 9.2e18 => {
+            Ok(Value::Int(float.trunc() as i64))
+        }
         Value::Str(text) => {
             let text = text.trim();
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -120,8 +127,13 @@ fn float(of: &Value) -> Result<Value, Refused> {
         Value::Str(text) if matches!(&**text, "inf" | "-inf" | "nan") => {
             text.parse().map(Value::Float).map_err(|_| Refused::wrong("no number"))
         }
-        Value::Str(text) if text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) => {
-            text.trim().parse().map(Value::Float).map_err(|_| Refused::wrong(format!("`{text}` is no number")))
+        Value::Str(text)
+            if text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) =>
+        {
+            text.trim()
+                .parse()
+                .map(Value::Float)
+                .map_err(|_| Refused::wrong(format!("`{text}` is no number")))
         }
         other => Err(Refused::unknown(format!("float() of a value of type {}", other.kind()))),
     }
@@ -161,7 +173,8 @@ fn sorted(of: &Value, is_reverse: bool, steps: &mut Steps) -> Result<Vec<Value>,
 
 fn enumerate(of: &Value, start: i64, steps: &mut Steps) -> Result<Value, Refused> {
     let values = iterate(of, steps)?;
-    let pairs = values.into_iter().zip(start..).map(|(value, number)| Value::tuple(vec![Value::Int(number), value]));
+    let pairs =
+        values.into_iter().zip(start..).map(|(value, number)| Value::tuple(vec![Value::Int(number), value]));
     Ok(Value::list(pairs.collect()))
 }
 
@@ -193,7 +206,12 @@ fn extreme(name: &str, values: Vec<Value>, steps: &mut Steps) -> Result<Value, R
 ///
 /// # Errors
 /// When it is not known here, or does not take such values.
-pub(super) fn method(of: &Value, name: &str, arguments: &[Value], steps: &mut Steps) -> Result<Value, Refused> {
+pub(super) fn method(
+    of: &Value,
+    name: &str,
+    arguments: &[Value],
+    steps: &mut Steps,
+) -> Result<Value, Refused> {
     let unknown = || Refused::unknown(format!("`.{name}` of a value of type {}", of.kind()));
     if let Value::Dict(pairs) = of {
         steps.take_length(pairs.len())?;
@@ -217,7 +235,9 @@ pub(super) fn method(of: &Value, name: &str, arguments: &[Value], steps: &mut St
             }
             Ok(Value::list(text.split_ascii_whitespace().map(Value::text).collect()))
         }
-        ("split", [Value::Str(by)]) if !by.is_empty() => Ok(Value::list(text.split(&**by).map(Value::text).collect())),
+        ("split", [Value::Str(by)]) if !by.is_empty() => {
+            Ok(Value::list(text.split(&**by).map(Value::text).collect()))
+        }
         ("join", [all]) => {
             let mut joined = String::new();
             for (number, value) in iterate(all, steps)?.iter().enumerate() {

@@ -15,9 +15,9 @@ pub(super) enum Token {
 
 // Longer ones first.
 const SIGNS: [&str; 41] = [
-    "**=", "//=", "<<=", ">>=", "...", "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "->", ":=", "+=", "-=", "*=",
-    "/=", "%=", "&=", "|=", "^=", "@=", "+", "-", "*", "/", "%", "(", ")", "[", "]", "{", "}", ",", ":", ".", "<", ">",
-    "~",
+    "**=", "//=", "<<=", ">>=", "...", "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "->", ":=", "+=",
+    "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "+", "-", "*", "/", "%", "(", ")", "[", "]", "{", "}",
+    ",", ":", ".", "<", ">", "~",
 ];
 const OTHER_SIGNS: [&str; 5] = ["&", "|", "^", "@", "="];
 
@@ -37,7 +37,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Refused> {
             rest = &rest[1..];
         } else if first == '#' || first == '\\' {
             return Err(Refused::unknown(format!("`{first}`")));
-        } else if first.is_ascii_digit() || first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()) {
+        } else if first.is_ascii_digit()
+            || first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())
+        {
             let (token, length) = number(rest)?;
             tokens.push(token);
             rest = &rest[length..];
@@ -113,7 +115,8 @@ fn number(text: &str) -> Result<(Token, usize), Refused> {
         }
         end = at;
         let digits = text[..end].replace('_', "");
-        let has_zeros = digits.len() > 1 && digits.starts_with('0') && digits.bytes().any(|byte| byte != b'0');
+        let has_zeros =
+            digits.len() > 1 && digits.starts_with('0') && digits.bytes().any(|byte| byte != b'0');
         match is_whole {
             true if has_zeros => None,
             true => digits.parse().map(Token::Int).ok(),

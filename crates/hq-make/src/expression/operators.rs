@@ -24,7 +24,8 @@ pub(super) fn is_true(value: &Value) -> bool {
 
 /// How many numbers a range has.
 pub(super) fn range_length(start: i64, stop: i64, step: i64) -> u64 {
-    let span = if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
+    let span =
+        if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
     let step = i128::from(step).abs().max(1);
     if span <= 0 { 0 } else { u64::try_from((span + step - 1) / step).unwrap_or(u64::MAX) }
 }
@@ -118,7 +119,7 @@ fn hashed(value: &Value) -> Result<String, Refused> {
 }
 
 fn whole(float: f64) -> Option<i64> {
-    let is_whole = float.fract() == 0.0 && float >= -9.2e18 && float <= 9.2e18;
+    let is_whole = float.fract() == 0.0 && (-9.2e18..=9.2e18).contains(&float);
     is_whole.then_some(float as i64)
 }
 
@@ -198,7 +199,9 @@ pub(super) fn binary(sign: &str, left: &Value, right: &Value, steps: &mut Steps)
         }
         ("%", Value::Str(_), _) => Err(Refused::unknown("a text with `%`")),
         ("&" | "-" | "^", Value::Set(_), Value::Set(_)) => Err(Refused::unknown(format!("`{sign}` of sets"))),
-        _ => Err(Refused::wrong(format!("`{sign}` does not go between {} and {}", left.kind(), right.kind()))),
+        _ => {
+            Err(Refused::wrong(format!("`{sign}` does not go between {} and {}", left.kind(), right.kind())))
+        }
     }
 }
 
@@ -241,7 +244,9 @@ fn ints(sign: &str, left: i64, right: i64) -> Result<Value, Refused> {
         "//" => left.checked_div(right).map(|quotient| {
             if left % right != 0 && (left < 0) != (right < 0) { quotient - 1 } else { quotient }
         }),
-        "%" => left.checked_rem(right).map(|rest| if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }),
+        "%" => left
+            .checked_rem(right)
+            .map(|rest| if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest }),
         "**" if right < 0 && left == 0 => return Err(zero()),
         "**" if right < 0 => return floats("**", left as f64, right as f64),
         "**" => match u32::try_from(right) {
@@ -349,7 +354,9 @@ pub(super) fn equal(left: &Value, right: &Value, steps: &mut Steps) -> Result<bo
             }
             Ok(true)
         }
-        (Value::Dict(_), Value::Dict(_)) | (Value::Set(_), Value::Set(_)) | (Value::Range(..), Value::Range(..)) => {
+        (Value::Dict(_), Value::Dict(_))
+        | (Value::Set(_), Value::Set(_))
+        | (Value::Range(..), Value::Range(..)) => {
             Err(Refused::unknown(format!("`==` between values of type {}", left.kind())))
         }
         (Value::Str(one), Value::Str(other)) => {
@@ -461,7 +468,9 @@ pub(super) fn item(of: &Value, key: &Value, steps: &mut Steps) -> Result<Value, 
     Ok(match of {
         Value::List(values) | Value::Tuple(values) => values[place as usize].clone(),
         Value::Str(text) => Value::text(text.chars().nth(place as usize).unwrap_or_default().to_string()),
-        Value::Range(start, _, step) => Value::Int((i128::from(*start) + i128::from(place) * i128::from(*step)) as i64),
+        Value::Range(start, _, step) => {
+            Value::Int((i128::from(*start) + i128::from(place) * i128::from(*step)) as i64)
+        }
         other => other.clone(),
     })
 }
@@ -471,11 +480,15 @@ pub(super) fn item(of: &Value, key: &Value, steps: &mut Steps) -> Result<Value, 
 /// # Errors
 /// When it has no parts.
 pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> Result<Value, Refused> {
-    let values = match of {
-        Value::List(_) | Value::Tuple(_) | Value::Str(_) | Value::Range(..) => iterate(of, steps)?,
+    let (values, length) = match of {
+        Value::Range(start, stop, step) => (Vec::new(), i128::from(range_length(*start, *stop, *step))),
+        Value::List(_) | Value::Tuple(_) | Value::Str(_) => {
+            let values = iterate(of, steps)?;
+            let length = values.len() as i128;
+            (values, length)
+        }
         other => return Err(Refused::wrong(format!("a value of type {} has no parts", other.kind()))),
     };
-    let length = values.len() as i128;
     let step = i128::from(bounds[2].unwrap_or(1));
     if step == 0 {
         return Err(Refused::wrong("a step of zero"));
@@ -488,6 +501,12 @@ pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> 
     };
     let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
     let (mut at, end) = (bound(bounds[0], first), bound(bounds[1], last));
+    if let Value::Range(start, _, by) = of {
+        let place =
+            |at: i128| i64::try_from(i128::from(*start) + at * i128::from(*by)).map_err(|_| too_large());
+        let step = i64::try_from(step * i128::from(*by)).map_err(|_| too_large())?;
+        return Ok(Value::Range(place(at)?, place(end)?, step));
+    }
     let mut kept = Vec::new();
     while if step > 0 { at < end } else { at > end } {
         kept.push(values[at as usize].clone());
@@ -496,7 +515,6 @@ pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> 
     Ok(match of {
         Value::Tuple(_) => Value::tuple(kept),
         Value::Str(_) => Value::text(kept.iter().map(Value::str).collect::<String>()),
-        Value::Range(..) => Value::list(kept),
         _ => Value::list(kept),
     })
 }

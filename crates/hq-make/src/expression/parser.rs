@@ -15,18 +15,33 @@ pub(super) enum Expression {
     Set(Vec<Expression>),
     Dict(Vec<(Expression, Expression)>),
     Unary(&'static str, Box<Expression>),
-    Binary(&'static str, Box<Expression>, Box<Expression>),
+    /// Operators of one kind, from left to right: `a + b - c`.
+    Chain(Box<Expression>, Vec<(&'static str, Expression)>),
+    Power(Box<Expression>, Box<Expression>),
     /// `a < b <= c`.
     Compare(Box<Expression>, Vec<(&'static str, Expression)>),
-    And(Box<Expression>, Box<Expression>),
-    Or(Box<Expression>, Box<Expression>),
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
     /// Condition, if it holds, else.
     If(Box<Expression>, Box<Expression>, Box<Expression>),
     Item(Box<Expression>, Box<Expression>),
     Slice(Box<Expression>, Box<[Option<Expression>; 3]>),
-    Call { name: String, arguments: Vec<Expression>, named: Vec<(String, Expression)> },
-    Method { of: Box<Expression>, name: String, arguments: Vec<Expression> },
-    Comprehension { kind: Collected, item: Box<Expression>, value: Option<Box<Expression>>, parts: Vec<Part> },
+    Call {
+        name: String,
+        arguments: Vec<Expression>,
+        named: Vec<(String, Expression)>,
+    },
+    Method {
+        of: Box<Expression>,
+        name: String,
+        arguments: Vec<Expression>,
+    },
+    Comprehension {
+        kind: Collected,
+        item: Box<Expression>,
+        value: Option<Box<Expression>>,
+        parts: Vec<Part>,
+    },
 }
 
 /// What a comprehension makes.
@@ -68,10 +83,44 @@ pub(super) fn parse(text: &str) -> Result<Expression, Refused> {
 }
 
 const KEYWORDS: [&str; 15] = [
-    "if", "else", "for", "in", "not", "and", "or", "is", "lambda", "await", "async", "yield", "from", "import", "class",
+    "if", "else", "for", "in", "not", "and", "or", "is", "lambda", "await", "async", "yield", "from",
+    "import", "class",
 ];
 // How tightly each binary operator binds; `**` is read apart.
-const LEVELS: [&[&str]; 6] = [&["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "//", "%", "@"]];
+const LEVELS: [&[&str]; 6] =
+    [&["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "//", "%", "@"]];
+
+/// Calls and subscripts in a row.
+const POSTFIX_MAX: usize = 8;
+
+fn one_or(mut all: Vec<Expression>, several: fn(Vec<Expression>) -> Expression) -> Expression {
+    match (all.len(), all.pop()) {
+        (1, Some(one)) => one,
+        (_, last) => {
+            all.extend(last);
+            several(all)
+        }
+    }
+}
+
+/// Operands, each after its operator.
+type Operands = Vec<(&'static str, Expression)>;
+
+// The loosest operators of the row divide it; goes no deeper than there are levels.
+fn grouped(first: Expression, others: Operands, level: usize) -> Expression {
+    let Some(signs) = LEVELS.get(level).filter(|_| !others.is_empty()) else { return first };
+    let mut rows: Vec<(&'static str, Expression, Operands)> = vec![("", first, Vec::new())];
+    for (sign, operand) in others {
+        match rows.last_mut() {
+            Some((_, _, row)) if !signs.contains(&sign) => row.push((sign, operand)),
+            _ => rows.push((sign, operand, Vec::new())),
+        }
+    }
+    let mut rows = rows.into_iter().map(|(sign, first, row)| (sign, grouped(first, row, level + 1)));
+    let first = rows.next().map_or(Expression::Literal(Value::None), |(_, first)| first);
+    let rest: Vec<_> = rows.collect();
+    if rest.is_empty() { first } else { Expression::Chain(Box::new(first), rest) }
+}
 
 struct Parser {
     tokens: Vec<Token>,
@@ -166,43 +215,30 @@ impl Parser {
         })
     }
 
-    // A chain of equal operators must not become deep: `a + b + …` is read by a loop, but evaluated by depth.
-    fn chained(&mut self, links: &mut usize) -> Result<(), Refused> {
-        *links += 1;
-        if *links > EXPRESSION_NESTING_MAX {
-            return Err(Refused::unknown(format!("a chain of more than {EXPRESSION_NESTING_MAX} operators")));
-        }
-        Ok(())
-    }
-
     fn or(&mut self) -> Result<Expression, Refused> {
-        let mut left = self.and()?;
-        let mut links = 0;
+        let mut all = vec![self.and()?];
         while self.take_word("or") {
-            self.chained(&mut links)?;
-            left = Expression::Or(Box::new(left), Box::new(self.and()?));
+            all.push(self.and()?);
         }
-        Ok(left)
+        Ok(one_or(all, Expression::Or))
     }
 
     fn and(&mut self) -> Result<Expression, Refused> {
-        let mut left = self.not()?;
-        let mut links = 0;
+        let mut all = vec![self.not()?];
         while self.take_word("and") {
-            self.chained(&mut links)?;
-            left = Expression::And(Box::new(left), Box::new(self.not()?));
+            all.push(self.not()?);
         }
-        Ok(left)
+        Ok(one_or(all, Expression::And))
     }
 
     fn not(&mut self) -> Result<Expression, Refused> {
         if self.take_word("not") {
             return self.deeper(|parser| Ok(Expression::Unary("not", Box::new(parser.not()?))));
         }
-        let first = self.binary(0)?;
+        let first = self.binary()?;
         let mut others = Vec::new();
         while let Some(operator) = self.comparison() {
-            others.push((operator, self.binary(0)?));
+            others.push((operator, self.binary()?));
         }
         Ok(if others.is_empty() { first } else { Expression::Compare(Box::new(first), others) })
     }
@@ -216,7 +252,9 @@ impl Parser {
         if self.take_word("in") {
             return Some("in");
         }
-        if self.is_word("not") && matches!(self.tokens.get(self.at + 1), Some(Token::Name(word)) if word == "in") {
+        if self.is_word("not")
+            && matches!(self.tokens.get(self.at + 1), Some(Token::Name(word)) if word == "in")
+        {
             self.at += 2;
             return Some("not in");
         }
@@ -226,16 +264,18 @@ impl Parser {
         None
     }
 
-    fn binary(&mut self, level: usize) -> Result<Expression, Refused> {
-        let Some(signs) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.binary(level + 1)?;
-        let mut links = 0;
-        while let Some(sign) = signs.iter().copied().find(|sign| self.is_sign(sign)) {
+    // All operands and operators of one row; what binds more tightly is put together below.
+    fn binary(&mut self) -> Result<Expression, Refused> {
+        let first = self.unary()?;
+        let mut others = Vec::new();
+        while let Token::Sign(sign) = self.peek()
+            && LEVELS.iter().any(|level| level.contains(sign))
+        {
+            let sign = *sign;
             self.at += 1;
-            self.chained(&mut links)?;
-            left = Expression::Binary(sign, Box::new(left), Box::new(self.binary(level + 1)?));
+            others.push((sign, self.unary()?));
         }
-        Ok(left)
+        Ok(grouped(first, others, 0))
     }
 
     fn unary(&mut self) -> Result<Expression, Refused> {
@@ -247,16 +287,14 @@ impl Parser {
         let base = self.postfix()?;
         if self.take_sign("**") {
             let power = self.deeper(Parser::unary)?;
-            return Ok(Expression::Binary("**", Box::new(base), Box::new(power)));
+            return Ok(Expression::Power(Box::new(base), Box::new(power)));
         }
         Ok(base)
     }
 
     fn postfix(&mut self) -> Result<Expression, Refused> {
         let mut value = self.atom()?;
-        let mut links = 0;
-        loop {
-            self.chained(&mut links)?;
+        for _ in 0..POSTFIX_MAX {
             if self.take_sign("[") {
                 value = self.subscript(value)?;
             } else if self.take_sign(".") {
@@ -278,6 +316,7 @@ impl Parser {
                 return Ok(value);
             }
         }
+        Err(Refused::unknown(format!("more than {POSTFIX_MAX} parts of parts")))
     }
 
     fn subscript(&mut self, of: Expression) -> Result<Expression, Refused> {
@@ -310,7 +349,9 @@ impl Parser {
             if self.is_sign("*") || self.is_sign("**") {
                 return Err(self.unexpected());
             }
-            if let (Token::Name(name), Some(Token::Sign("="))) = (self.peek().clone(), self.tokens.get(self.at + 1)) {
+            if let (Token::Name(name), Some(Token::Sign("="))) =
+                (self.peek().clone(), self.tokens.get(self.at + 1))
+            {
                 self.at += 2;
                 named.push((name, self.one()?));
                 if !self.take_sign(",") && !self.is_sign(")") {
@@ -367,7 +408,9 @@ impl Parser {
                     parser.expect(")")?;
                 } else {
                     match parser.next() {
-                        Token::Name(name) if !KEYWORDS.contains(&name.as_str()) => targets.push(Target::Name(name)),
+                        Token::Name(name) if !KEYWORDS.contains(&name.as_str()) => {
+                            targets.push(Target::Name(name))
+                        }
                         _ => return Err(parser.unexpected()),
                     }
                 }

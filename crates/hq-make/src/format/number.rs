@@ -69,7 +69,10 @@ pub(super) fn float(number: f64, spec: &Spec) -> Result<String, String> {
         kind => return Err(format!("`{kind}` is no format of a value of type float")),
     };
     let text = if matches!(kind, 'E' | 'F' | 'G') { text.to_uppercase() } else { text };
-    let is_zero = !text.chars().take_while(|c| *c != 'e' && *c != 'E').any(|c| matches!(c, '1'..='9' | 'n' | 'N' | 'i' | 'I'));
+    let is_zero = !text
+        .chars()
+        .take_while(|c| *c != 'e' && *c != 'E')
+        .any(|c| matches!(c, '1'..='9' | 'n' | 'N' | 'i' | 'I'));
     let is_negative = number.is_sign_negative() && !number.is_nan() && !(spec.is_zero_positive && is_zero);
     let end = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
     let (whole, rest) = text.split_at(end);

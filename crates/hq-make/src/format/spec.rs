@@ -73,7 +73,9 @@ impl Spec {
             return Err(format!("`{text}` is no format"));
         }
         match (spec.grouping, spec.kind) {
-            (Some(group), Some(kind @ ('n' | 's' | 'c'))) => Err(format!("`{group}` and `{kind}` do not go together")),
+            (Some(group), Some(kind @ ('n' | 's' | 'c'))) => {
+                Err(format!("`{group}` and `{kind}` do not go together"))
+            }
             (Some(','), Some(kind @ ('b' | 'o' | 'x' | 'X'))) => {
                 Err(format!("`,` and `{kind}` do not go together"))
             }
@@ -87,7 +89,10 @@ impl Spec {
             Some('b' | 'c' | 'd' | 'o' | 'x' | 'X' | 'n') => Some(NumberKind::Int),
             Some('e' | 'E' | 'f' | 'F' | 'g' | 'G' | '%') => Some(NumberKind::Float),
             None if self.precision.is_none()
-                && (self.has_zero || self.sign.is_some() || self.align == Some('=') || self.grouping.is_some()) =>
+                && (self.has_zero
+                    || self.sign.is_some()
+                    || self.align == Some('=')
+                    || self.grouping.is_some()) =>
             {
                 Some(NumberKind::Int)
             }

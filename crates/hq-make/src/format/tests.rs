@@ -25,7 +25,7 @@ fn names() -> Names {
     Names(vec![
         ("n", Value::Int(7)),
         ("big", Value::Int(-1_234_567)),
-        ("x", Value::Float(3.14159)),
+        ("x", Value::Float(3.25125)),
         ("tiny", Value::Float(-1.5e-7)),
         ("zero", Value::Float(-0.0)),
         ("s", Value::text("abc")),
@@ -39,7 +39,7 @@ fn names() -> Names {
 }
 
 const PYTHON_NAMES: &str = r#"
-names = dict(n=7, big=-1234567, x=3.14159, tiny=-1.5e-7, zero=-0.0, s="abc", t="it's \n\u00e9", yes=True, none=None,
+names = dict(n=7, big=-1234567, x=3.25125, tiny=-1.5e-7, zero=-0.0, s="abc", t="it's \n\u00e9", yes=True, none=None,
              l=[1, "b", 2.0], d={"k": "v", "w": 6}, p=(1,))
 import sys
 for line in sys.stdin.buffer.read().split(b"\0")[:-1]:
@@ -64,7 +64,8 @@ fn python(templates: &[String]) -> Vec<Option<String>> {
     let output = child.wait_with_output().expect("python3 ends");
     writer.join().expect("no panic").expect("python3 reads");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let answers: Vec<_> = text.split('\0').map(|answer| answer.strip_prefix('=').map(str::to_owned)).collect();
+    let answers: Vec<_> =
+        text.split('\0').map(|answer| answer.strip_prefix('=').map(str::to_owned)).collect();
     assert_eq!(answers.len(), templates.len() + 1, "one answer each");
     answers[..templates.len()].to_vec()
 }
@@ -83,18 +84,128 @@ fn same_as_python(templates: &[String]) {
 #[test]
 fn templates_become_what_python_makes_of_them() {
     let table = [
-        "{n}", "{{}}", "{{{n}}}", "a{n}b{s}", "{n:03d}", "{n:+d}", "{n: d}", "{n:x}", "{n:#x}", "{n:#b}", "{n:c}",
-        "{n:e}", "{n:.2f}", "{n:%}", "{n:>5}", "{n:*^7}", "{n:<3}|", "{big:,}", "{big:_}", "{big:_x}", "{big:015,}",
-        "{big:=+12}", "{x}", "{x:.2f}", "{x:.3}", "{x:.3g}", "{x:10.1e}|", "{x:010.2f}", "{x:#.0f}", "{x:g}",
-        "{tiny}", "{tiny:.3f}", "{tiny:g}", "{tiny:z.3f}", "{zero}", "{zero:z}", "{zero:+}", "{s!r}", "{s:>6}",
-        "{s:.2}", "{s:06}", "{s:d}", "{t!r}", "{t!a}", "{t!s}", "{yes}", "{yes:d}", "{yes:5}", "{yes!s:>6}", "{none}",
-        "{none:5}", "{none!r:>6}", "{l}", "{l[0]}", "{l[1]}", "{l[9]}", "{l[-1]}", "{l[x]}", "{d}", "{d[k]}",
-        "{d[w]:02d}", "{d[nope]}", "{p}", "{n.real}", "{n.imag}", "{n.nope}", "{s[0]}", "{x:{n}}", "{x:{n}.{n}f}",
-        "{s:{s}>{n}}", "{x:{n:{n}}}", "{n", "n}", "{", "}", "{}", "{0}", "{n!x}", "{n!}", "{n!r", "{n!rr}", "{n:",
-        "{a b}", "{n]}", "{n[}", "{n.}", "{n[]}", "{l[0]x}", "{n:{}", "{d[a}b]}", "{d[a:b]}", "{n:5.2d}", "{n:5,,}",
-        "{n:,n}", "{x:n}", "{x:F}", "{x:s}", "{s:5d}", "{n:s}", "{big:06_b}", "{n:#o}", "{n:#X}", "{x:.0f}", "{x:.0e}",
-        "{x:#.0e}", "{x:.20f}", "{x:.1%}", "{n:0>5}", "{n:0<5}", "{n:<05}", "{n:05}", "{n: <5}|", "{s:=5}", "{s:+}",
-        "{s:#}", "{s:z}", "{n:z}", "{x:,.2f}", "{big:,.1f}", "{big:020,.1f}", "{x:_<+9.2f}", "{x:.3n}",
+        "{n}",
+        "{{}}",
+        "{{{n}}}",
+        "a{n}b{s}",
+        "{n:03d}",
+        "{n:+d}",
+        "{n: d}",
+        "{n:x}",
+        "{n:#x}",
+        "{n:#b}",
+        "{n:c}",
+        "{n:e}",
+        "{n:.2f}",
+        "{n:%}",
+        "{n:>5}",
+        "{n:*^7}",
+        "{n:<3}|",
+        "{big:,}",
+        "{big:_}",
+        "{big:_x}",
+        "{big:015,}",
+        "{big:=+12}",
+        "{x}",
+        "{x:.2f}",
+        "{x:.3}",
+        "{x:.3g}",
+        "{x:10.1e}|",
+        "{x:010.2f}",
+        "{x:#.0f}",
+        "{x:g}",
+        "{tiny}",
+        "{tiny:.3f}",
+        "{tiny:g}",
+        "{tiny:z.3f}",
+        "{zero}",
+        "{zero:z}",
+        "{zero:+}",
+        "{s!r}",
+        "{s:>6}",
+        "{s:.2}",
+        "{s:06}",
+        "{s:d}",
+        "{t!r}",
+        "{t!a}",
+        "{t!s}",
+        "{yes}",
+        "{yes:d}",
+        "{yes:5}",
+        "{yes!s:>6}",
+        "{none}",
+        "{none:5}",
+        "{none!r:>6}",
+        "{l}",
+        "{l[0]}",
+        "{l[1]}",
+        "{l[9]}",
+        "{l[-1]}",
+        "{l[x]}",
+        "{d}",
+        "{d[k]}",
+        "{d[w]:02d}",
+        "{d[nope]}",
+        "{p}",
+        "{n.real}",
+        "{n.imag}",
+        "{n.nope}",
+        "{s[0]}",
+        "{x:{n}}",
+        "{x:{n}.{n}f}",
+        "{s:{s}>{n}}",
+        "{x:{n:{n}}}",
+        "{n",
+        "n}",
+        "{",
+        "}",
+        "{}",
+        "{0}",
+        "{n!x}",
+        "{n!}",
+        "{n!r",
+        "{n!rr}",
+        "{n:",
+        "{a b}",
+        "{n]}",
+        "{n[}",
+        "{n.}",
+        "{n[]}",
+        "{l[0]x}",
+        "{n:{}",
+        "{d[a}b]}",
+        "{d[a:b]}",
+        "{n:5.2d}",
+        "{n:5,,}",
+        "{n:,n}",
+        "{x:n}",
+        "{x:F}",
+        "{x:s}",
+        "{s:5d}",
+        "{n:s}",
+        "{big:06_b}",
+        "{n:#o}",
+        "{n:#X}",
+        "{x:.0f}",
+        "{x:.0e}",
+        "{x:#.0e}",
+        "{x:.20f}",
+        "{x:.1%}",
+        "{n:0>5}",
+        "{n:0<5}",
+        "{n:<05}",
+        "{n:05}",
+        "{n: <5}|",
+        "{s:=5}",
+        "{s:+}",
+        "{s:#}",
+        "{s:z}",
+        "{n:z}",
+        "{x:,.2f}",
+        "{big:,.1f}",
+        "{big:020,.1f}",
+        "{x:_<+9.2f}",
+        "{x:.3n}",
     ];
     same_as_python(&table.map(str::to_owned));
 }
@@ -103,7 +214,9 @@ fn templates_become_what_python_makes_of_them() {
 #[test]
 fn random_templates_become_what_python_makes_of_them() {
     let field = "(n|big|x|tiny|zero|s|yes|l\\[2\\]|d\\[w\\])(!r|!s)?(:[ x*]?[<>=^]?[+ -]?z?#?0?[0-9]{0,2}[,_]?(\\.[0-9]{1,2})?[bcdeEfFgGnosxX%]?)?";
-    let text = format!("[a-z ]{{0,3}}\\{{{field}\\}}[a-z]{{0,2}}(\\{{\\{{|\\}}\\}}|\\{{{field}\\}}|\\{{|\\}}){{0,1}}");
+    let text = format!(
+        "[a-z ]{{0,3}}\\{{{field}\\}}[a-z]{{0,2}}(\\{{\\{{|\\}}\\}}|\\{{{field}\\}}|\\{{|\\}}){{0,1}}"
+    );
     let strategy = proptest::string::string_regex(&text).expect("a pattern");
     let mut runner = TestRunner::default();
     let templates: Vec<String> =
@@ -114,7 +227,11 @@ fn random_templates_become_what_python_makes_of_them() {
 #[test]
 fn random_numbers_are_written_as_python_writes_them() {
     let mut runner = TestRunner::default();
-    let numbers = prop_oneof![any::<f64>(), (-20i32..20).prop_map(|n| f64::from(n) / 8.0), any::<i16>().prop_map(f64::from)];
+    let numbers = prop_oneof![
+        any::<f64>(),
+        (-20i32..20).prop_map(|n| f64::from(n) / 8.0),
+        any::<i16>().prop_map(f64::from)
+    ];
     let specs = ["", ".3", ".0f", ".1f", ".3g", "e", "012.4", ",", "g", ".17g", "#.3g", "%"];
     let mut questions = Vec::new();
     let mut answers = Vec::new();
@@ -150,7 +267,10 @@ fn errors_name_the_field_the_names_and_a_way_out() {
     #[track_caller]
     fn check(template: &str, at: usize, said: &str) {
         let error = ours(template).expect_err("refused");
-        assert_eq!((error.at, format!("{} / {}", error.message, error.hint.unwrap_or_default())), (at, said.to_owned()));
+        assert_eq!(
+            (error.at, format!("{} / {}", error.message, error.hint.unwrap_or_default())),
+            (at, said.to_owned())
+        );
     }
     let names = "the names here are n, big, x, tiny, zero, s, t, yes, none, l, d, p";
     check("a {bg}", 2, &format!("`{{bg}}` is not known here / did you mean `big`? {names}"));

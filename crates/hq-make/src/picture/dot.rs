@@ -29,6 +29,7 @@ pub(super) fn write(graph: &Graph) -> String {
 
 // Graphviz knows `\"`, and `\n`, `\l`, `\N` …: a backslash of a name is doubled.
 fn quoted(label: &str, detail: &str) -> String {
-    let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r', '\0'], " ");
+    let escape =
+        |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r', '\0'], " ");
     format!("\"{}\\n{}\"", escape(label), escape(detail))
 }

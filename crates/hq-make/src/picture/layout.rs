@@ -97,7 +97,8 @@ fn improve(graph: &Graph, layout: &mut Layout) {
         Slot::Node(node) => node,
         Slot::Point(point) => count + point,
     };
-    let mut neighbours: [Vec<Vec<usize>>; 2] = [vec![Vec::new(); count + layout.points], vec![Vec::new(); count + layout.points]];
+    let mut neighbours: [Vec<Vec<usize>>; 2] =
+        [vec![Vec::new(); count + layout.points], vec![Vec::new(); count + layout.points]];
     for ((from, to, _), way) in graph.edges.iter().zip(&layout.ways) {
         let stops: Vec<usize> =
             std::iter::once(*from).chain(way.iter().map(|point| count + point)).chain([*to]).collect();
@@ -128,7 +129,8 @@ fn improve(graph: &Graph, layout: &mut Layout) {
                     count => others.iter().map(|other| position[*other]).sum::<f64>() / count as f64,
                 }
             };
-            let mut keyed: Vec<(f64, Slot)> = layout.layers[at].iter().map(|slot| (mean(*slot), *slot)).collect();
+            let mut keyed: Vec<(f64, Slot)> =
+                layout.layers[at].iter().map(|slot| (mean(*slot), *slot)).collect();
             keyed.sort_by(|one, other| one.0.total_cmp(&other.0));
             layout.layers[at] = keyed.into_iter().map(|(_, slot)| slot).collect();
             settle(&layout.layers[at], &mut position);

@@ -42,7 +42,8 @@ pub(super) fn write(graph: &Graph) -> String {
     }
     let states: Vec<State> =
         State::ALL.into_iter().filter(|state| graph.nodes.iter().any(|node| node.state == *state)).collect();
-    let legend_width: f64 = states.iter().map(|state| 34.0 + 7.0 * state.word().len() as f64).sum::<f64>() + 2.0 * MARGIN;
+    let legend_width: f64 =
+        states.iter().map(|state| 34.0 + 7.0 * state.word().len() as f64).sum::<f64>() + 2.0 * MARGIN;
     let wide = (left - COLUMN_GAP + MARGIN).max(legend_width);
     let high = tall + 2.0 * MARGIN + LEGEND_HEIGHT;
     let mut text = format!(
@@ -57,7 +58,11 @@ pub(super) fn write(graph: &Graph) -> String {
         let mut path = format!("M{:.1} {:.1}", at.0, at.1);
         for next in way.iter().map(|point| points[*point]).chain([end]) {
             let middle = f64::midpoint(at.0, next.0);
-            let _ = write!(path, "C{middle:.1} {:.1} {middle:.1} {:.1} {:.1} {:.1}", at.1, next.1, next.0, next.1);
+            let _ = write!(
+                path,
+                "C{middle:.1} {:.1} {middle:.1} {:.1} {:.1} {:.1}",
+                at.1, next.1, next.0, next.1
+            );
             at = next;
         }
         let thick = if *count > 1 { 1.8 } else { 1.1 };

@@ -63,9 +63,10 @@ pub(crate) fn resources(values: &[(Arc<str>, Value, Place)]) -> Result<Resources
             "gpu" => read.gpu = count(value, place, key, 0)?,
             name => {
                 let text = value.str();
-                let amount = request::parse_amount(name, &text)
-                    .map_err(|error| Problem::bad(place.clone(), format!("`{name}: {text}`: {error}"))
-                        .maybe_hint(did_you_mean(name, KEYS)))?;
+                let amount = request::parse_amount(name, &text).map_err(|error| {
+                    Problem::bad(place.clone(), format!("`{name}: {text}`: {error}"))
+                        .maybe_hint(did_you_mean(name, KEYS))
+                })?;
                 let is_nothing = matches!(amount, AmountRequest::Some(amount, _) if amount.0 == 0);
                 match name {
                     _ if is_nothing => (),
@@ -87,10 +88,13 @@ fn count(value: &Value, place: &Place, key: &str, least: i64) -> Result<u32, Pro
         _ => None,
     };
     let most = i64::from(u32::MAX);
-    number.filter(|number| (least..=most).contains(number)).and_then(|number| u32::try_from(number).ok()).ok_or_else(|| {
-        let message = format!("`{key}: {}`: a whole number from {least} on is meant", value.str());
-        Problem::bad(place.clone(), message)
-    })
+    number
+        .filter(|number| (least..=most).contains(number))
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| {
+            let message = format!("`{key}: {}`: a whole number from {least} on is meant", value.str());
+            Problem::bad(place.clone(), message)
+        })
 }
 
 /// A time: a number is minutes, a text with units is what every duration of hq is.
@@ -106,12 +110,16 @@ pub(crate) fn duration(value: &Value, place: &Place, key: &str) -> Result<Durati
     };
     let seconds = match (minutes, value) {
         (Some(minutes), _) => Some(minutes * 60.0),
-        (None, Value::Str(text)) if !text.contains(':') => durations::parse(text).ok().map(|time| time.as_secs_f64()),
+        (None, Value::Str(text)) if !text.contains(':') => {
+            durations::parse(text).ok().map(|time| time.as_secs_f64())
+        }
         _ => None,
     };
     let longest = 1000.0 * 366.0 * 86_400.0;
     match seconds {
-        Some(seconds) if (0.0..=longest).contains(&seconds) => Ok(Duration::from_micros((seconds * 1e6).round() as u64)),
+        Some(seconds) if (0.0..=longest).contains(&seconds) => {
+            Ok(Duration::from_micros((seconds * 1e6).round() as u64))
+        }
         _ => {
             let message = format!("`{key}: {}`: minutes are meant, for instance 90 or 1.5", value.str());
             Err(Problem::bad(place.clone(), message).hint("with units, `1h 30m` can be written, too"))

@@ -9,9 +9,8 @@ use crate::problem::{Problem, did_you_mean};
 use crate::value::Value;
 use crate::yaml::{Entry, Node, What};
 
-const KEYS: [&str; 11] = [
-    "resource", "inp", "out", "loop", "setup", "script", "retry", "time_limit", "env", "locality", "rerun",
-];
+const KEYS: [&str; 11] =
+    ["resource", "inp", "out", "loop", "setup", "script", "retry", "time_limit", "env", "locality", "rerun"];
 const RESERVED: [&str; 2] = ["mpirun", "dirname"];
 
 /// Reads a rule.
@@ -28,12 +27,16 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
     let find = |key: &str| members.iter().find(|member| &*member.key == key).filter(|m| !m.value.is_null());
     let missing = |key: &str, hint: &str| {
         let near = members.iter().find(|member| near(&member.key, &[key]).is_some());
-        let hint = near.map_or(hint.to_owned(), |near| format!("is `{}` (line {}) meant to be `{key}`?", near.key, near.line));
+        let hint = near.map_or(hint.to_owned(), |near| {
+            format!("is `{}` (line {}) meant to be `{key}`?", near.key, near.line)
+        });
         Problem::bad(entry.place(file), format!("the rule `{name}` has no `{key}`")).hint(hint)
     };
-    let script = find("script").ok_or_else(|| missing("script", "add the shell text that makes its files"))?;
+    let script =
+        find("script").ok_or_else(|| missing("script", "add the shell text that makes its files"))?;
     let script = text(file, &script.value, "`script`")?;
-    let outputs = find("out").ok_or_else(|| missing("out", "name the files that it makes: nothing else asks for it"))?;
+    let outputs = find("out")
+        .ok_or_else(|| missing("out", "name the files that it makes: nothing else asks for it"))?;
     let outputs = files(file, &outputs.value, "`out`", 0)?;
     if outputs.is_empty() {
         return Err(missing("out", "name the files that it makes: nothing else asks for it"));
@@ -59,7 +62,8 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
             "time_limit" => Step::Known("time_limit", Member::read(file, &member.value, false)?),
             "locality" => Step::Known("locality", Member::read(file, &member.value, false)?),
             key if RESERVED.contains(&key) => {
-                let message = format!("`{key}` has a meaning of its own in templates; call the attribute otherwise");
+                let message =
+                    format!("`{key}` has a meaning of its own in templates; call the attribute otherwise");
                 return Err(Problem::bad(member.place(file), message));
             }
             _ => {
@@ -70,7 +74,8 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
         steps.push(step);
     }
     let place = entry.place(file);
-    let rule = Rule { name, place, inputs, outputs, loops: looped, setup, script, rerun, steps, fixed_resources };
+    let rule =
+        Rule { name, place, inputs, outputs, loops: looped, setup, script, rerun, steps, fixed_resources };
     check_fixed(&rule)?;
     Ok(rule)
 }
@@ -84,8 +89,10 @@ fn rerun(file: &Arc<str>, node: &Node) -> Result<Rerun, Problem> {
         "exists" => Ok(Rerun::Exists),
         "mtime" => Ok(Rerun::Mtime),
         "hash" => Ok(Rerun::Hash),
-        other => Err(Problem::bad(node.place(file), format!("`rerun` is exists, mtime or hash, not `{other}`"))
-            .maybe_hint(did_you_mean(other, ["exists", "mtime", "hash"]))),
+        other => {
+            Err(Problem::bad(node.place(file), format!("`rerun` is exists, mtime or hash, not `{other}`"))
+                .maybe_hint(did_you_mean(other, ["exists", "mtime", "hash"])))
+        }
     }
 }
 
@@ -103,14 +110,19 @@ fn mapping(file: &Arc<str>, entry: &Entry) -> Result<Vec<(Arc<str>, Member)>, Pr
 // What depends on no field is checked at once, also in rules that nobody asks for.
 fn check_fixed(rule: &Rule) -> Result<(), Problem> {
     for step in &rule.steps {
-        if let Step::Known(key, member) = step
-            && let Member::Plain(value, place) = member
-        {
-            match *key {
-                "retry" => drop(resources::retry(value, place)?),
-                "time_limit" => drop(resources::duration(value, place, "time_limit")?),
-                _ => (),
-            }
+        let Step::Known(key, member) = step else { continue };
+        let value = match member {
+            Member::Plain(value, _) => value.clone(),
+            Member::Text(text) => match text.template.as_literal() {
+                Some(literal) => Value::text(literal),
+                None => continue,
+            },
+            Member::List(..) | Member::Map(..) => Value::list(Vec::new()),
+        };
+        match *key {
+            "retry" => drop(resources::retry(&value, &member.place())?),
+            "time_limit" => drop(resources::duration(&value, &member.place(), "time_limit")?),
+            _ => (),
         }
     }
     Ok(())

@@ -56,7 +56,8 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
             "out" => target.outputs = files(file, &member.value, "`out`", 0)?,
             "loop" => target.loops = loops(file, &member.value, "out", 0)?,
             key if RESERVED.contains(&key) => {
-                let message = format!("`{key}` has a meaning of its own in rules; call the attribute otherwise");
+                let message =
+                    format!("`{key}` has a meaning of its own in rules; call the attribute otherwise");
                 return Err(Problem::bad(member.place(file), message));
             }
             _ => {

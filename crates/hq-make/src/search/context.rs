@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::format::{Piece, Scope, Spec, Template};
 use crate::format::NumberKind;
+use crate::format::{Piece, Scope, Spec, Template};
 use crate::makefile::{Makefile, Rule, Step, Target};
 use crate::paths;
 use crate::pattern::{Kind, Part, Pattern, TooHard, VARIABLES_MAX};
@@ -49,6 +49,8 @@ struct Compiled {
     /// Per rule, its template variables in order.
     variables: Vec<Vec<(Arc<str>, Kind)>>,
     literals: FxHashMap<String, Vec<usize>>,
+    /// The same without names.
+    kinds: Vec<Vec<Kind>>,
     /// Outputs with variables, and their rules.
     patterns: Vec<(usize, Pattern)>,
     /// The patterns by what they begin with, and how long these beginnings are.
@@ -141,14 +143,22 @@ impl Contexts {
             let Some(prefix) = name.get(..*length) else { continue };
             for number in rules.by_prefix.get(prefix).into_iter().flatten() {
                 let (rule, pattern) = &rules.patterns[*number];
-                let kinds: Vec<Kind> = rules.variables[*rule].iter().map(|(_, kind)| *kind).collect();
-                let ways = pattern.matches(name, &kinds).map_err(|TooHard| too_hard(make, name, *rule))?;
+                let ways = pattern
+                    .matches(name, &rules.kinds[*rule])
+                    .map_err(|TooHard| too_hard(make, name, *rule))?;
                 for values in ways {
                     match &found {
                         None => found = Some((*rule, values)),
                         Some((known, before)) if known == rule && *before == values => (),
                         Some((known, before)) if known == rule => {
-                            return Err(two_ways(make, name, *rule, &rules.variables[*rule], before, &values));
+                            return Err(two_ways(
+                                make,
+                                name,
+                                *rule,
+                                &rules.variables[*rule],
+                                before,
+                                &values,
+                            ));
                         }
                         Some((known, _)) => return Err(several(make, name, *known, *rule)),
                     }
@@ -161,7 +171,12 @@ impl Contexts {
 
 fn several(make: &Makefile, name: &str, one: usize, other: usize) -> Problem {
     let (one, other) = (&make.rules[one.min(other)], &make.rules[one.max(other)]);
-    let message = format!("`{name}` is made by the rule {} and by the rule {} ({})", other.name, one.name, one.place.line());
+    let message = format!(
+        "`{name}` is made by the rule {} and by the rule {} ({})",
+        other.name,
+        one.name,
+        one.place.line()
+    );
     Problem::bad(other.place.clone(), message)
         .coded(AMBIGUOUS_RULE)
         .hint("rename an output; a name without variables goes before one with variables")
@@ -182,8 +197,11 @@ fn two_ways(
     other: &[Value],
 ) -> Problem {
     let say = |values: &[Value]| {
-        let pairs: Vec<String> =
-            variables.iter().zip(values).map(|((name, _), value)| format!("{name} = {}", value.str())).collect();
+        let pairs: Vec<String> = variables
+            .iter()
+            .zip(values)
+            .map(|((name, _), value)| format!("{name} = {}", value.str()))
+            .collect();
         pairs.join(", ")
     };
     let rule = &make.rules[rule];
@@ -215,6 +233,7 @@ fn used_names(make: &Makefile) -> BTreeSet<&str> {
 fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled, Vec<Problem>> {
     let mut compiled = Compiled {
         variables: Vec::new(),
+        kinds: Vec::new(),
         literals: FxHashMap::default(),
         patterns: Vec::new(),
         by_prefix: FxHashMap::default(),
@@ -247,6 +266,7 @@ fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled
             }
         }
     }
+    compiled.kinds = compiled.variables.iter().map(|of| of.iter().map(|(_, kind)| *kind).collect()).collect();
     let lengths: BTreeSet<usize> = compiled.by_prefix.keys().map(String::len).collect();
     compiled.prefix_lengths = lengths.into_iter().collect();
     if problems.is_empty() { Ok(compiled) } else { Err(problems) }
@@ -283,13 +303,22 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
                     .hint("name it, for instance `{n}`; braces that are meant as such are doubled"));
             }
             if !field.path.is_empty() || field.conversion.is_some() {
-                let message = format!("`{{{}}}` is no attribute, and a template variable is written `{{{}}}`", field.shown(), field.name);
+                let message = format!(
+                    "`{{{}}}` is no attribute, and a template variable is written `{{{}}}`",
+                    field.shown(),
+                    field.name
+                );
                 return Err(wrong(message));
             }
             let spec = match field.spec.as_literal() {
                 Some("") => None,
                 Some(spec) => Some(Spec::parse(spec).map_err(&wrong)?),
-                None => return Err(wrong(format!("the format of the template variable `{}` has a field", field.name))),
+                None => {
+                    return Err(wrong(format!(
+                        "the format of the template variable `{}` has a field",
+                        field.name
+                    )));
+                }
             };
             let at = match variables.iter().position(|(name, _)| **name == *field.name) {
                 Some(at) => at,
@@ -310,7 +339,11 @@ fn outputs(rule: &Rule, attributes: &[(Arc<str>, Value)]) -> Result<Outputs, Pro
         here.sort_unstable();
         let names = |set: &[usize]| {
             let names: Vec<&str> = set.iter().map(|at| &*variables[*at].0).collect();
-            if names.is_empty() { "no variables".to_owned() } else { format!("the variables {}", names.join(", ")) }
+            if names.is_empty() {
+                "no variables".to_owned()
+            } else {
+                format!("the variables {}", names.join(", "))
+            }
         };
         match &first {
             Some(before) if *before != here => {

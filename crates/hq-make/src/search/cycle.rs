@@ -16,9 +16,8 @@ impl Search<'_> {
         let mut waits_for = vec![0_u32; count];
         // Users of each run, as one list with a start for each.
         let mut starts = vec![0_u32; count + 1];
-        let makers = |run: usize| {
-            self.runs[run].inputs.iter().filter_map(|input| self.files[input.index()].maker)
-        };
+        let makers =
+            |run: usize| self.runs[run].inputs.iter().filter_map(|input| self.files[input.index()].maker);
         for (run, waits) in waits_for.iter_mut().enumerate() {
             for maker in makers(run) {
                 *waits += 1;
@@ -58,7 +57,8 @@ impl Search<'_> {
         let left = |run: usize| waits_for[run] > 0;
         let before = |run: usize| {
             let inputs = self.runs[run].inputs.iter();
-            let mut makers = inputs.filter_map(|input| self.files[input.index()].maker.map(|maker| (*input, maker)));
+            let mut makers =
+                inputs.filter_map(|input| self.files[input.index()].maker.map(|maker| (*input, maker)));
             makers.find(|(_, maker)| left(*maker))
         };
         let first = (0..waits_for.len()).find(|run| left(*run)).unwrap_or(0);

@@ -50,7 +50,8 @@ pub(super) struct Filled {
 impl Filled {
     /// Whether two runs are the same run.
     pub(super) fn same(&self, other: &Filled) -> bool {
-        (&self.setup, &self.script, &self.outputs, &self.env) == (&other.setup, &other.script, &other.outputs, &other.env)
+        (&self.setup, &self.script, &self.outputs, &self.env)
+            == (&other.setup, &other.script, &other.outputs, &other.env)
             && self.resources == other.resources
     }
 }
@@ -199,7 +200,8 @@ pub(super) fn fill(
     filled.uses_mpirun = texts.flat_map(|text| text.template.fields()).any(|field| field.name == "mpirun");
     for (text, what) in [(&filled.setup, "setup"), (&filled.script, "script")] {
         if text.contains('\0') {
-            let message = format!("`{what}` of the rule {} has a NUL character, which bash does not read", rule.name);
+            let message =
+                format!("`{what}` of the rule {} has a NUL character, which bash does not read", rule.name);
             return Err(Problem::bad(rule.script.place(), message).into());
         }
     }

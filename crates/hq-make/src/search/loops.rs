@@ -62,13 +62,16 @@ impl Expressions {
         };
         let answers: Vec<Result<Vec<Value>, String>> = match python {
             _ if self.calls > PYTHON_CALLS_MAX => {
-                let why = format!("its loops within each other call for Python more than {PYTHON_CALLS_MAX} times");
+                let why =
+                    format!("its loops within each other call for Python more than {PYTHON_CALLS_MAX} times");
                 asked.iter().map(|text| refuse(&self.unknown, text, &why)).collect()
             }
             None => asked.iter().map(|text| refuse(&self.unknown, text, "there is no Python here")).collect(),
             Some(python) => match python.evaluate(&asked) {
                 Ok(answers) if answers.len() == asked.len() => answers,
-                Ok(_) => asked.iter().map(|text| refuse(&self.unknown, text, "Python gave no answer")).collect(),
+                Ok(_) => {
+                    asked.iter().map(|text| refuse(&self.unknown, text, "Python gave no answer")).collect()
+                }
                 Err(error) => {
                     let why = format!("Python could not be asked: {error}");
                     asked.iter().map(|text| refuse(&self.unknown, text, &why)).collect()
@@ -77,7 +80,9 @@ impl Expressions {
         };
         for (text, answer) in asked.into_iter().zip(answers) {
             let answer = answer.and_then(|values| match values.len() {
-                count if count > LOOP_VALUES_MAX => Err(format!("it has {count} values, more than {LOOP_VALUES_MAX}")),
+                count if count > LOOP_VALUES_MAX => {
+                    Err(format!("it has {count} values, more than {LOOP_VALUES_MAX}"))
+                }
                 _ => Ok(Arc::new(values)),
             });
             self.known.insert(text, answer);
@@ -108,7 +113,12 @@ impl Scope for InRound<'_> {
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.round.iter().map(|(name, _)| name.to_string()).collect();
-        names.extend(self.outer.names().into_iter().filter(|name| !self.round.iter().any(|(known, _)| **known == **name)));
+        names.extend(
+            self.outer
+                .names()
+                .into_iter()
+                .filter(|name| !self.round.iter().any(|(known, _)| **known == **name)),
+        );
         names
     }
 }
@@ -167,7 +177,8 @@ fn values(
             expressions.values(filled.trim()).map_err(|refused| match refused {
                 Err(stop) => stop,
                 Ok(Refusal { message, hint }) => {
-                    let written = if *filled == *text.source { String::new() } else { format!(" (`{filled}`)") };
+                    let written =
+                        if *filled == *text.source { String::new() } else { format!(" (`{filled}`)") };
                     let message = format!("the loop over `{name}`: `{}`{written}: {message}", text.source);
                     Problem::bad(text.place(), message).maybe_hint(hint).into()
                 }

@@ -41,7 +41,11 @@ impl Search<'_> {
                     let Some(first) = first else { break };
                     let made = self.shown(*first);
                     if !node.outputs.contains(&file) {
-                        links.push(format!("rule {} ({}) makes {made} from {shown}", rule.name, rule.place.line()));
+                        links.push(format!(
+                            "rule {} ({}) makes {made} from {shown}",
+                            rule.name,
+                            rule.place.line()
+                        ));
                     }
                     file = *first;
                 }
@@ -57,16 +61,19 @@ impl Search<'_> {
 
     /// What is said of files that are missing and that no rule makes.
     pub(super) fn missing_problems(&self) -> Vec<Problem> {
-        let missing: Vec<FileId> = (0..self.files.len() as u32).map(FileId).filter(|file| self.is_unmakable(*file)).collect();
+        let missing: Vec<FileId> =
+            (0..self.files.len() as u32).map(FileId).filter(|file| self.is_unmakable(*file)).collect();
         let mut problems = Vec::new();
         for (number, file) in missing.iter().enumerate().take(REPORTED_MAX) {
             let place = self.asked_at(*file);
-            let problem = Problem::bad(place, format!("`{}` is missing, and no rule makes it", self.shown(*file)));
+            let problem =
+                Problem::bad(place, format!("`{}` is missing, and no rule makes it", self.shown(*file)));
             let hint = (number < HINTED_MAX).then(|| self.near(*file)).flatten();
             problems.push(problem.coded(NO_RULE).chain(self.chain(*file)).maybe_hint(hint));
         }
         if missing.len() > REPORTED_MAX {
-            let message = format!("{} more files are missing, and no rule makes them", missing.len() - REPORTED_MAX);
+            let message =
+                format!("{} more files are missing, and no rule makes them", missing.len() - REPORTED_MAX);
             problems.push(Problem::bad(self.asked_at(missing[REPORTED_MAX]), message).coded(NO_RULE));
         }
         problems
@@ -102,7 +109,10 @@ impl Search<'_> {
         let mut consider = |known: &str| {
             let fits = known.len().abs_diff(name.len()) <= 2 && known != name;
             let distance = if fits { similar::distance(&name, known) } else { 3 };
-            if distance <= 2 && best.as_ref().is_none_or(|(before, text)| (distance, known) < (*before, text)) {
+            if distance <= 2
+                && 2 * distance <= name.len()
+                && best.as_ref().is_none_or(|(before, text)| (distance, known) < (*before, text))
+            {
                 best = Some((distance, known.to_owned()));
             }
         };
@@ -126,7 +136,9 @@ impl Search<'_> {
             .iter()
             .flat_map(|rule| rule.outputs.iter().map(move |output| (rule, output)))
             .filter(|(_, output)| output.text.source.rsplit_once('.').is_some_and(|(_, other)| other == end))
-            .map(|(rule, output)| format!("`{}` (rule {}, {})", output.text.source, rule.name, rule.place.line()))
+            .map(|(rule, output)| {
+                format!("`{}` (rule {}, {})", output.text.source, rule.name, rule.place.line())
+            })
             .take(PATTERNS_MAX)
             .collect();
         (!alike.is_empty()).then(|| format!("rules make {}", alike.join(", ")))

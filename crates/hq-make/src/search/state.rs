@@ -1,5 +1,7 @@
 //! Which runs are needed, and why: the three rules for that.
 
+use rustc_hash::FxHashMap;
+
 use super::names::{name, script};
 use super::{Search, fill::Filled};
 use crate::known::{Cache, relative};
@@ -19,7 +21,8 @@ impl Search<'_> {
         for (at, run) in order.iter().enumerate() {
             place[*run] = at as u32;
         }
-        let mut plan = Plan { base: self.wanted.base.clone(), targets: self.targets.clone(), ..Plan::default() };
+        let mut plan =
+            Plan { base: self.wanted.base.clone(), targets: self.targets.clone(), ..Plan::default() };
         for file in 0..self.files.len() {
             let id = FileId(file as u32);
             // What a run makes without being asked for it was not looked at.
@@ -36,27 +39,39 @@ impl Search<'_> {
             });
         }
         for (at, run) in order.iter().enumerate() {
-            plan.runs.push(self.to_run(*run, at));
+            plan.runs.push(self.take_run(*run, at));
         }
         self.name_scripts(&mut plan.runs)?;
         let known = self.world.known;
         let mut cache = Cache::new(Some(known), self.world.files, self.world.digests);
-        let mut future: Option<(FileId, i64, usize)> = None;
-        for at in 0..order.len() {
-            let state = self.state(&plan, order[at], at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
+        let mut future = FxHashMap::default();
+        for (at, node) in order.iter().enumerate() {
+            let state =
+                self.state(&plan, *node, at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
             let run = &mut plan.runs[at];
             run.state = state.state;
             run.expected = state.expected;
             let run = &plan.runs[at];
             if run.state == RunState::There && state.is_to_adopt {
-                cache.record(run, &plan, false).map_err(|error| vec![self.io_problem(run.outputs[0], &error)])?;
+                cache
+                    .record(run, &plan, false)
+                    .map_err(|error| vec![self.io_problem(run.outputs[0], &error)])?;
             }
         }
         plan.adopted = std::mem::take(&mut cache.lines);
         self.finish(&mut plan);
-        if let Some((file, ahead_ns, count)) = future {
-            let ahead = hq_model::duration::format(std::time::Duration::from_secs(ahead_ns.unsigned_abs() / 1_000_000_000));
-            let others = if count > 1 { format!(" and {} others are", count - 1) } else { " is".to_owned() };
+        let count = future.len();
+        if let Some((file, ahead_ns)) =
+            future.into_iter().max_by_key(|(file, ahead_ns): &(FileId, i64)| (*ahead_ns, *file))
+        {
+            let ahead = hq_model::duration::format(std::time::Duration::from_secs(
+                ahead_ns.unsigned_abs() / 1_000_000_000,
+            ));
+            let others = match count {
+                1 => " is".to_owned(),
+                2 => " and 1 other are".to_owned(),
+                count => format!(" and {} others are", count - 1),
+            };
             let message = format!(
                 "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",
                 plan.files[file.index()].shown
@@ -76,7 +91,7 @@ impl Search<'_> {
         Ok(plan)
     }
 
-    fn to_run(&mut self, run: usize, at: usize) -> Run {
+    fn take_run(&mut self, run: usize, at: usize) -> Run {
         let filled: Filled = std::mem::take(&mut self.runs[run].filled);
         let context = self.context(run);
         let node = &self.runs[run];
@@ -86,7 +101,11 @@ impl Search<'_> {
         Run {
             id: RunId(at as u32),
             rule: rule.name.to_string(),
-            targets: context.targets.iter().map(|target| self.make.targets[*target].name.to_string()).collect(),
+            targets: context
+                .targets
+                .iter()
+                .map(|target| self.make.targets[*target].name.to_string())
+                .collect(),
             dir: node.key.dir.to_vec(),
             dir_shown: context.dir_shown.clone(),
             vars: variables
@@ -123,7 +142,7 @@ impl Search<'_> {
         node: usize,
         at: usize,
         cache: &mut Cache<'_>,
-        future: &mut Option<(FileId, i64, usize)>,
+        future: &mut FxHashMap<FileId, i64>,
     ) -> Result<Decided, Problem> {
         let run = &plan.runs[at];
         let is_there = |search: &Search<'_>, file: FileId| search.files[file.index()].is_there == Some(true);
@@ -164,13 +183,18 @@ impl Search<'_> {
         {
             return self.by_content(plan, run, known, cache);
         }
-        if let Some(input) = run.inputs.iter().find(|input| maker(**input).is_some_and(|run| run.is_to_run())) {
+        if let Some(input) = run.inputs.iter().find(|input| maker(**input).is_some_and(|run| run.is_to_run()))
+        {
             return Ok(Decided::plainly(RunState::Needed(Reason::MadeAnew { input: *input })));
         }
         let until_ns = known.map_or(i64::MIN, |known| known.until_ns);
         match self.newer(run, until_ns, future)? {
             Some((input, output)) => Ok(Decided::plainly(RunState::Needed(Reason::Newer { input, output }))),
-            None => Ok(Decided { state: RunState::There, expected: Vec::new(), is_to_adopt: known.is_none() || run.rerun == Rerun::Hash }),
+            None => Ok(Decided {
+                state: RunState::There,
+                expected: Vec::new(),
+                is_to_adopt: known.is_none() || run.rerun == Rerun::Hash,
+            }),
         }
     }
 
@@ -206,11 +230,9 @@ impl Search<'_> {
             }
         }
         Ok(match made {
-            Some(input) => Decided {
-                state: RunState::Perhaps(Reason::MadeAnew { input }),
-                expected,
-                is_to_adopt: false,
-            },
+            Some(input) => {
+                Decided { state: RunState::Perhaps(Reason::MadeAnew { input }), expected, is_to_adopt: false }
+            }
             None => Decided::plainly(RunState::There),
         })
     }
@@ -220,7 +242,7 @@ impl Search<'_> {
         &mut self,
         run: &Run,
         until_ns: i64,
-        future: &mut Option<(FileId, i64, usize)>,
+        future: &mut FxHashMap<FileId, i64>,
     ) -> Result<Option<(FileId, FileId)>, Problem> {
         let mut oldest: Option<(i64, FileId)> = None;
         for output in &run.outputs {
@@ -236,8 +258,7 @@ impl Search<'_> {
             let Some(Facts { mtime_ns, .. }) = self.facts(*input)? else { continue };
             let ahead_ns = mtime_ns.saturating_sub(self.world.now_ns);
             if ahead_ns > SKEW_NS {
-                let (_, _, count) = future.get_or_insert((*input, ahead_ns, 0));
-                *count += 1;
+                future.insert(*input, ahead_ns);
             }
             if mtime_ns > oldest_ns && mtime_ns > until_ns && found.is_none() {
                 found = Some((*input, output));
@@ -282,13 +303,17 @@ impl Search<'_> {
                 continue;
             }
             let mut known: Vec<&str> = vec!["inp", "out", "mpirun", "dirname", "resource"];
-            known.extend(rule.outputs.iter().flat_map(|file| file.text.template.fields()).map(|field| &*field.name));
+            known.extend(
+                rule.outputs.iter().flat_map(|file| file.text.template.fields()).map(|field| &*field.name),
+            );
             known.extend(rule.loops.iter().flat_map(|loops| &loops.variables).map(|(name, _)| &**name));
             known.extend(rule.steps.iter().filter_map(|step| match step {
                 crate::makefile::Step::Attribute(name, _) => Some(&**name),
                 _ => None,
             }));
-            known.extend(self.make.targets.iter().flat_map(|target| &target.attributes).map(|(name, _)| &**name));
+            known.extend(
+                self.make.targets.iter().flat_map(|target| &target.attributes).map(|(name, _)| &**name),
+            );
             for text in rule.texts() {
                 for field in text.template.fields() {
                     if !known.contains(&&*field.name) {

@@ -42,7 +42,8 @@ impl Search<'_> {
         while !waiting.is_empty() {
             let mut later = Vec::new();
             for target in waiting {
-                let context = contexts.iter().find(|(known, _)| *known == target).map_or(0, |(_, context)| *context);
+                let context =
+                    contexts.iter().find(|(known, _)| *known == target).map_or(0, |(_, context)| *context);
                 match self.names_of(target, context) {
                     Ok(names) => wanted.extend(names.into_iter().map(|name| (target, context, name))),
                     Err(Stop::Pending) => later.push(target),
@@ -69,7 +70,8 @@ impl Search<'_> {
             if !std::mem::replace(&mut node.is_target, true) {
                 self.targets.push(file);
             }
-            self.queue.push_back((file, context, self.within(context, name)));
+            let name = self.within(context, name, file);
+            self.queue.push_back((file, context, name));
         }
         Ok(())
     }
@@ -125,16 +127,10 @@ impl Search<'_> {
         Ok(paths::normalise(&name).into_owned())
     }
 
-    // An absolute name below the directory is what rules call it.
-    fn within(&self, context: usize, name: String) -> String {
-        let dir = &self.contexts.all[context].dir;
-        match name.as_bytes().strip_prefix(&dir[..]).and_then(|rest| rest.strip_prefix(b"/")) {
-            Some(rest) => String::from_utf8_lossy(rest).into_owned(),
-            None => name,
-        }
-    }
-
-    fn only(&mut self, wanted: &[(usize, usize, String)]) -> Result<Vec<(usize, usize, String)>, Vec<Problem>> {
+    fn only(
+        &mut self,
+        wanted: &[(usize, usize, String)],
+    ) -> Result<Vec<(usize, usize, String)>, Vec<Problem>> {
         let mut chosen = Vec::new();
         for name in &self.wanted.only {
             let found = self.called(name, wanted).map_err(|problem| vec![problem])?;

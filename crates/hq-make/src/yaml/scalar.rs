@@ -65,7 +65,9 @@ fn integer(text: &str) -> Result<Option<i64>, String> {
     let of = |digits: &str, radix: u32| -> Option<Result<i128, ()>> {
         let fits = !digits.is_empty() && digits.chars().all(|c| c == '_' || c.is_digit(radix));
         let digits = digits.replace('_', "");
-        fits.then(|| i128::from_str_radix(if digits.is_empty() { "0" } else { &digits }, radix).map_err(|_| ()))
+        fits.then(|| {
+            i128::from_str_radix(if digits.is_empty() { "0" } else { &digits }, radix).map_err(|_| ())
+        })
     };
     let number = if let Some(digits) = rest.strip_prefix("0b") {
         of(digits, 2)
@@ -153,7 +155,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, value: &str) {
-        let read = plain(text).map_or_else(|error| error, |value| format!("{} {}", value.kind(), value.str()));
+        let read =
+            plain(text).map_or_else(|error| error, |value| format!("{} {}", value.kind(), value.str()));
         assert_eq!(read, value, "{text}");
     }
 
