@@ -50,7 +50,10 @@ pub fn template(text: &str) {
     };
     if let Ok(filled) = template.expand(&Names) {
         let fields = template.fields().len();
-        assert!(fields > 0 || filled == text.replace("{{", "{").replace("}}", "}"), "only fields are replaced");
+        assert!(
+            fields > 0 || filled == text.replace("{{", "{").replace("}}", "}"),
+            "only fields are replaced"
+        );
     }
     let mut parts = Vec::new();
     for piece in template.pieces.iter().take(12) {
@@ -58,7 +61,7 @@ pub fn template(text: &str) {
             Piece::Literal(text) => Part::Literal(text.clone()),
             Piece::Field(field) => {
                 let spec = field.spec.as_literal().and_then(|spec| Spec::parse(spec).ok());
-                Part::Variable(usize::from(field.name > "m".to_owned()), spec)
+                Part::Variable(usize::from(field.name.as_str() > "m"), spec)
             }
         });
     }
@@ -72,7 +75,8 @@ pub fn template(text: &str) {
                         Part::Literal(text) => again += text,
                         Part::Variable(at, None) => again += &values[*at].str(),
                         Part::Variable(at, Some(spec)) => {
-                            again += &crate::format::apply(&values[*at], spec).expect("what matched is printed");
+                            again +=
+                                &crate::format::apply(&values[*at], spec).expect("what matched is printed");
                         }
                     }
                 }
@@ -116,7 +120,10 @@ pub fn files(bytes: &[u8]) {
         let world = World { files: &Nothing, digests: &Nothing, python: None, known: &known, now_ns: 0 };
         let Ok(plan) = crate::search::plan(&make, &wanted, &world) else { continue };
         for run in &plan.runs {
-            assert!(run.after.iter().all(|before| before < &run.id), "each run stands after those it waits for");
+            assert!(
+                run.after.iter().all(|before| before < &run.id),
+                "each run stands after those it waits for"
+            );
             assert!(run.script.starts_with(b"#!/usr/bin/env bash\n"));
         }
         let _ = crate::explain::explain(&plan, &[]);

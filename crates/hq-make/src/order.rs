@@ -52,7 +52,8 @@ fn node_time(plan: &Plan, node: Node) -> Vec<u128> {
 
 fn own(run: &Run, node: Node) -> u128 {
     let resources = &run.resources;
-    let sets_by = |of_node: u32, of_set: u32| if of_set == 0 { u32::MAX } else { (of_node / of_set).max(1) };
+    let sets_by =
+        |of_node: u32, of_set: u32| of_node.checked_div(of_set).map_or(u32::MAX, |sets| sets.max(1));
     let sets_per_node = sets_by(node.cpus, resources.cpu).min(sets_by(node.gpus, resources.gpu)).max(1);
     let micros = resources.time.map_or(0, |time| time.as_micros());
     micros * u128::from(resources.nrs) * 1_000_000 / u128::from(sets_per_node)

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hq_model::similar;
+
 /// A place in one of the two files; lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -114,5 +116,8 @@ impl std::error::Error for Problem {}
 
 /// `did you mean …?`, where one of the names is near.
 pub(crate) fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    hq_model::similar::nearest(word, names).map(|name| format!("did you mean `{name}`?"))
+    let others = names.into_iter().filter(|name| *name != word);
+    // At least one letter is right.
+    let near = similar::nearest(word, others).filter(|name| similar::distance(word, name) < word.len());
+    near.map(|name| format!("did you mean `{name}`?"))
 }

@@ -6,7 +6,7 @@ use crate::expression;
 use crate::value::Value;
 
 /// The program. It reads expressions, evaluates each on its own, and writes one line for each.
-pub const PROGRAM: &str = r#"import itertools, math, os, sys
+pub const PROGRAM: &str = r#"import io, itertools, math, os, sys
 MOST = 1000000
 def plain(value):
     if value is None or value is True or value is False:
@@ -32,7 +32,7 @@ def plain(value):
         return plain(float(value))
     raise TypeError("a value of type %s cannot be put into a name" % type(value).__name__)
 answers, sys.stdout = sys.stdout, sys.stderr
-data = sys.stdin.buffer
+data = io.BytesIO(sys.stdin.buffer.read())
 while True:
     length = data.readline()
     if not length:

@@ -198,7 +198,11 @@ mod tests {
 
     #[test]
     fn nothing_to_do_is_one_line() {
-        let none = plan("a: {out: [a], script: x}\n", "t: {out: [a]}\n", &Disk::new("a"), Rerun::Exists).expect("a plan");
-        assert_eq!(summary(&none).to_string(), "0 runs, 0.0 core-hours, longest way 0s; 1 file is there already\n");
+        let none = plan("a: {out: [a], script: x}\n", "t: {out: [a]}\n", &Disk::new("a"), Rerun::Exists)
+            .expect("a plan");
+        assert_eq!(
+            summary(&none).to_string(),
+            "0 runs, 0.0 core-hours, longest way 0s; 1 file is there already\n"
+        );
     }
 }

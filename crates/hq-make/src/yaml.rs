@@ -14,6 +14,8 @@ use crate::limits::{FILE_BYTES_MAX, NESTING_MAX, VALUES_MAX};
 use crate::problem::{Place, Problem};
 use crate::value::Value;
 
+const BRACE: &str = "a value that begins with a brace needs quotes: \"{n}.json\"";
+
 /// A value and where it stands. Anchored values are shared by their aliases.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -116,7 +118,10 @@ pub(crate) fn read(file: &Arc<str>, text: &[u8]) -> Result<Option<Node>, Problem
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| {
             let place = at(file, error.marker());
-            Problem::bad(place, format!("this is not YAML: {}", error.info()))
+            let line = text.lines().nth(place.line as usize - 1).unwrap_or("");
+            let is_brace = line.split(": ").skip(1).any(|value| value.trim_start().starts_with('{'));
+            let hint = is_brace.then(|| BRACE.to_owned());
+            Problem::bad(place, format!("this is not YAML: {}", error.info())).maybe_hint(hint)
         })?;
         if let Event::DocumentStart(..) = event {
             documents += 1;
@@ -234,13 +239,8 @@ impl Tree<'_> {
         let (line, column) = numbers(mark);
         let rest = mark.byte_offset().and_then(|at| self.text.get(at..)).unwrap_or("");
         match style {
-            ScalarStyle::Literal => {
-                let mut lines = rest.split('\n').skip(1);
-                let first = lines.find(|line| !line.trim().is_empty()).unwrap_or("");
-                let value_indent = value.split('\n').find(|line| !line.trim().is_empty()).unwrap_or("");
-                let blanks = |line: &str| (line.len() - line.trim_start_matches(' ').len()) as u32;
-                Origin::Block(line + 1, blanks(first).saturating_sub(blanks(value_indent)))
-            }
+            // Its place is that of its first character, after the indentation.
+            ScalarStyle::Literal => Origin::Block(line, column - 1),
             ScalarStyle::Plain if rest.starts_with(value) => Origin::Line(column),
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted
                 if rest.get(1..).is_some_and(|rest| rest.starts_with(value)) =>
@@ -284,8 +284,7 @@ impl Tree<'_> {
         }
         if let Some(Open { items: Items::Map { has_key: false, .. }, .. }) = self.open.last() {
             let message = "a key is a plain word or text, not a list or mapping";
-            return Err(Problem::bad(at(self.file, mark), message)
-                .hint("a value that begins with a brace needs quotes: \"{n}.json\""));
+            return Err(Problem::bad(at(self.file, mark), message).hint(BRACE));
         }
         let weight_before = self.weight;
         self.weigh(1, mark)?;
@@ -413,7 +412,7 @@ mod tests {
         check("a: 1\nb: [x, yes]\n", "{a: 1@1:4, b: ['x'@2:5, True@2:8]}");
         check("", "nothing");
         check("# only a remark\n", "nothing");
-        check("a:\n  - |\n    two\n    lines\n", "{a: ['two\\nlines\\n'@2:5]}");
+        check("a:\n  - |\n    two\n    lines\n", "{a: ['two\\nlines\\n'@3:5]}");
         check("\u{feff}a: ~\n", "{a: None@1:4}");
     }
 
@@ -444,12 +443,18 @@ mod tests {
             "a: 1\n---\nb: 2\n",
             "f:2:1: a second document begins here\n  hint: a file of rules or targets is one document: join them, and remove the `---`",
         );
-        check("a: {n}.json\n", "f:1:7: this is not YAML: did not find expected ',' or '}'");
+        check(
+            "a: {n}.json\n",
+            "f:1:7: this is not YAML: while parsing a block mapping, did not find expected key\n  hint: a value that begins with a brace needs quotes: \"{n}.json\"",
+        );
         check(
             "a: !!python/tuple [1]\n",
-            "f:1:4: the tag `!!python/tuple` is not known here\n  hint: remove it",
+            "f:1:19: the tag `!!python/tuple` is not known here\n  hint: remove it",
         );
-        check("{a: 1}: b\n", "f:1:1: a key is a plain word or text, not a list or mapping");
+        check(
+            "{a: 1}: b\n",
+            "f:1:1: a key is a plain word or text, not a list or mapping\n  hint: a value that begins with a brace needs quotes: \"{n}.json\"",
+        );
         let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
         check(&deep, "f:1:65: nested deeper than 64 levels");
         let result = read(&"f".into(), b"a: b\nc: \xff\n");

@@ -129,8 +129,12 @@ fn theirs(dir: &Path, rules: &[Rule], times: &Times) -> BTreeSet<usize> {
     }
     for (run, rule) in rules.iter().enumerate() {
         let outputs: Vec<String> = (0..rule.outputs).map(|number| output(run, number)).collect();
-        let _ =
-            write!(text, "\n{0} &: {1}\n\t@echo run {run}; touch {0}\n", outputs.join(" "), inputs(rules, rule).join(" "));
+        let _ = write!(
+            text,
+            "\n{0} &: {1}\n\t@echo run {run}; touch {0}\n",
+            outputs.join(" "),
+            inputs(rules, rule).join(" ")
+        );
     }
     fs::write(dir.join("Makefile"), text).expect("a file");
     for (name, time) in times {

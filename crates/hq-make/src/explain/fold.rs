@@ -34,12 +34,16 @@ pub(crate) fn fold(names: &[&str]) -> String {
 }
 
 fn range(middles: &[&str]) -> String {
-    let numbers: Option<Vec<i64>> = middles.iter().map(|middle| middle.parse().ok()).collect();
+    let mut is_row = false;
+    let numbered: Option<Vec<(i64, &str)>> = middles.iter().map(|middle| Some((middle.parse().ok()?, *middle))).collect();
+    let mut middles = middles.to_vec();
+    if let Some(mut numbered) = numbered {
+        numbered.sort_unstable();
+        middles = numbered.iter().map(|(_, middle)| *middle).collect();
+        is_row = middles.len() > 2 && numbered.windows(2).all(|pair| pair[0].0.checked_add(1) == Some(pair[1].0));
+    }
     let (first, last) = (middles[0], middles[middles.len() - 1]);
-    if let Some(numbers) = numbers
-        && middles.len() > 2
-        && numbers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]))
-    {
+    if is_row {
         return format!("{first}..{last}");
     }
     if middles.len() <= NAMED_MAX {
@@ -59,6 +63,7 @@ mod tests {
             (&["bind_8.json", "bind_9.json", "bind_10.json"], "bind_{8..10}.json"),
             (&["f_007", "f_008", "f_009"], "f_{007..009}"),
             (&["f_1", "f_2"], "f_{1,2}"),
+            (&["f_2", "f_0", "f_1", "f_3"], "f_{0..3}"),
             (&["f_1", "f_3", "f_5"], "f_{1,3,5}"),
             (&["a.x", "b.x", "c.x", "d.x", "e.x"], "{a,b,c,…,e}.x"),
             (&["an_x.1", "an_y.1"], "an_{x,y}.1"),

@@ -21,7 +21,8 @@ fn what_will_be_made_is_a_tree_in_which_loops_are_folded() {
 fn what_is_there_says_why_it_stays() {
     let files = "sodium/nm1.json=9 sodium/min_nm1.npy=8 sodium/bind_0.json=7 sodium/bind_1.json=7 sodium/bind_2.json=7 \
                  sodium/bind_3.json=7 sodium/conf_0.xyz=6 sodium/conf_1.xyz=6 sodium/conf_2.xyz=6 sodium/conf_3.xyz=6 sodium/mol.xyz";
-    let both = format!("{files} {}", files.replace("sodium", "chloride").replace("bind_1.json=7", "bind_1.json=5"));
+    let both =
+        format!("{files} {}", files.replace("sodium", "chloride").replace("bind_1.json=7", "bind_1.json=5"));
     insta::assert_snapshot!(chemistry(&both, Rerun::Mtime));
 }
 
@@ -58,6 +59,12 @@ fn all_reasons_have_words() {
     note("text", &disk, &rules.replace("script: y", "script: z"), Rerun::Mtime, Force::None);
     disk.write("c", 1, "other");
     note("content", &disk, rules, Rerun::Hash, Force::None);
-    note("inputs", &disk, &rules.replace("inp: [c]", "inp: [c, a2]").replace("b: ", "q: {out: [a2], script: q}\nb: "), Rerun::Hash, Force::None);
+    note(
+        "inputs",
+        &disk,
+        &rules.replace("inp: [c]", "inp: [c, a2]").replace("b: ", "q: {out: [a2], script: q}\nb: "),
+        Rerun::Hash,
+        Force::None,
+    );
     insta::assert_snapshot!(texts.join("\n"));
 }

@@ -111,7 +111,11 @@ impl Evaluator<'_> {
         operators::dict(dict, self.steps)
     }
 
-    fn compare(&mut self, first: &Expression, others: &[(&'static str, Expression)]) -> Result<Value, Refused> {
+    fn compare(
+        &mut self,
+        first: &Expression,
+        others: &[(&'static str, Expression)],
+    ) -> Result<Value, Refused> {
         let mut left = self.value(first)?;
         for (sign, right) in others {
             let right = self.value(right)?;

@@ -119,7 +119,7 @@ fn hashed(value: &Value) -> Result<String, Refused> {
 }
 
 fn whole(float: f64) -> Option<i64> {
-    let is_whole = float.fract() == 0.0 && float >= -9.2e18 && float <= 9.2e18;
+    let is_whole = float.fract() == 0.0 && (-9.2e18..=9.2e18).contains(&float);
     is_whole.then_some(float as i64)
 }
 
@@ -480,11 +480,15 @@ pub(super) fn item(of: &Value, key: &Value, steps: &mut Steps) -> Result<Value, 
 /// # Errors
 /// When it has no parts.
 pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> Result<Value, Refused> {
-    let values = match of {
-        Value::List(_) | Value::Tuple(_) | Value::Str(_) | Value::Range(..) => iterate(of, steps)?,
+    let (values, length) = match of {
+        Value::Range(start, stop, step) => (Vec::new(), i128::from(range_length(*start, *stop, *step))),
+        Value::List(_) | Value::Tuple(_) | Value::Str(_) => {
+            let values = iterate(of, steps)?;
+            let length = values.len() as i128;
+            (values, length)
+        }
         other => return Err(Refused::wrong(format!("a value of type {} has no parts", other.kind()))),
     };
-    let length = values.len() as i128;
     let step = i128::from(bounds[2].unwrap_or(1));
     if step == 0 {
         return Err(Refused::wrong("a step of zero"));
@@ -497,6 +501,12 @@ pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> 
     };
     let (first, last) = if step > 0 { (0, length) } else { (length - 1, -1) };
     let (mut at, end) = (bound(bounds[0], first), bound(bounds[1], last));
+    if let Value::Range(start, _, by) = of {
+        let place =
+            |at: i128| i64::try_from(i128::from(*start) + at * i128::from(*by)).map_err(|_| too_large());
+        let step = i64::try_from(step * i128::from(*by)).map_err(|_| too_large())?;
+        return Ok(Value::Range(place(at)?, place(end)?, step));
+    }
     let mut kept = Vec::new();
     while if step > 0 { at < end } else { at > end } {
         kept.push(values[at as usize].clone());
@@ -505,7 +515,6 @@ pub(super) fn slice(of: &Value, bounds: [Option<i64>; 3], steps: &mut Steps) -> 
     Ok(match of {
         Value::Tuple(_) => Value::tuple(kept),
         Value::Str(_) => Value::text(kept.iter().map(Value::str).collect::<String>()),
-        Value::Range(..) => Value::list(kept),
         _ => Value::list(kept),
     })
 }

@@ -103,10 +103,13 @@ fn one_or(mut all: Vec<Expression>, several: fn(Vec<Expression>) -> Expression) 
     }
 }
 
+/// Operands, each after its operator.
+type Operands = Vec<(&'static str, Expression)>;
+
 // The loosest operators of the row divide it; goes no deeper than there are levels.
-fn grouped(first: Expression, others: Vec<(&'static str, Expression)>, level: usize) -> Expression {
+fn grouped(first: Expression, others: Operands, level: usize) -> Expression {
     let Some(signs) = LEVELS.get(level).filter(|_| !others.is_empty()) else { return first };
-    let mut rows: Vec<(&'static str, Expression, Vec<(&'static str, Expression)>)> = vec![("", first, Vec::new())];
+    let mut rows: Vec<(&'static str, Expression, Operands)> = vec![("", first, Vec::new())];
     for (sign, operand) in others {
         match rows.last_mut() {
             Some((_, _, row)) if !signs.contains(&sign) => row.push((sign, operand)),

@@ -25,7 +25,7 @@ fn names() -> Names {
     Names(vec![
         ("n", Value::Int(7)),
         ("big", Value::Int(-1_234_567)),
-        ("x", Value::Float(3.14159)),
+        ("x", Value::Float(3.25125)),
         ("tiny", Value::Float(-1.5e-7)),
         ("zero", Value::Float(-0.0)),
         ("s", Value::text("abc")),
@@ -39,7 +39,7 @@ fn names() -> Names {
 }
 
 const PYTHON_NAMES: &str = r#"
-names = dict(n=7, big=-1234567, x=3.14159, tiny=-1.5e-7, zero=-0.0, s="abc", t="it's \n\u00e9", yes=True, none=None,
+names = dict(n=7, big=-1234567, x=3.25125, tiny=-1.5e-7, zero=-0.0, s="abc", t="it's \n\u00e9", yes=True, none=None,
              l=[1, "b", 2.0], d={"k": "v", "w": 6}, p=(1,))
 import sys
 for line in sys.stdin.buffer.read().split(b"\0")[:-1]:

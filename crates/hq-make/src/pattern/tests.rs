@@ -87,7 +87,7 @@ fn several_variables_must_have_one_way() {
     check("{a}/{a}.txt", Text, "x/x.txt", "a='x'");
     check("{a}/{a}.txt", Text, "x/y.txt", "");
     check("{a}{b}", Text, "xyz", "a='x' b='yz' | a='xy' b='z'");
-    check("{a}_{a}_{b}_{c}_{d}_{e}_{f}_{g}", Text, &"_".repeat(250), "too hard");
+    check("{a}_{b}_{c}_{d}_{e}_{a}", Text, &format!("x{}y", "_".repeat(200)), "too hard");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn all_that_a_format_prints_is_matched_to_what_was_printed() {
         let Ok(text) = apply(&Value::Int(i64::from(number)), &spec) else { return Ok(()) };
         prop_assert_eq!(value_of(&text, Kind::Int, Some(&spec)), Some(Value::Int(i64::from(number))), "{:?} {}", spec, text);
     });
-    proptest!(|(word in "[a-z]{1,5}", spec in "[.]?[<>^]?[0-9]")| {
+    proptest!(|(word in "[a-z]{1,5}", spec in "([.]?[<>^])?[1-9]")| {
         let Ok(spec) = Spec::parse(&spec) else { return Ok(()) };
         let text = apply(&Value::text(word.clone()), &spec).expect("a text");
         prop_assert_eq!(value_of(&text, Kind::Text, Some(&spec)), Some(Value::text(word)));

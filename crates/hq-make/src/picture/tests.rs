@@ -42,7 +42,10 @@ fn names_with_markup_are_escaped() {
     let targets = "t: {dirname: \"d<>\\n\\u0001&\", out: ['<b>&\"x\"\\.out']}\n";
     let plan = plan(rules, targets, &Disk::new(""), Rerun::Exists).expect("a plan");
     let svg = graph(&plan, GraphOf::Files, GraphAs::Svg, &[]);
-    assert!(svg.contains("d&lt;&gt; ?&amp;/&lt;b&gt;&amp;&quot;x&quot;\\.out") && !svg.contains("<b>"), "{svg}");
+    assert!(
+        svg.contains("d&lt;&gt; ?&amp;/&lt;b&gt;&amp;&quot;x&quot;\\.out") && !svg.contains("<b>"),
+        "{svg}"
+    );
     let dot = graph(&plan, GraphOf::Files, GraphAs::Dot, &[]);
     assert!(dot.contains("d<> \u{1}&/<b>&\\\"x\\\"\\\\.out\\nmade now"), "{dot}");
     let json = graph(&plan, GraphOf::Files, GraphAs::Json, &[]);
@@ -52,7 +55,8 @@ fn names_with_markup_are_escaped() {
 
 #[test]
 fn many_runs_are_drawn_as_rules() {
-    let rules = "a: {out: ['a_{n}'], script: x}\nb: {loop: {n: 'range(600)', inp: ['a_{n}']}, out: [b], script: y}\n";
+    let rules =
+        "a: {out: ['a_{n}'], script: x}\nb: {loop: {n: 'range(600)', inp: ['a_{n}']}, out: [b], script: y}\n";
     let plan = plan(rules, "t: {out: [b]}\n", &Disk::new(""), Rerun::Exists).expect("a plan");
     let svg = graph(&plan, GraphOf::Runs, GraphAs::Svg, &[]);
     assert!(svg.contains("600 runs: 600 made now") && svg.matches("<g>").count() == 2, "{svg}");

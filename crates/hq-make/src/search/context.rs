@@ -49,6 +49,8 @@ struct Compiled {
     /// Per rule, its template variables in order.
     variables: Vec<Vec<(Arc<str>, Kind)>>,
     literals: FxHashMap<String, Vec<usize>>,
+    /// The same without names.
+    kinds: Vec<Vec<Kind>>,
     /// Outputs with variables, and their rules.
     patterns: Vec<(usize, Pattern)>,
     /// The patterns by what they begin with, and how long these beginnings are.
@@ -141,8 +143,9 @@ impl Contexts {
             let Some(prefix) = name.get(..*length) else { continue };
             for number in rules.by_prefix.get(prefix).into_iter().flatten() {
                 let (rule, pattern) = &rules.patterns[*number];
-                let kinds: Vec<Kind> = rules.variables[*rule].iter().map(|(_, kind)| *kind).collect();
-                let ways = pattern.matches(name, &kinds).map_err(|TooHard| too_hard(make, name, *rule))?;
+                let ways = pattern
+                    .matches(name, &rules.kinds[*rule])
+                    .map_err(|TooHard| too_hard(make, name, *rule))?;
                 for values in ways {
                     match &found {
                         None => found = Some((*rule, values)),
@@ -230,6 +233,7 @@ fn used_names(make: &Makefile) -> BTreeSet<&str> {
 fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled, Vec<Problem>> {
     let mut compiled = Compiled {
         variables: Vec::new(),
+        kinds: Vec::new(),
         literals: FxHashMap::default(),
         patterns: Vec::new(),
         by_prefix: FxHashMap::default(),
@@ -262,6 +266,7 @@ fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled
             }
         }
     }
+    compiled.kinds = compiled.variables.iter().map(|of| of.iter().map(|(_, kind)| *kind).collect()).collect();
     let lengths: BTreeSet<usize> = compiled.by_prefix.keys().map(String::len).collect();
     compiled.prefix_lengths = lengths.into_iter().collect();
     if problems.is_empty() { Ok(compiled) } else { Err(problems) }

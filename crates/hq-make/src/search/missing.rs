@@ -109,7 +109,9 @@ impl Search<'_> {
         let mut consider = |known: &str| {
             let fits = known.len().abs_diff(name.len()) <= 2 && known != name;
             let distance = if fits { similar::distance(&name, known) } else { 3 };
-            if distance <= 2 && best.as_ref().is_none_or(|(before, text)| (distance, known) < (*before, text))
+            if distance <= 2
+                && 2 * distance <= name.len()
+                && best.as_ref().is_none_or(|(before, text)| (distance, known) < (*before, text))
             {
                 best = Some((distance, known.to_owned()));
             }

@@ -1,5 +1,7 @@
 //! Which runs are needed, and why: the three rules for that.
 
+use rustc_hash::FxHashMap;
+
 use super::names::{name, script};
 use super::{Search, fill::Filled};
 use crate::known::{Cache, relative};
@@ -37,15 +39,15 @@ impl Search<'_> {
             });
         }
         for (at, run) in order.iter().enumerate() {
-            plan.runs.push(self.to_run(*run, at));
+            plan.runs.push(self.take_run(*run, at));
         }
         self.name_scripts(&mut plan.runs)?;
         let known = self.world.known;
         let mut cache = Cache::new(Some(known), self.world.files, self.world.digests);
-        let mut future: Option<(FileId, i64, usize)> = None;
-        for at in 0..order.len() {
+        let mut future = FxHashMap::default();
+        for (at, node) in order.iter().enumerate() {
             let state =
-                self.state(&plan, order[at], at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
+                self.state(&plan, *node, at, &mut cache, &mut future).map_err(|problem| vec![problem])?;
             let run = &mut plan.runs[at];
             run.state = state.state;
             run.expected = state.expected;
@@ -58,11 +60,18 @@ impl Search<'_> {
         }
         plan.adopted = std::mem::take(&mut cache.lines);
         self.finish(&mut plan);
-        if let Some((file, ahead_ns, count)) = future {
+        let count = future.len();
+        if let Some((file, ahead_ns)) =
+            future.into_iter().max_by_key(|(file, ahead_ns): &(FileId, i64)| (*ahead_ns, *file))
+        {
             let ahead = hq_model::duration::format(std::time::Duration::from_secs(
                 ahead_ns.unsigned_abs() / 1_000_000_000,
             ));
-            let others = if count > 1 { format!(" and {} others are", count - 1) } else { " is".to_owned() };
+            let others = match count {
+                1 => " is".to_owned(),
+                2 => " and 1 other are".to_owned(),
+                count => format!(" and {} others are", count - 1),
+            };
             let message = format!(
                 "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",
                 plan.files[file.index()].shown
@@ -82,7 +91,7 @@ impl Search<'_> {
         Ok(plan)
     }
 
-    fn to_run(&mut self, run: usize, at: usize) -> Run {
+    fn take_run(&mut self, run: usize, at: usize) -> Run {
         let filled: Filled = std::mem::take(&mut self.runs[run].filled);
         let context = self.context(run);
         let node = &self.runs[run];
@@ -133,7 +142,7 @@ impl Search<'_> {
         node: usize,
         at: usize,
         cache: &mut Cache<'_>,
-        future: &mut Option<(FileId, i64, usize)>,
+        future: &mut FxHashMap<FileId, i64>,
     ) -> Result<Decided, Problem> {
         let run = &plan.runs[at];
         let is_there = |search: &Search<'_>, file: FileId| search.files[file.index()].is_there == Some(true);
@@ -233,7 +242,7 @@ impl Search<'_> {
         &mut self,
         run: &Run,
         until_ns: i64,
-        future: &mut Option<(FileId, i64, usize)>,
+        future: &mut FxHashMap<FileId, i64>,
     ) -> Result<Option<(FileId, FileId)>, Problem> {
         let mut oldest: Option<(i64, FileId)> = None;
         for output in &run.outputs {
@@ -249,8 +258,7 @@ impl Search<'_> {
             let Some(Facts { mtime_ns, .. }) = self.facts(*input)? else { continue };
             let ahead_ns = mtime_ns.saturating_sub(self.world.now_ns);
             if ahead_ns > SKEW_NS {
-                let (_, _, count) = future.get_or_insert((*input, ahead_ns, 0));
-                *count += 1;
+                future.insert(*input, ahead_ns);
             }
             if mtime_ns > oldest_ns && mtime_ns > until_ns && found.is_none() {
                 found = Some((*input, output));

@@ -89,8 +89,8 @@ fn the_search_stops_at_files_that_exist() {
         WANT_A,
         "",
         Exists,
-        "rules.yaml:2:10: `c` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for a\n  \
-         rule a (rules.yaml:1) makes a from b\n  rule b (rules.yaml:2) makes b from c\n  hint: did you mean `a`?",
+        "rules.yaml:2:11: `c` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for a\n  \
+         rule a (rules.yaml:1) makes a from b\n  rule b (rules.yaml:2) makes b from c",
     );
 }
 
@@ -259,8 +259,8 @@ fn missing_inputs_stop_what_needs_them_and_nothing_else() {
     ));
     let wanted = Wanted { wait_inputs: true, ..Wanted::default() };
     let found = plan_of(rules, targets, &Disk::new(""), &wanted, None).expect("a plan");
-    assert_eq!((needed(&found).as_str(), found.missing.len()), ("a d c", 0));
-    assert_eq!(found.runs[0].awaited.len(), 1);
+    assert_eq!((needed(&found).as_str(), found.missing.len()), ("d a c", 0));
+    assert_eq!(found.runs[1].awaited.len(), 1);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_missing_file_with_a_nearby_name_is_hinted_at() {
         "t: {out: ['an_1.npy']}\n",
         "",
         Rerun::Exists,
-        "rules.yaml:1:12: `traj_1.xtc` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for an_1.npy\n  \
+        "rules.yaml:1:13: `traj_1.xtc` is missing, and no rule makes it\n  target t (targets.yaml:1) asks for an_1.npy\n  \
          rule an (rules.yaml:1) makes an_1.npy from traj_1.xtc\n  hint: rules make `trj_{n}.xtc` (rule md, rules.yaml:2)",
     );
 }
@@ -293,7 +293,7 @@ fn two_makers_of_one_file_are_an_error() {
     refused(
         "p: {out: ['{a}_{b}'], script: x}\n",
         "t: {out: ['x_y_z']}\n",
-        "rules.yaml:1:11: `x_y_z` is an output of the rule p in two ways: with a = x, b = y_z, and with a = x_y, b = z\n  \
+        "rules.yaml:1:12: `x_y_z` is an output of the rule p in two ways: with a = x, b = y_z, and with a = x_y, b = z\n  \
          target t (targets.yaml:1) asks for x_y_z\n  hint: put text between the variables that their values do not have, or a format such as `{n:03d}`",
     );
     refused(
@@ -340,7 +340,7 @@ fn fields_that_nobody_knows_name_their_place_and_the_names_there() {
         "a:\n  out: ['a_{n}']\n  script: |\n    first\n    echo {m} {out[b]}\n",
         "t: {out: ['a_1'], frames: 3}\n",
         "rules.yaml:5:10: `{m}` is not known here\n  target t (targets.yaml:1) asks for a_1\n  \
-         hint: did you mean `n`? the names here are n, out, inp, frames, dirname, mpirun",
+         hint: the names here are n, out, inp, frames, dirname, mpirun; double braces that are meant as such: `{{` and `}}`",
     );
     refused(
         "a:\n  inp: {x: b}\n  out: ['a_{n}']\n  script: cat {inp[y]}\n",
@@ -350,7 +350,7 @@ fn fields_that_nobody_knows_name_their_place_and_the_names_there() {
     refused(
         "a: {out: [a], script: x}\n",
         "t: {out: ['a_{k}'], frames: 3}\n",
-        "targets.yaml:1:12: `{k}` is not known here\n  hint: the names here are frames, dirname; double braces that are meant as such: `{{` and `}}`",
+        "targets.yaml:1:14: `{k}` is not known here\n  hint: the names here are frames, dirname; double braces that are meant as such: `{{` and `}}`",
     );
 }
 
@@ -503,11 +503,11 @@ fn paths_are_compared_in_normal_form() {
 
 #[test]
 fn files_from_the_future_are_warned_of_once() {
-    let disk = Disk::new("a=1 b=3600000000000000 c=7200000000000000");
+    let disk = Disk::new("a=1 b=2000000000000 c=4600000000000");
     let found = plan(A_FROM_B, WANT_A, &disk, Rerun::Mtime).expect("a plan");
     assert_eq!(
         said(&found.warnings),
-        "c is from the future, by 1h 43m 20s: clocks differ, and what is newer cannot be told"
+        "c is from the future, by 1h: clocks differ, and what is newer cannot be told"
     );
 }
 
