@@ -35,6 +35,13 @@ demand() {
   fi
   tail -1 made
 }
+# Demands that so many runs would be needed in a mode, without making anything.
+demand_planned() {
+  local mode=$1 expected=$2
+  hq make --rerun "$mode" --dry-run > planned
+  grep -q "^$expected runs, " planned || { cat planned >&2; exit 1; }
+  tail -1 planned
+}
 # The end of each run of a rule that there is for each molecule.
 each() { printf "$1.%s\n" $molecules | sort | tr '\n' ','; }
 nothing=
@@ -57,10 +64,13 @@ demand mtime "completed dock.aspirin,completed embed.aspirin,completed rank,"
 echo "a molecule that is written from its other end:"
 echo 'c1cnccc1C(=O)NN isoniazid C6H7N3O' > protease/ligands/isoniazid.smi
 demand exists "$nothing"
+demand_planned mtime 3
 demand hash "completed dock.isoniazid,completed embed.isoniazid,completed rank,"
 
 echo "a remark in the structure, of which nothing is left in the receptor:"
 echo 'REMARK 999 THE INHIBITOR IS TAKEN OUT BEFORE DOCKING' >> protease/1hpv.pdb
+demand exists "$nothing"
+demand_planned mtime 8
 demand hash "completed receptor,$(each 'unchanged dock')unchanged rank,"
 demand hash "$nothing"
 "$SCREENING/check.py" protease/ranking.txt ligands.smi
