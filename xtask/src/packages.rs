@@ -50,10 +50,14 @@ const NEEDS: [Need; 17] = [
         brings: "/usr/share/doc/bowtie2/examples/reads/reads_1.fq.gz",
         left_out: "the example `bowtie2`",
     },
-    Need { package: "openbabel", brings: "obabel", left_out: "the example `screening`" },
-    Need { package: "python3-openbabel", brings: OPENBABEL_PYTHON, left_out: "the example `screening`" },
-    Need { package: "autodock-vina", brings: "vina", left_out: "the example `screening`" },
-    Need { package: "pymol-data", brings: PROTEASE, left_out: "the example `screening`" },
+    Need { package: "openbabel", brings: "obabel", left_out: "the examples `screening` and `make`" },
+    Need {
+        package: "python3-openbabel",
+        brings: OPENBABEL_PYTHON,
+        left_out: "the examples `screening` and `make`",
+    },
+    Need { package: "autodock-vina", brings: "vina", left_out: "the examples `screening` and `make`" },
+    Need { package: "pymol-data", brings: PROTEASE, left_out: "the examples `screening` and `make`" },
 ];
 
 /// Installs what is missing, as root; otherwise lists it and what is therefore left out.

@@ -53,7 +53,7 @@ pub(crate) fn run(place: &Place, options: &Options) -> Result<(), String> {
 
 type Step = fn(&Place, &Path, &Steps) -> StepResult;
 
-const STEPS: [(&str, Step); 16] = [
+const STEPS: [(&str, Step); 17] = [
     ("packages", |place, log, _| Ok(packages::install(place, log)?)),
     ("format", |place, log, _| cargo(place, log, "fmt", &["--all", "--check"])),
     ("tidy", tidy_step),
@@ -69,6 +69,7 @@ const STEPS: [(&str, Step); 16] = [
     ("example motif", |place, log, _| examples::motif(place, log)),
     ("example bowtie2", |place, log, _| examples::bowtie2(place, log)),
     ("example screening", |place, log, _| examples::screening(place, log)),
+    ("example make", |place, log, _| examples::make(place, log)),
     ("example mpi", |place, log, _| examples::mpi(place, log)),
     ("cargo-deny", cargo_deny),
     ("simulator", |place, log, _| sim::explore(place, log)),
