@@ -150,9 +150,13 @@ fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxE
             ["run", "--array", &ids, "--stdout", log, "--stderr", log, "--", "bash", "d/r0.%{TASK_ID}.sh"];
         run.push(timed(bench, place.path(), &arguments)?);
         let mut text = String::from("all:");
-        (0..count).for_each(|n| drop(write!(text, " g{n}")));
+        for n in 0..count {
+            write!(text, " g{n}")?;
+        }
         text.push('\n');
-        (0..count).for_each(|n| drop(write!(text, "g{n}:\n\tbash d/r0.{n}.sh >d/log.{n} 2>&1\n")));
+        for n in 0..count {
+            writeln!(text, "g{n}:\n\tbash d/r0.{n}.sh >d/log.{n} 2>&1")?;
+        }
         fs::write(place.path().join("Makefile"), text)?;
         let mut command = Command::new("make");
         command

@@ -35,12 +35,14 @@ pub(crate) fn fold(names: &[&str]) -> String {
 
 fn range(middles: &[&str]) -> String {
     let mut is_row = false;
-    let numbered: Option<Vec<(i64, &str)>> = middles.iter().map(|middle| Some((middle.parse().ok()?, *middle))).collect();
+    let numbered: Option<Vec<(i64, &str)>> =
+        middles.iter().map(|middle| Some((middle.parse().ok()?, *middle))).collect();
     let mut middles = middles.to_vec();
     if let Some(mut numbered) = numbered {
         numbered.sort_unstable();
         middles = numbered.iter().map(|(_, middle)| *middle).collect();
-        is_row = middles.len() > 2 && numbered.windows(2).all(|pair| pair[0].0.checked_add(1) == Some(pair[1].0));
+        is_row =
+            middles.len() > 2 && numbered.windows(2).all(|pair| pair[0].0.checked_add(1) == Some(pair[1].0));
     }
     let (first, last) = (middles[0], middles[middles.len() - 1]);
     if is_row {
