@@ -292,8 +292,8 @@ fn requests(run: &Run, uses_mpi: bool) -> Result<Vec<Request>, HqError> {
     let request = |nodes: u32, ranks: u32, cpus: AmountRequest, gpus: Option<AmountRequest>, parts: u32| {
         let mut resources = vec![ResourceRequest { name: CPUS.into(), amount: cpus }];
         resources.extend(gpus.map(|amount| ResourceRequest { name: GPUS.into(), amount }));
-        let others = asked.others.iter().map(|(name, amount)| (name.clone(), amount.clone()));
-        let mem = asked.mem.clone().map(|amount| (MEM.to_owned(), amount));
+        let others = asked.others.iter().map(|(name, amount)| (name.clone(), *amount));
+        let mem = asked.mem.map(|amount| (MEM.to_owned(), amount));
         for (name, amount) in others.chain(mem) {
             let amount = match amount {
                 AmountRequest::Some(amount, policy) => {
@@ -317,14 +317,14 @@ fn requests(run: &Run, uses_mpi: bool) -> Result<Vec<Request>, HqError> {
         AmountRequest::Some(Amount(whole.0.div_ceil(u64::from(asked.ranks.max(1)))), Policy::default())
     };
     let gpus = (asked.gpu > 0).then(|| part(asked.gpu));
-    let spreads = (1..=asked.nrs).filter(|nodes| asked.nrs % nodes == 0);
+    let spreads = (1..=asked.nrs).filter(|nodes| asked.nrs.is_multiple_of(*nodes));
     let ranks_on = |nodes: &u32| u64::from(asked.nrs / nodes) * u64::from(asked.ranks);
     let found: Vec<Request> = spreads
         .filter(|nodes| ranks_on(nodes) <= RANKS_MAX.into())
         .take(SPREADS_MAX)
         .map(|nodes| {
             let ranks = u32::try_from(ranks_on(&nodes)).unwrap_or(RANKS_MAX);
-            request(nodes, ranks, part(asked.cpu), gpus.clone(), asked.ranks.max(1))
+            request(nodes, ranks, part(asked.cpu), gpus, asked.ranks.max(1))
         })
         .collect();
     checked(found, run)
