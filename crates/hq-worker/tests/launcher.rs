@@ -669,8 +669,9 @@ fn a_start_that_fails_while_it_is_ended_is_told(lab: &mut Lab) {
     let mark = b"HQ_ACCESS_KEY=/x:1.4.0.dd";
     lab.launcher.end(slot, libc::SIGTERM as u8, mark);
     assert!(lab.launcher.flush().expect("a living launcher"));
-    lab.start_as(slot, &Task { args: &[b"/nonexistent/program"], ..Task::default() });
-    assert_eq!(lab.wait(slot).end, End::NotStarted(Stage::Exec, libc::ENOENT));
+    // It comes to no process at all.
+    lab.start_as(slot, &Task { args: &[b"/bin/true"], task_dir: b"/dev/null/below", ..Task::default() });
+    assert_eq!(lab.wait(slot).end, End::NotStarted(Stage::TaskDir, libc::ENOTDIR));
 }
 
 fn a_task_over_its_memory_is_ended_as_a_whole(lab: &mut Lab) {
