@@ -43,7 +43,10 @@ fn main() {
             ),
             ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
             ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
-            ("what_is_to_end_before_its_program_never_begins", what_is_to_end_before_its_program_never_begins),
+            (
+                "what_is_to_end_before_its_program_never_begins",
+                what_is_to_end_before_its_program_never_begins,
+            ),
             ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
             ("much_output_goes_to_its_file", much_output_goes_to_its_file),
             ("both_channels_share_one_file", both_channels_share_one_file),

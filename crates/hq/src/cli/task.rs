@@ -9,9 +9,7 @@ use hq_model::{IdSet, TaskState};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::job::{
-    Channel, JobAndTasks, TasksArg, job_and_tasks, selector_some, task_state, tasks_of_job,
-};
+use super::job::{Channel, JobAndTasks, TasksArg, job_and_tasks, selector_some, task_state, tasks_of_job};
 
 /// Show tasks
 #[derive(Subcommand, Debug)]

@@ -165,7 +165,10 @@ fn who_puts_a_task_back_is_that_task() {
     cluster.ok("submit --wait --stdout said -- bash self.sh");
     let said = cluster.read("said");
     assert!(said.contains("Tasks of job 2 wait for each other: 0 -> 0."), "{said}");
-    cluster.write("other.sh", "HQ_TASK_ID=7 $HQ task defer --after 1 2>&1; HQ_TASK_ID=7 $HQ task ready 2>&1; true");
+    cluster.write(
+        "other.sh",
+        "HQ_TASK_ID=7 $HQ task defer --after 1 2>&1; HQ_TASK_ID=7 $HQ task ready 2>&1; true",
+    );
     cluster.ok("submit --wait --stdout said -- bash other.sh");
     let said = cluster.read("said");
     assert_eq!(said.matches("This runs in task 3@0 (instance 0), and HQ_JOB_ID").count(), 2, "{said}");
