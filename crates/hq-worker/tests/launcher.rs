@@ -43,7 +43,10 @@ fn main() {
             ),
             ("what_a_task_leaves_behind_is_killed", what_a_task_leaves_behind_is_killed),
             ("a_start_that_hangs_can_be_killed", a_start_that_hangs_can_be_killed),
-            ("what_is_to_end_before_its_program_never_begins", what_is_to_end_before_its_program_never_begins),
+            (
+                "what_is_to_end_before_its_program_never_begins",
+                what_is_to_end_before_its_program_never_begins,
+            ),
             ("starts_that_hang_do_not_hold_up_others", starts_that_hang_do_not_hold_up_others),
             ("much_output_goes_to_its_file", much_output_goes_to_its_file),
             ("both_channels_share_one_file", both_channels_share_one_file),
@@ -669,8 +672,9 @@ fn a_start_that_fails_while_it_is_ended_is_told(lab: &mut Lab) {
     let mark = b"HQ_ACCESS_KEY=/x:1.4.0.dd";
     lab.launcher.end(slot, libc::SIGTERM as u8, mark);
     assert!(lab.launcher.flush().expect("a living launcher"));
-    lab.start_as(slot, &Task { args: &[b"/nonexistent/program"], ..Task::default() });
-    assert_eq!(lab.wait(slot).end, End::NotStarted(Stage::Exec, libc::ENOENT));
+    // It comes to no process at all.
+    lab.start_as(slot, &Task { args: &[b"/bin/true"], task_dir: b"/dev/null/below", ..Task::default() });
+    assert_eq!(lab.wait(slot).end, End::NotStarted(Stage::TaskDir, libc::ENOTDIR));
 }
 
 fn a_task_over_its_memory_is_ended_as_a_whole(lab: &mut Lab) {

@@ -477,25 +477,6 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_has_all_keys() {
-        let guide = include_str!("../../../../docs/guide/resources.md");
-        let table = &guide[guide.find("| key | of | value |").expect("the table")..];
-        // What is no key is told together with all that are.
-        let told = |content: &str| read(&format!("{content}\nnone_such = 1")).expect_err("no key");
-        let (array, request) = ("[array]\ncommand = [\"a\"]", "[[array.request]]");
-        let told = [told(""), told(array), told(&format!("{array}\n{request}"))].join("\n");
-        let lists =
-            told.split("expected one of ").skip(1).map(|rest| rest.lines().next().unwrap_or_default());
-        let keys = lists.flat_map(|list| list.split(", ")).filter(|key| *key != "`data_layer`");
-        let keys: Vec<&str> = keys.map(|key| key.trim_matches('`')).collect();
-        assert!(keys.len() > 40, "{told}");
-        for key in keys {
-            let is_there = table.contains(&format!("`{key}`")) || table.contains(&format!("{key}]]`"));
-            assert!(is_there || table.contains(&format!("`[{key}]`")), "{key}");
-        }
-    }
-
-    #[test]
     fn an_array_has_ids_or_entries() {
         let ids = |lines: &str| {
             let file = read(&format!("[array]\ncommand = [\"true\"]\n{lines}"))?;
@@ -570,12 +551,6 @@ mod tests {
             (
                 "[[task]]\ncommand=[\"a\"]\nname=\"x\"\n[[task]]\nid=9\ncommand=[\"b\"]\nname=\"x\"",
                 "task with id 9: the name `x` is taken by task 1 of the file",
-            ),
-            ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is no name of a variable"),
-            ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is no name of a variable"),
-            (
-                "[[task]]\ncommand=[\"a\"]\nsignal=\"USR1@60s\"\ntime_limit=\"1m\"",
-                "task 1: the signal is to come 1m before the time limit of 1m",
             ),
             ("[array]\ncommand=[\"a\"]\nkey=\"x\"", "array: key belongs to [[task]]"),
             ("[[task]]\ncommand=[\"a\"]\neach=true", "each and window need after or after_any"),

@@ -335,6 +335,43 @@ fn bad_input_is_named() {
     }
 }
 
+fn job_file(content: &str) -> Result<PreparedFile, String> {
+    prepare_file(Path::new("job.toml"), content, None, b"/here").map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_guide_has_all_keys() {
+    let guide = include_str!("../../../../docs/guide/resources.md");
+    let table = &guide[guide.find("| key | of | value |").expect("the table")..];
+    // What is no key is told together with all that are.
+    let told = |content: &str| job_file(&format!("{content}\nnone_such = 1")).expect_err("no key");
+    let (array, request) = ("[array]\ncommand = [\"a\"]", "[[array.request]]");
+    let told = [told(""), told(array), told(&format!("{array}\n{request}"))].join("\n");
+    let lists = told.split("expected one of ").skip(1).map(|rest| rest.lines().next().unwrap_or_default());
+    let keys = lists.flat_map(|list| list.split(", ")).filter(|key| *key != "`data_layer`");
+    let keys: Vec<&str> = keys.map(|key| key.trim_matches('`')).collect();
+    assert!(keys.len() > 40, "{told}");
+    for key in keys {
+        let is_there = table.contains(&format!("`{key}`")) || table.contains(&format!("{key}]]`"));
+        assert!(is_there || table.contains(&format!("`[{key}]`")), "{key}");
+    }
+}
+
+#[test]
+fn job_files_refuse_what_the_command_line_does() {
+    for (content, expected) in [
+        ("[[task]]\ncommand=[\"a\"]\nenv={\"A=B\"=\"1\"}", "task 1: `A=B` is no name of a variable"),
+        ("[array]\ncommand=[\"a\"]\nenv={\"\"=\"1\"}", "array: `` is no name of a variable"),
+        (
+            "[[task]]\ncommand=[\"a\"]\nsignal=\"USR1@60s\"\ntime_limit=\"1m\"",
+            "task 1: the signal is to come 1m before the time limit of 1m",
+        ),
+    ] {
+        let error = job_file(content).expect_err(content);
+        assert!(error.contains(expected), "{content:?}: {error}");
+    }
+}
+
 #[test]
 fn a_signal_before_the_task_has_started_is_refused() {
     let place = Place::new();

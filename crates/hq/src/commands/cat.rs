@@ -147,7 +147,8 @@ impl Outputs {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        let is_missing = error.kind() == io::ErrorKind::NotFound;
+                        let is_missing =
+                            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
                         match self.tasks.why_gone(job, &task, self.channel).filter(|_| is_missing) {
                             Some(Gone::NeverStarted) => begun.add(task.state),
                             Some(Gone::Removed) => begun.removed += 1,
