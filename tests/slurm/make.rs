@@ -1,5 +1,6 @@
 //! `hq make` in a job of Slurm: rules whose ranks are on both of its nodes.
 
+use super::left_out;
 use super::run::in_batch_job;
 
 // Each of two sets takes all CPUs that a node is said to have, so a simulation takes both nodes. What the ranks say is
@@ -37,17 +38,20 @@ compare:
     echo $(cat {inp[kinds]}) > {out[all]}
 "#;
 
-// What a rank is called, where it is, and what it was given.
+// What a rank is called, where it is, and what it was given. Open MPI hands its own variables to all ranks, so there the
+// node is that of the daemon which started them.
 const RANK: &str = r#"
 eval "rank=\$$1"
-echo "$rank $SLURMD_NODENAME $(cat "$2")"
+node=$SLURMD_NODENAME
+case $1 in OMPI_*) node=$(tr '\0' '\n' <"/proc/$PPID/environ" | sed -n 's/^SLURMD_NODENAME=//p') ;; esac
+echo "$rank $node $(cat "$2")"
 "#;
 
 // A batch job on two nodes makes files with this launcher, whose ranks have their number in a variable.
-fn is_made_on_both_nodes(launcher: &str, rank: &str) {
+fn is_made_on_both_nodes(launcher: &str, rank: &str, prepare: &str) {
     let targets = format!("run: {{dirname: run, frames: 2, rank: {rank}, out: [compared]}}\n");
     let script = format!(
-        "mkdir run; echo cold >run/1.param; echo hot >run/2.param\n\
+        "mkdir run; echo cold >run/1.param; echo hot >run/2.param\n{prepare}\n\
          HQ make --cpus 2 --launcher {launcher} || cat run/*.log\n\
          HQ make\n\
          sort run/1.trj; sort run/2.trj; cat run/compared"
@@ -71,5 +75,20 @@ fn is_made_on_both_nodes(launcher: &str, rank: &str) {
 
 #[test]
 fn ranks_of_a_rule_are_started_on_both_nodes_by_srun() {
-    is_made_on_both_nodes("srun", "SLURM_PROCID");
+    is_made_on_both_nodes("srun", "SLURM_PROCID", "");
+}
+
+#[test]
+fn ranks_of_a_rule_are_started_on_both_nodes_by_their_workers() {
+    is_made_on_both_nodes("direct", "HQ_RANK", "");
+}
+
+#[test]
+fn ranks_of_a_rule_are_started_on_both_nodes_by_open_mpi() {
+    if std::process::Command::new("mpirun.openmpi").arg("--version").output().is_err() {
+        return left_out("Open MPI in a batch job: install openmpi-bin");
+    }
+    let prepare = r#"printf '#!/bin/sh\nexec mpirun.openmpi "$@"\n' >mpirun; chmod +x mpirun; export PATH=$PWD:$PATH
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"#;
+    is_made_on_both_nodes("openmpi4", "OMPI_COMM_WORLD_RANK", prepare);
 }
