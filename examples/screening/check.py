@@ -27,7 +27,7 @@ by_size = sorted(energy, key=size.get)
 some = max(3, len(by_size) // 4)
 small, large = (statistics.median(energy[name] for name in names) for names in (by_size[:some], by_size[-some:]))
 if large > small - 1:
-    sys.exit(f"the {some} largest molecules bind with {large:.1f} kcal/mol in the middle, the {some} smallest with {small:.1f}")
+    sys.exit(f"the {some} largest bind with {large:.1f} kcal/mol in the median, the {some} smallest with {small:.1f}")
 ranks = ", ".join(f"{name} {list(energy).index(name) + 1}" for name in MADE_FOR_IT if name in energy)
 print(f"places of those that were made for this protein: {ranks}")
 print(f"{len(energy)} molecules docked; the large ones bind with {large:.1f} kcal/mol, the small ones with {small:.1f}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Docks one molecule into the receptor: dock.sh NAME [FILE]. It is in FILE, or in NAME.pdbqt. Uses the cores that it was given.
+# Docks one molecule into the receptor: dock.sh NAME [FILE]. It is in FILE, else in NAME.pdbqt.
+# Uses the cores that it was given.
 set -euo pipefail
 cores=$(tr ',' '\n' <<< "$HQ_CPUS" | wc -l)
 # The box is around the active site, where the crystal has its inhibitor. Few evaluations: the example is to be short.

@@ -3,6 +3,7 @@
 #[path = "../allocations.rs"]
 mod allocations;
 mod cluster;
+mod make;
 #[path = "../patience.rs"]
 mod patience;
 #[allow(dead_code, reason = "shared with the end-to-end tests")]
