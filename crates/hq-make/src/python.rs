@@ -6,7 +6,9 @@ use crate::expression;
 use crate::value::Value;
 
 /// The program. It reads expressions, evaluates each on its own, and writes one line for each.
-pub const PROGRAM: &str = r#"import io, itertools, math, os, sys
+pub const PROGRAM: &str = r#"import io, itertools, math, os, resource, sys
+# Whoever asks may be gone by then: what never ends must end.
+resource.setrlimit(resource.RLIMIT_CPU, (20, 21))
 MOST = 1000000
 def plain(value):
     if value is None or value is True or value is False:

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hq_core::output_messages::ReadOrder;
 use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
+use hq_model::entry::ENTRY;
 use hq_model::entry::is_of_entry;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
@@ -370,7 +371,8 @@ impl Prepared {
             return Vec::new();
         }
         let paths = self.paths_of(start).outputs;
-        let is_own = |output: &ByteString| Pattern::new(output).has("TASK_ID");
+        let names_task = |name: &str| name == "TASK_ID" || name.starts_with(ENTRY);
+        let is_own = |output: &ByteString| Pattern::new(output).names().any(names_task);
         paths.into_iter().zip(outputs).map(|(path, output)| Declared::new(path, is_own(output))).collect()
     }
 

@@ -4,6 +4,7 @@
 //! reports to the server in one go, and sleeps until something happens or the machine wants to be woken.
 
 use std::future::{Future, pending};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -140,11 +141,14 @@ impl Turns {
         let keys = AccessKeys::new(&socket).map_err(system("no randomness"))?;
         notify::listen(&socket, keys.clone(), words_sender).map_err(system("no socket for tasks"))?;
         let (asks_sender, asks) = mpsc::channel(limits::NODE_QUEUE);
-        // A server in the same process has no other workers.
-        let endpoint = match &server {
-            ServerSource::File(_) => Some(server.endpoint()?),
-            ServerSource::Endpoint(_) => None,
+        // A server in the same process that is reached from this machine alone has no other workers.
+        let has_others = match &server {
+            ServerSource::File(_) => true,
+            ServerSource::Endpoint(endpoint) => {
+                !endpoint.host.parse().is_ok_and(|host: IpAddr| host.is_loopback())
+            }
         };
+        let endpoint = has_others.then(|| server.endpoint()).transpose()?;
         let nodes = Shared::new(keys.clone(), asks_sender, endpoint.as_ref());
         let port =
             ranks::listen(&ranks::socket_beside(&socket), &nodes).map_err(system("no socket for ranks"))?;

@@ -96,7 +96,7 @@ pub(crate) struct LookArgs {
     /// Print the script of one run, such as `an.7`, or `DIR/an.7` where several directories have one
     #[arg(long, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub show_script: Option<String>,
-    /// List all runs with their states
+    /// List the runs that the plan looks at, with their states: with `--rerun mtime` or `hash` all of them
     #[arg(long)]
     pub list: bool,
     /// Check both files, also rules that nobody asks for

@@ -1,6 +1,7 @@
 //! Python of this machine, for the expressions that need it.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use hq_make::{Python, Value, python};
@@ -30,7 +31,9 @@ impl Python for Interpreter {
             });
             child.wait_with_output().map_err(failed)
         })?;
-        python::answers(&output.stdout, expressions.len())
-            .map_err(|error| format!("{PYTHON} ended with {}: {error}", output.status))
+        python::answers(&output.stdout, expressions.len()).map_err(|error| match output.status.signal() {
+            Some(libc::SIGXCPU | libc::SIGKILL) => format!("{PYTHON} was ended after 20 s of computing"),
+            _ => format!("{PYTHON} ended with {}: {error}", output.status),
+        })
     }
 }

@@ -290,7 +290,10 @@ fn requests(run: &Run, uses_mpi: bool) -> Result<Vec<Request>, HqError> {
     let time_request = asked.time.unwrap_or_default();
     let whole = |count: u64| AmountRequest::Some(Amount::whole(count), Policy::default());
     let request = |nodes: u32, ranks: u32, cpus: AmountRequest, gpus: Option<AmountRequest>, parts: u32| {
-        let mut resources = vec![ResourceRequest { name: CPUS.into(), amount: cpus }];
+        // A rule may ask for none.
+        let cpus = Some(cpus).filter(|_| asked.cpu > 0);
+        let mut resources: Vec<ResourceRequest> =
+            cpus.map(|amount| ResourceRequest { name: CPUS.into(), amount }).into_iter().collect();
         resources.extend(gpus.map(|amount| ResourceRequest { name: GPUS.into(), amount }));
         let others = asked.others.iter().map(|(name, amount)| (name.clone(), *amount));
         let mem = asked.mem.map(|amount| (MEM.to_owned(), amount));

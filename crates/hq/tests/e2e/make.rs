@@ -422,3 +422,70 @@ fn nothing_starts_that_cannot_end_in_time() {
     assert_eq!(place.path("runs").exists(), place.path("begun").exists(), "what ran was left alone");
     assert!(!place.path("next").exists());
 }
+
+#[test]
+fn a_directory_that_a_failed_run_left_is_moved_aside_too() {
+    let rules =
+        "r:\n  out: [\"x_{n}\"]\n  script: |\n    mkdir -p x_{n}\n    touch x_{n}/f\n    test -e ../fine\n";
+    let place = place(rules, "t:\n  dirname: d\n  out: [x_1]\n");
+    assert_eq!(place.hq("make").exit, 1);
+    assert!(!place.path("d/x_1").exists() && place.path("d/x_1.failed-0/f").exists());
+    place.write("fine", "");
+    place.ok("make");
+    assert!(place.path("d/x_1/f").exists());
+}
+
+#[test]
+fn what_changes_while_a_run_works_is_not_taken_for_what_it_took() {
+    let rules =
+        "use:\n  inp: [in]\n  out: [o]\n  script: |\n    cat in > o\n    test ! -e change || mv change in\n";
+    let place = place(rules, "t:\n  dirname: .\n  out: [o]\n");
+    place.write("in", "A");
+    place.write("change", "B");
+    // Written after the run began, as by somebody else.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    let change = fs::File::options().append(true).open(place.path("change")).expect("there");
+    change.set_modified(later).expect("a time");
+    place.ok("make --rerun hash");
+    assert_eq!((place.read("in"), place.read("o")), ("B".into(), "A".into()));
+    place.ok("make --rerun hash");
+    assert_eq!(place.read("o"), "B");
+    // What mode `exists` makes is remembered where something is.
+    fs::remove_file(place.path("o")).expect("there");
+    place.write("other.yaml", rules.replace("cat in > o", "echo other > o"));
+    place.ok("make other.yaml");
+    place.ok("make --rerun mtime");
+    assert_eq!(place.read("o"), "B");
+}
+
+#[test]
+fn a_job_that_goes_on_is_joined_for_the_same_files_only() {
+    let server = Cluster::new();
+    server.write("rules.yaml", HALVES);
+    server.write("targets.yaml", HALVES_TARGETS);
+    let go = server.pipe("go_0");
+    server.ok("make --submit");
+    server.write("more.yaml", "t:\n  dirname: e\n  out: [copy_1]\n");
+    for (args, word) in [
+        ("make --submit rules.yaml more.yaml", "e/"),
+        ("make --submit --force", "--force"),
+        ("make --delete --yes", "makes files here"),
+    ] {
+        let error = server.fails(1, args);
+        assert!(error.contains("Job 1") && error.contains(word), "{args}: {error}");
+    }
+    // A call that was killed before it heard the number of its job finds it again.
+    let job = server.read(".hq-make/job.json").replace("\"job\":1", "\"job\":null");
+    server.write(".hq-make/job.json", job);
+    assert_eq!(server.ok("make --submit"), "Job 1 makes the files already\n");
+    fs::write(go, "on\n").expect("it reads");
+    server.ok("job wait 1");
+    assert_eq!(server.json("job list --all").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_rule_may_ask_for_no_cpu() {
+    let place =
+        place("r:\n  resource: {cpu: 0}\n  out: [x]\n  script: touch x\n", "t:\n  dirname: .\n  out: [x]\n");
+    place.ok("make");
+}

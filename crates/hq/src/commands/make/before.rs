@@ -1,7 +1,8 @@
 //! The job before, whose end nobody has seen: what it has done, and what it left half done.
 
 use hq_client::{ClientError, Session};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
+use hq_model::job::JobState;
 use hq_model::{IdSet, JobId, TaskState};
 
 use super::Context;
@@ -11,6 +12,7 @@ use crate::embedded::{Cluster, ClusterOptions};
 use crate::error::HqError;
 use crate::jobs::only;
 use crate::make::{Home, Job, Place, Started, settle};
+use crate::render::text;
 
 /// What became of it.
 #[derive(Default)]
@@ -44,14 +46,11 @@ impl Before {
                 Ok(before)
             }
             Place::Server { uid, dir } => {
-                let Some(job) = job.map(JobId) else { return Ok(Before::default()) };
                 let busy = |why: String| {
+                    let job = job.map_or_else(|| "A job".to_owned(), |job| format!("Job {job}"));
                     HqError::failed(
                         "make-busy",
-                        format!(
-                            "Job {job} of the server in {} may still make files here: {why}",
-                            dir.display()
-                        ),
+                        format!("{job} of the server in {} may still make files here: {why}", dir.display()),
                     )
                     .hint(format!(
                         "start that server again, or remove {} if the job is gone for good",
@@ -62,6 +61,11 @@ impl Before {
                 if session.server_uid() != uid {
                     return Err(busy(format!("now there is the server {}", session.server_uid())));
                 }
+                let Some(job) =
+                    job.map(JobId).map_or_else(|| unnamed(&mut session, &runs), |job| Ok(Some(job)))?
+                else {
+                    return Ok(Before::default());
+                };
                 match has_ended(&mut session, job)? {
                     None => Ok(Before::default()),
                     Some((true, ..)) => {
@@ -115,4 +119,23 @@ fn completed(session: &mut Session, job: JobId, runs: &[Started]) -> Result<Vec<
         }
         _ => Err(ClientError::Unexpected.into()),
     }
+}
+
+// The job of a submit whose client was killed before it heard the number: one that goes on, with its name and its runs.
+fn unnamed(session: &mut Session, runs: &[Started]) -> Result<Option<JobId>, HqError> {
+    let name = job_name()?;
+    match session.request(ClientRequest::ListJobs { states: vec![JobState::Waiting, JobState::Running] })? {
+        ClientResponse::JobList(jobs) => {
+            let is_it = |job: &&JobSummary| job.name == name && job.counters.total() == runs.len() as u64;
+            Ok(jobs.iter().rev().find(is_it).map(|job| job.job))
+        }
+        _ => unexpected(),
+    }
+}
+
+/// What a job that makes files here is called.
+pub(super) fn job_name() -> Result<String, HqError> {
+    let dir = std::env::current_dir()?;
+    let name = dir.file_name().map_or_else(|| "make".into(), |name| format!("make {}", name.display()));
+    Ok(text::one_line(&name))
 }

@@ -20,7 +20,12 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
         return Ok(exit);
     }
     let make = load(context, args)?;
-    let plan = planned(context, args, &make, &remembered(args), rerun(args)?)?;
+    // Only this mode looks at what is behind files that are there.
+    let rerun = match rerun(args)? {
+        Rerun::Exists if args.look.show_script.is_some() => Rerun::Mtime,
+        rerun => rerun,
+    };
+    let plan = planned(context, args, &make, &remembered(args), rerun)?;
     if job_in(&home_path(args)).is_some() {
         context.printer.note(
             "A run was interrupted here, or still goes on: what it has left unfinished counts as it is until `hq make` has looked at it",

@@ -1,16 +1,17 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
 use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use hq_client::{NotSubmitted, Session, SubmittedFile};
-use hq_make::{Known, Plan, Rerun, RunId, RunState, order};
+use hq_make::{Digests, Facts, Files, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId};
 use hq_worker::launcher::Launcher;
 
-use super::before::Before;
+use super::before::{Before, job_name};
 use super::following::{Ends, StartedNames, cancel, follow_to_the_end};
 use super::in_time::InTime;
 use super::{Context, home_path, level, load, planned, refused, remembered, rerun};
@@ -38,12 +39,12 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let rerun = rerun(&args)?;
     let maker = Maker { context, args: &args, home: &home };
     let before = Before::of(context, &home, args.place.submit)?;
-    if let Some((job, runs)) = &before.goes_on {
-        return maker.join(*job, runs);
-    }
     let known = remembered(&args);
     home.tidy(&known)?;
     let mut plan = planned(context, &args, &make, &known, rerun)?;
+    if let Some((job, runs)) = &before.goes_on {
+        return maker.join(*job, runs, &plan);
+    }
     if maker.absorb(&plan, &before)? {
         plan = planned(context, &args, &make, &remembered(&args), rerun)?;
     }
@@ -75,7 +76,7 @@ impl Maker<'_> {
         if before.completed.is_empty() || plan.runs.iter().all(|run| run.rerun == Rerun::Exists) {
             return Ok(false);
         }
-        let names: std::collections::HashMap<String, &Started> =
+        let names: HashMap<String, &Started> =
             before.completed.iter().map(|run| (run.name.clone(), run)).collect();
         let mut lines = Vec::new();
         for run in &plan.runs {
@@ -123,8 +124,7 @@ impl Maker<'_> {
 
     fn submission(&self, plan: &Plan, node: order::Node) -> Result<Submission, HqError> {
         let dir = std::env::current_dir()?;
-        let name = dir.file_name().map_or_else(|| "make".into(), |name| format!("make {}", name.display()));
-        let name = crate::render::text::one_line(&name);
+        let name = job_name()?;
         if let Some(workdir) = &self.args.how.workdir {
             std::fs::create_dir_all(workdir)?;
         }
@@ -178,8 +178,27 @@ impl Maker<'_> {
         Ok(exit.max(u8::from(!plan.missing.is_empty())))
     }
 
-    fn join(&self, job: JobId, runs: &[Started]) -> Result<u8, HqError> {
+    fn join(&self, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
         end_quietly_when_nobody_reads();
+        let texts: HashMap<&str, &str> =
+            runs.iter().map(|run| (run.name.as_str(), run.text.as_str())).collect();
+        let is_other =
+            |run: &&Run| texts.get(name_of(run).as_str()) != Some(&hex(&Sha256.of_text(run.text())).as_str());
+        let other = plan.needed().find(is_other);
+        if other.is_some() || !self.args.force.is_empty() {
+            let what = match other {
+                Some(run) if texts.contains_key(name_of(run).as_str()) => {
+                    format!("with another script for {}", name_of(run))
+                }
+                Some(run) => format!("and {} is not among them", name_of(run)),
+                None => "and --force would make them again".to_owned(),
+            };
+            return Err(HqError::failed("make-busy", format!("Job {job} makes files here, {what}")).hint(
+                format!(
+                    "`hq make --follow` waits for it, `hq job cancel {job}` ends it; then call this again"
+                ),
+            ));
+        }
         let mut session = self.context.connect()?;
         if self.args.place.wait || self.args.place.progress {
             self.context.printer.note(&format!("Job {job} makes the files already"));
@@ -256,15 +275,15 @@ impl Maker<'_> {
         let names = PlanNames { plan, runs };
         let ends = RefCell::new(Ends::default());
         let mut first = None;
+        let is_anything_known = !remembered(self.args).is_empty();
         let mut hear = |task: TaskId, ending: &Ending| -> Result<&'static str, HqError> {
             let run = run_of(task);
             let mut is_unchanged = false;
-            if *ending == Ending::Completed && run.rerun != Rerun::Exists {
-                let disk = Disk::default();
+            if *ending == Ending::Completed {
                 if matches!(run.state, RunState::Perhaps(_)) {
-                    is_unchanged = Known::is_unchanged(run, plan, &disk, &Sha256)?;
+                    is_unchanged = Known::is_unchanged(run, plan, &Disk::default(), &Sha256)?;
                 }
-                self.home.remember(&Known::ended(run, plan, &disk, &Sha256)?)?;
+                self.home.remember(&ended_lines(run, plan, is_anything_known)?)?;
             }
             Ok(ends.borrow_mut().hear(task, ending, is_unchanged))
         };
@@ -303,6 +322,58 @@ impl Maker<'_> {
         };
         Follower::new(job, &names, self.context.printer).follow(session, &mut hear, next, act)?;
         Ok((ends.into_inner(), first))
+    }
+}
+
+// What is remembered of a run that has ended well. In mode `exists` only where something is remembered already, which would
+// be wrong otherwise. What an input holds that was written since the run began is not what the run took.
+fn ended_lines(run: &Run, plan: &Plan, is_anything_known: bool) -> std::io::Result<Vec<u8>> {
+    let disk = Disk::default();
+    let began = disk.facts(&run.script_path)?.map(|facts| facts.mtime_ns);
+    let mut changed = HashSet::new();
+    for input in &run.inputs {
+        let path = &plan.file(*input).path;
+        let is_later = |facts: &Facts| began.is_some_and(|began| facts.mtime_ns > began);
+        if disk.facts(path)?.as_ref().is_some_and(is_later) {
+            changed.insert(path.as_slice());
+        }
+    }
+    let as_taken = AsTaken { changed, disk };
+    match run.rerun {
+        Rerun::Exists if !is_anything_known => Ok(Vec::new()),
+        Rerun::Exists => {
+            let mut run = run.clone();
+            run.rerun = Rerun::Hash;
+            Known::ended(&run, plan, &as_taken, &as_taken)
+        }
+        Rerun::Mtime | Rerun::Hash => Known::ended(run, plan, &as_taken, &as_taken),
+    }
+}
+
+// Files of which some have changed since a run took them: nobody knows any more what they held.
+struct AsTaken<'a> {
+    changed: HashSet<&'a [u8]>,
+    disk: Disk,
+}
+
+impl Files for AsTaken<'_> {
+    fn facts(&self, path: &[u8]) -> std::io::Result<Option<Facts>> {
+        let facts = self.disk.facts(path)?;
+        // Of another time than the file has now, so that it is read again.
+        Ok(facts.map(|facts| match self.changed.contains(path) {
+            true => Facts { mtime_ns: facts.mtime_ns.wrapping_sub(1), ..facts },
+            false => facts,
+        }))
+    }
+}
+
+impl Digests for AsTaken<'_> {
+    fn digest(&self, path: &[u8]) -> std::io::Result<[u8; 32]> {
+        if self.changed.contains(path) { Ok([0; 32]) } else { Sha256.digest(path) }
+    }
+
+    fn of_text(&self, text: &[u8]) -> [u8; 32] {
+        Sha256.of_text(text)
     }
 }
 

@@ -143,7 +143,10 @@ fn planned(
         now_ns: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
     };
     let plan = hq_make::plan(make, &wanted, &world).map_err(|problems| refused(&problems))?;
-    warn(context, &plan.warnings);
+    // Those of the files have been said.
+    let new: Vec<Problem> =
+        plan.warnings.iter().filter(|warning| !make.warnings.contains(warning)).cloned().collect();
+    warn(context, &new);
     Ok(plan)
 }
 

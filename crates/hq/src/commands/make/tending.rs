@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use hq_make::{Files, Known, Plan, Rerun, Run};
 use serde_json::json;
 
+use super::before::Before;
 use super::{Context, home_path, load, planned, remembered, rerun};
 use crate::cli::make::MakeArgs;
 use crate::error::HqError;
@@ -20,6 +21,8 @@ const NAMED_MAX: usize = 20;
 pub(super) fn tend(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let make = load(context, args)?;
     let home = Home::take(&home_path(args))?;
+    // A job of a server may still make files.
+    Before::of(context, &home, false)?;
     let known = remembered(args);
     // Only these look at files behind those that are there.
     let rerun = match (&args.tend.delete, rerun(args)?) {
