@@ -1,5 +1,6 @@
 //! Generators of whole messages and records.
 
+use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
     AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary,
@@ -13,9 +14,6 @@ use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerHello,
 };
-use hq_model::Epoch;
-
-use super::*;
 
 /// Any request of a client.
 pub fn client_request() -> impl Strategy<Value = ClientRequest> {
@@ -199,7 +197,7 @@ fn server_info() -> impl Strategy<Value = ServerInfo> {
             let (uid, epoch, started, pid, version) = names;
             ServerInfo {
                 uid,
-                epoch: Epoch(epoch),
+                epoch: hq_model::Epoch(epoch),
                 started,
                 pid,
                 version,
@@ -439,7 +437,7 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
     let welcome = (worker(), any::<u32>(), text(), of(duration())).prop_map(
         |(worker, epoch, server_uid, idle_timeout)| Welcome {
             worker,
-            epoch: Epoch(epoch),
+            epoch: hq_model::Epoch(epoch),
             server_uid,
             idle_timeout,
         },
@@ -641,7 +639,7 @@ pub fn record() -> impl Strategy<Value = Record> {
     );
     prop_oneof![
         (any::<u32>(), text(), text()).prop_map(|(epoch, uid, release)| ServerStarted {
-            epoch: Epoch(epoch),
+            epoch: hq_model::Epoch(epoch),
             uid,
             release
         }),

@@ -180,9 +180,6 @@ pub(crate) struct HowArgs {
     /// Which failures are tried again: exit codes, `signal`, `timeout`
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, requires = "retry", value_parser = values::retry_on)]
     pub retry_on: Option<RetryOn>,
-    /// How long the files of a run are waited for when it has ended, on file systems that show them late
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "2s", value_parser = values::duration)]
-    pub latency: Duration,
     /// What {mpirun} stands for: see `--launcher` of `hq submit`
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,

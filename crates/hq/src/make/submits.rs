@@ -50,8 +50,6 @@ pub(crate) struct How {
     pub retry_on: RetryOn,
     /// How many may fail.
     pub max_fails: Option<u64>,
-    /// How long outputs are waited for.
-    pub latency: Duration,
     /// Which of the plan's runs come first: one number each, the larger the sooner.
     pub priorities: Option<Vec<i32>>,
 }

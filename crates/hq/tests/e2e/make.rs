@@ -128,7 +128,7 @@ fn a_failure_is_told_with_the_end_of_its_log_and_leaves_nothing_half() {
     // An output that does not appear is a failure, too.
     place.write("rules.yaml", "bad:\n  out: [half]\n  script: exit 0\n");
     place.write("targets.yaml", "t:\n  dirname: .\n  out: [half]\n");
-    let ran = place.hq("make --latency 0s");
+    let ran = place.hq("make");
     assert!(ran.exit == 1 && ran.stdout.contains("half is missing"), "{ran:?}");
 }
 
@@ -236,13 +236,14 @@ fn there_is_one_at_a_time_and_others_may_follow() {
         "{error}"
     );
     let mut command = place.command(["make", "--follow"]);
-    let follow = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("hq can be run");
-    let mut lines = BufReader::new(follow.stdout.expect("a pipe")).lines();
+    let mut follow = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("hq can be run");
+    let mut lines = BufReader::new(follow.stdout.take().expect("a pipe")).lines();
     assert_eq!(lines.next().expect("a line").expect("text"), "launched   d/half.0");
     fs::write(go, "on\n").expect("it reads");
     assert_eq!(make.end(), 0);
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert!(rest.iter().any(|line| line == "completed  d/copy.5"), "{rest:?}");
+    assert!(follow.wait().expect("it ends").success());
     assert!(place.fails(1, "make --follow").contains("Nothing is made here now"), "nobody");
 }
 

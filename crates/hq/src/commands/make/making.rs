@@ -117,7 +117,6 @@ impl Maker<'_> {
             retry: how.retry,
             retry_on: how.retry_on.clone().unwrap_or_default(),
             max_fails,
-            latency: how.latency,
             priorities,
         }
     }
