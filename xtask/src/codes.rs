@@ -18,7 +18,8 @@ const SOURCES: [&str; 6] = [
     "crates/hq-worker/src",
 ];
 /// What stands before a code, and how far behind it the code may be.
-const BEFORE: [(&str, usize); 3] = [("HqError::failed(", 40), ("code: \"", 0), ("_RULE: &str = \"", 0)];
+const BEFORE: [(&str, usize); 4] =
+    [("HqError::failed(", 40), ("code: \"", 0), ("_RULE: &str = \"", 0), ("RULE_CYCLE: &str = \"", 0)];
 
 /// Compares page and sources.
 ///
