@@ -27,7 +27,7 @@ use super::pools::{Pools, ResolvedRequest};
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
-use super::{Effect, Grant, Input, Outcome, RunnerId};
+use super::{Effect, Ends, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
@@ -158,6 +158,19 @@ pub(super) enum Ending {
     Stopped,
     /// A higher instance of the same task was handed over.
     Superseded,
+    /// Another attempt of the same task is or was elsewhere; told like a canceled one.
+    Elsewhere,
+}
+
+impl Ending {
+    // What the end of an attempt means that is ended for this.
+    fn ends(self) -> Ends {
+        match self {
+            Ending::Stopped => Ends::IfUnfinished,
+            Ending::Timeout | Ending::Canceled => Ends::Anyhow,
+            Ending::Superseded | Ending::Elsewhere => Ends::ForAnother,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -375,7 +388,10 @@ impl Worker {
                     self.take_batch(now, batch, effects);
                 }
             }
-            ToWorker::Cancel { job, ids } => self.cancel(now, job, &ids, effects),
+            ToWorker::Cancel { job, ids, are_elsewhere } => {
+                let ending = if are_elsewhere { Ending::Elsewhere } else { Ending::Canceled };
+                self.cancel(now, job, &ids, ending, effects);
+            }
             ToWorker::Retract { job, ids } => {
                 let taken = self.unqueue(job, &ids);
                 self.reporting.returned(job, &taken);
@@ -549,12 +565,12 @@ impl Worker {
         taken
     }
 
-    fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+    fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, ending: Ending, effects: &mut Vec<Effect>) {
         let taken = self.unqueue(job, ids);
         self.reporting.canceled(job, &taken);
-        self.call_tasks_back(job, ids, Why::Ended(Ending::Canceled), effects);
+        self.call_tasks_back(job, ids, Why::Ended(ending), effects);
         for task in self.running_of(job, ids) {
-            self.end(now, task, Ending::Canceled, effects);
+            self.end(now, task, ending, effects);
         }
     }
 
@@ -603,7 +619,9 @@ impl Worker {
         }
         let (kind, error) = match (run.ending, outcome) {
             (Some(Ending::Superseded), _) => return,
-            (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
+            (Some(Ending::Canceled | Ending::Elsewhere), _) => {
+                return self.reporting.canceled(task.job, &single);
+            }
             // Nothing of it is an end of the task.
             _ if run.is_part => return self.reporting.interrupted(task.job, &single),
             (Some(Ending::Stopped), Outcome::Failed(..) | Outcome::NotStarted(_)) => {
@@ -648,7 +666,7 @@ impl Worker {
         self.lets_go(task, effects);
         let Some(run) = self.running.get(&task) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
-        effects.push(Effect::Signal { task, signal: SIGTERM, ends: true });
+        effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
         self.deadlines.insert((now.after(grace), task, Deadline::Kill));
     }
 
@@ -662,12 +680,13 @@ impl Worker {
                 Deadline::Warning => {
                     let spec = &self.templates[&run.template].template.spec;
                     if let (None, Some(warning)) = (run.ending, spec.warning) {
-                        effects.push(Effect::Signal { task, signal: warning.signal, ends: false });
+                        effects.push(Effect::Signal { task, signal: warning.signal, ends: None });
                     }
                 }
                 Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
                 Deadline::Kill => {
-                    effects.push(Effect::Signal { task, signal: SIGKILL, ends: true });
+                    let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
+                    effects.push(Effect::Signal { task, signal: SIGKILL, ends });
                     self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
                 }
                 // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.

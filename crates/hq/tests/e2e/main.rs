@@ -21,6 +21,7 @@ mod outputs;
 #[path = "../../../../tests/patience.rs"]
 mod patience;
 mod printed;
+mod promised;
 mod reference;
 mod run;
 mod server;
