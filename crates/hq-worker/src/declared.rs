@@ -6,17 +6,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hq_model::{ByteString, Instance, Timestamp};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 use tracing::warn;
 
-use crate::limits::ASIDE_NAMES_MAX;
+use crate::aside::move_aside as move_aside_as;
 
 /// Outputs named in the error of a task; the others are counted.
 const NAMED_MAX: usize = 3;
@@ -137,40 +134,9 @@ pub(crate) fn move_lost_aside(outputs: &[Declared], submitted: Timestamp, instan
     }
 }
 
-/// `PATH` becomes `PATH.failed-INSTANCE`, or `PATH.failed-INSTANCE.2` and so on when that is there already.
 fn rename(path: &Path, instance: Instance) {
-    let result = (1..=ASIDE_NAMES_MAX)
-        .map(|number| {
-            let mut aside = path.as_os_str().to_owned();
-            aside.push(format!(".failed-{instance}"));
-            if number > 1 {
-                aside.push(format!(".{number}"));
-            }
-            rename_to_new(path, &PathBuf::from(aside))
-        })
-        .find(|result| !matches!(result, Err(error) if error.kind() == io::ErrorKind::AlreadyExists));
-    match result {
-        Some(Ok(())) => {}
-        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
-        Some(Err(error)) => {
-            warn!(path = %path.display(), %error, "an output of a failed attempt could not be moved aside");
-        }
-        None => {
-            warn!(path = %path.display(), "there are too many outputs of failed attempts to move one aside")
-        }
-    }
-}
-
-/// Renames, but never onto something.
-fn rename_to_new(path: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, path, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        // The file system does not know how.
-        Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(to).is_ok() => {
-            Err(io::ErrorKind::AlreadyExists.into())
-        }
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(path, to),
-        Err(error) => Err(error.into()),
+    if let Err(error) = move_aside_as(path, instance) {
+        warn!(path = %path.display(), %error, "an output of a failed attempt could not be moved aside");
     }
 }
 

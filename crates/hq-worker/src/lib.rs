@@ -3,6 +3,7 @@
 //! It finds out what the node offers ([`discovery`]), executes programs through a small process of its own
 //! ([`launcher`]), talks to the server, and lets the machine decide.
 
+pub mod aside;
 mod declared;
 pub mod discovery;
 pub mod enforce;

@@ -9,6 +9,7 @@ use hq_core::end_messages::JobEnds;
 use hq_core::record::FailureKind;
 use hq_model::{IdSet, JobId, TaskId, TaskState};
 
+use super::home::Started;
 use crate::cli::OutputMode;
 use crate::error::HqError;
 use crate::jobs::only;
@@ -19,12 +20,6 @@ use crate::render::{Printer, text};
 const JOB: u64 = 0;
 const ENDS: u64 = 1;
 const RUNNING: u64 = 2;
-
-/// What the runs of a job are called, by their tasks.
-pub(crate) trait RunNames {
-    /// The name of a run.
-    fn name(&self, task: TaskId) -> String;
-}
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +37,7 @@ pub(crate) enum Ending {
 /// Whoever follows a job.
 pub(crate) struct Follower<'a> {
     job: JobId,
-    names: &'a dyn RunNames,
+    runs: &'a [Started],
     printer: Printer,
     progress: Progress,
     asking: Asking,
@@ -54,8 +49,8 @@ pub(crate) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Of a job.
-    pub(crate) fn new(job: JobId, names: &'a dyn RunNames, printer: Printer) -> Follower<'a> {
+    /// Of a job with these runs, in the order of its tasks.
+    pub(crate) fn new(job: JobId, runs: &'a [Started], printer: Printer) -> Follower<'a> {
         let progress = if printer.mode == OutputMode::Cli { Progress::shown() } else { Progress::hidden() };
         let mut asking = Asking::default();
         asking.ask(
@@ -65,7 +60,7 @@ impl<'a> Follower<'a> {
         asking.ask(ENDS, ClientRequest::AwaitEnds { job, known: IdSet::new() });
         Follower {
             job,
-            names,
+            runs,
             printer,
             progress,
             asking,
@@ -114,6 +109,14 @@ impl<'a> Follower<'a> {
         }
     }
 
+    // A name may hold anything; a line is a line.
+    fn name(&self, task: TaskId) -> String {
+        match self.runs.get(task.0 as usize) {
+            Some(run) => text::one_line(&run.name),
+            None => format!("run {task}"),
+        }
+    }
+
     fn is_so_far(&mut self, jobs: Vec<JobSummary>) {
         self.progress.update(&jobs.into_iter().map(|job| (job.job, job)).collect());
         if !self.is_asked_what_runs && self.printer.mode == OutputMode::Cli {
@@ -126,7 +129,7 @@ impl<'a> Follower<'a> {
     fn launch(&mut self, tasks: &IdSet) -> Result<(), HqError> {
         let mut lines = String::new();
         for task in tasks.iter() {
-            lines.push_str(&format!("launched   {}\n", shown(&self.names.name(task))));
+            lines.push_str(&format!("launched   {}\n", self.name(task)));
         }
         self.launched.union_with(tasks);
         self.print(&lines)
@@ -151,7 +154,7 @@ impl<'a> Follower<'a> {
                 continue;
             }
             self.ended.insert(task);
-            let name = shown(&self.names.name(task));
+            let name = self.name(task);
             let word = end(task, &ending)?;
             let has_run = matches!(ending, Ending::Completed | Ending::Failed(..));
             if has_run && !self.launched.contains(task) {
@@ -184,9 +187,4 @@ impl<'a> Follower<'a> {
         };
         Ok(self.progress.suspend(print)?)
     }
-}
-
-// A name may hold anything; a line is a line.
-fn shown(name: &str) -> String {
-    text::one_line(name).to_string()
 }

@@ -10,11 +10,15 @@ mod lines;
 mod python;
 mod settle;
 mod submits;
+mod tail;
+mod taken;
 
 pub(crate) use digests::{Sha256, hex};
 pub(crate) use files::Disk;
 pub(crate) use home::{FailedRun, Home, Job, LastRun, Place, Started, job_in, known_in, last_in, started_in};
-pub(crate) use lines::{Ending, Follower, RunNames};
+pub(crate) use lines::{Ending, Follower};
 pub(crate) use python::Interpreter;
 pub(crate) use settle::settle;
 pub(crate) use submits::{How, Submission, name_of, submission};
+pub(crate) use tail::last_lines;
+pub(crate) use taken::ended_lines;

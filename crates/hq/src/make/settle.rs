@@ -2,22 +2,18 @@
 //! them for results.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
-use hq_model::{JobId, TaskState};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use hq_model::{Instance, JobId, TaskState};
+use hq_worker::aside;
 
 use super::home::Started;
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
-
-/// How many names are tried for a file that is moved aside.
-const NAMES_MAX: u32 = 1000;
 
 /// Moves aside what the runs of a job left that had begun and never ended, and gives what was moved, and where to.
 ///
@@ -45,7 +41,7 @@ pub(crate) fn settle(
         for (_, task) in tasks.iter().filter(|(_, task)| has_begun(task)) {
             let Some(run) = runs.get(task.task.0 as usize) else { continue };
             for (path, before) in &run.outputs {
-                moved.extend(move_aside(Path::new(path), *before, task.instance.0)?);
+                moved.extend(move_aside(Path::new(path), *before, task.instance)?);
             }
         }
         match next {
@@ -64,42 +60,21 @@ fn has_begun(task: &TaskInfo) -> bool {
 fn move_aside(
     path: &Path,
     before: Option<i64>,
-    instance: u32,
+    instance: Instance,
 ) -> Result<Option<(PathBuf, PathBuf)>, HqError> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(None) };
     let written = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
     if before == Some(written) {
         return Ok(None);
     }
-    for number in 0..NAMES_MAX {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".failed-{instance}"));
-        if number > 0 {
-            aside.push(format!(".{}", number + 1));
-        }
-        let aside = PathBuf::from(aside);
-        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(Some((path.to_owned(), aside))),
-            Err(rustix::io::Errno::EXIST) => {}
-            // Some file systems cannot promise that nothing is replaced.
-            Err(rustix::io::Errno::INVAL) if !aside.exists() => {
-                fs::rename(path, &aside)?;
-                return Ok(Some((path.to_owned(), aside)));
-            }
-            Err(rustix::io::Errno::INVAL) => {}
-            Err(error) => {
-                let text = format!(
-                    "{} was left by a run that was interrupted, and cannot be moved aside: {error}",
-                    path.display()
-                );
-                return Err(HqError::failed("io", text));
-            }
-        }
-    }
-    Err(HqError::from(io::Error::other(format!(
-        "{} cannot be moved aside: all names are taken",
-        path.display()
-    ))))
+    let moved = aside::move_aside(path, instance).map_err(|error| {
+        let text = format!(
+            "{} was left by a run that was interrupted, and cannot be moved aside: {error}",
+            path.display()
+        );
+        HqError::failed("io", text)
+    })?;
+    Ok(moved.map(|aside| (path.to_owned(), aside)))
 }
 
 #[cfg(test)]
@@ -110,17 +85,17 @@ mod tests {
     fn what_was_written_since_is_moved_and_nothing_is_replaced() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a b");
-        assert_eq!(move_aside(&path, None, 0).expect("nothing to do"), None);
+        assert_eq!(move_aside(&path, None, Instance(0)).expect("nothing to do"), None);
         for expected in ["a b.failed-1", "a b.failed-1.2"] {
             fs::write(&path, expected).expect("writable");
-            let moved = move_aside(&path, Some(17), 1).expect("moved");
+            let moved = move_aside(&path, Some(17), Instance(1)).expect("moved");
             assert_eq!(moved, Some((path.clone(), dir.path().join(expected))));
             assert_eq!(fs::read_to_string(dir.path().join(expected)).expect("there"), expected);
         }
         fs::write(&path, "as before").expect("writable");
         let found = fs::metadata(&path).expect("there");
         let written = found.mtime() * 1_000_000_000 + found.mtime_nsec();
-        assert_eq!(move_aside(&path, Some(written), 0).expect("untouched"), None);
+        assert_eq!(move_aside(&path, Some(written), Instance(0)).expect("untouched"), None);
         assert!(path.exists());
     }
 }

@@ -1,8 +1,6 @@
 //! What `hq make` says.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -13,10 +11,6 @@ use super::{Report, text};
 use crate::error::HqError;
 use crate::make::FailedRun;
 
-/// Last lines of a log that are shown.
-const TAIL_LINES: usize = 10;
-/// As far as they are in the last bytes of it.
-const TAIL_BYTES: u64 = 8 << 10;
 /// Failures of which the last lines are shown.
 const TAILS_MAX: usize = 10;
 
@@ -161,20 +155,4 @@ impl Report for Failures {
         }
         Ok(())
     }
-}
-
-/// The last lines of a log; none if it cannot be read.
-pub(crate) fn last_lines(path: impl AsRef<Path>) -> Vec<String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| (*line).to_owned()).collect()
 }

@@ -490,3 +490,17 @@ fn a_rule_may_ask_for_no_cpu() {
         place("r:\n  resource: {cpu: 0}\n  out: [x]\n  script: touch x\n", "t:\n  dirname: .\n  out: [x]\n");
     place.ok("make");
 }
+
+#[test]
+fn what_comes_out_as_before_stops_what_follows_and_stays_up_to_date() {
+    let rules = "count:\n  inp: [in]\n  out: [n]\n  script: wc -w < in > n\nuse:\n  inp: [n]\n  out: [o]\n  script: cp n o\n";
+    let place = place(rules, "t:\n  dirname: .\n  out: [o]\n");
+    place.write("in", "one two\n");
+    place.ok("make --rerun hash");
+    for words in ["three four\n", "five six\n"] {
+        place.write("in", words);
+        let made = place.ok("make --rerun hash");
+        assert!(made.contains("completed  count\n") && made.contains("unchanged  use\n"), "{made}");
+        assert!(place.ok("make --rerun hash").starts_with("Nothing to do"), "after {words}");
+    }
+}

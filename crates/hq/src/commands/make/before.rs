@@ -43,6 +43,8 @@ impl Before {
                 let before = interrupted(context, &mut session, job, runs)?;
                 drop(session);
                 cluster.stop()?;
+                // Files that somebody puts there now are not of those runs.
+                home.end()?;
                 Ok(before)
             }
             Place::Server { uid, dir } => {

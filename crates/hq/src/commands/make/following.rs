@@ -13,18 +13,9 @@ use crate::commands::unexpected;
 use crate::embedded::StateDir;
 use crate::error::HqError;
 use crate::jobs::only;
-use crate::make::{Ending, FailedRun, Follower, Job, Place, RunNames, Started, job_in, started_in};
-use crate::render::make::{MakeEnded, last_lines};
+use crate::make::{Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in};
+use crate::render::make::MakeEnded;
 use crate::signals::Signals;
-
-/// The runs of a job as they were started.
-pub(super) struct StartedNames(pub Vec<Started>);
-
-impl RunNames for StartedNames {
-    fn name(&self, task: TaskId) -> String {
-        self.0.get(task.0 as usize).map_or_else(|| format!("run {task}"), |run| run.name.clone())
-    }
-}
 
 /// How the runs of a job ended.
 #[derive(Default)]
@@ -83,14 +74,14 @@ pub(super) fn follow(context: &Context, args: &MakeArgs) -> Result<u8, HqError> 
     let path = std::path::absolute(home_path(args))?;
     let nothing = || HqError::failed("bad-input", "Nothing is made here now").hint("`hq make` begins");
     let Some(Job { place, job: Some(job), .. }) = job_in(&path) else { return Err(nothing()) };
-    let names = StartedNames(started_in(&path)?);
+    let runs = started_in(&path)?;
     let dir = match place {
         Place::Here => StateDir::within(&path).server_dir(),
         Place::Server { dir, .. } => dir,
     };
     // Whoever was killed has left its state, and nobody answers.
     let mut session = Session::connect(&dir).map_err(|_| nothing())?;
-    follow_to_the_end(context, &mut session, JobId(job), &names)
+    follow_to_the_end(context, &mut session, JobId(job), &runs)
 }
 
 /// Follows a job that somebody else has begun: when this is interrupted, it goes on.
@@ -98,18 +89,18 @@ pub(super) fn follow_to_the_end(
     context: &Context,
     session: &mut Session,
     job: JobId,
-    names: &StartedNames,
+    runs: &[Started],
 ) -> Result<u8, HqError> {
     let mut signals = session.enter(Signals::catch)?;
     let begin = Instant::now();
     let mut ends = Ends::default();
-    Follower::new(job, names, context.printer).follow(
+    Follower::new(job, runs, context.printer).follow(
         session,
         &mut |task, ending| Ok(ends.hear(task, ending, false)),
         async || signals.next().await,
         |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))),
     )?;
-    let mut ended = ends.ended(&names.0, begin);
+    let mut ended = ends.ended(runs, begin);
     context.printer.print(&mut ended)?;
     Ok(ended.exit())
 }

@@ -1,18 +1,18 @@
 //! Making: on a server of our own, or as a job of one that stays.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use hq_client::{NotSubmitted, Session, SubmittedFile};
-use hq_make::{Digests, Facts, Files, Known, Plan, Rerun, Run, RunId, RunState, order};
+use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId};
 use hq_worker::launcher::Launcher;
 
 use super::before::{Before, job_name};
-use super::following::{Ends, StartedNames, cancel, follow_to_the_end};
+use super::following::{Ends, cancel, follow_to_the_end};
 use super::in_time::InTime;
 use super::{Context, home_path, level, load, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
@@ -21,8 +21,8 @@ use crate::embedded::{Cluster, ClusterOptions, Workers, check_fits, interrupted_
 use crate::error::{EXIT_SIGNAL, HqError};
 use crate::logging;
 use crate::make::{
-    Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, hex, name_of,
-    submission,
+    Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, ended_lines, hex,
+    name_of, submission,
 };
 use crate::render::make::{MakeEnded, Shown};
 use crate::signals::{HeldSignals, Signals};
@@ -80,8 +80,7 @@ impl Maker<'_> {
             before.completed.iter().map(|run| (run.name.clone(), run)).collect();
         let mut lines = Vec::new();
         for run in &plan.runs {
-            let is_same =
-                |started: &&&Started| started.text == hex(&hq_make::Digests::of_text(&Sha256, run.text()));
+            let is_same = |started: &&&Started| started.text == hex(&Sha256.of_text(run.text()));
             if names.get(&name_of(run)).filter(is_same).is_some() {
                 lines.extend(Known::ended(run, plan, &Disk::default(), &Sha256)?);
             }
@@ -147,7 +146,7 @@ impl Maker<'_> {
         self.home.note(&Job { job: Some(id.0), ..job })?;
         if self.args.place.wait || self.args.place.progress {
             self.context.hint_of_workers(&mut session);
-            return self.wait(&mut session, id, started, plan);
+            return self.wait(&mut session, id, &started, plan);
         }
         self.context.hint_of_workers(&mut session);
         let text = format!(
@@ -159,15 +158,9 @@ impl Maker<'_> {
         Ok(u8::from(!plan.missing.is_empty()))
     }
 
-    fn wait(
-        &self,
-        session: &mut Session,
-        job: JobId,
-        runs: Vec<Started>,
-        plan: &Plan,
-    ) -> Result<u8, HqError> {
+    fn wait(&self, session: &mut Session, job: JobId, runs: &[Started], plan: &Plan) -> Result<u8, HqError> {
         session.wait_for_lost_server(None);
-        let exit = follow_to_the_end(self.context, session, job, &StartedNames(runs)).map_err(|error| {
+        let exit = follow_to_the_end(self.context, session, job, runs).map_err(|error| {
             let hint = error.hint.clone();
             match hint {
                 Some(_) => error,
@@ -201,7 +194,7 @@ impl Maker<'_> {
         let mut session = self.context.connect()?;
         if self.args.place.wait || self.args.place.progress {
             self.context.printer.note(&format!("Job {job} makes the files already"));
-            return follow_to_the_end(self.context, &mut session, job, &StartedNames(runs.to_vec()));
+            return follow_to_the_end(self.context, &mut session, job, runs);
         }
         let text = format!("Job {job} makes the files already\n");
         let document = serde_json::json!({ "id": job.0, "runs": runs.len() });
@@ -244,14 +237,14 @@ impl Maker<'_> {
         let mut signals = session.enter(Signals::catch)?;
         held.release()?;
         let begin = Instant::now();
-        let (mut ends, signal) =
-            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs), &mut in_time)?;
+        let (ends, signal) =
+            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started), &mut in_time)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         drop(session);
         cluster.stop()?;
         self.home.end()?;
         end_quietly_when_nobody_reads();
-        let mut ended = std::mem::take(&mut ends).ended(&started, begin);
+        let mut ended = ends.ended(&started, begin);
         self.home.say_last(&LastRun { failed: ended.failed.clone() })?;
         ended = MakeEnded { not_in_time: self.args.minutes, missing: plan.missing.len(), ..ended };
         self.context.printer.print(&mut ended)?;
@@ -267,11 +260,10 @@ impl Maker<'_> {
         cluster: &mut Cluster,
         session: &mut Session,
         signals: &mut Signals,
-        (job, plan, runs): (JobId, &Plan, &[RunId]),
+        (job, plan, runs, started): (JobId, &Plan, &[RunId], &[Started]),
         in_time: &mut InTime,
     ) -> Result<(Ends, Option<u8>), HqError> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
-        let names = PlanNames { plan, runs };
         let ends = RefCell::new(Ends::default());
         let mut first = None;
         let is_anything_known = !remembered(self.args).is_empty();
@@ -279,10 +271,16 @@ impl Maker<'_> {
             let run = run_of(task);
             let mut is_unchanged = false;
             if *ending == Ending::Completed {
+                let disk = Disk::default();
                 if matches!(run.state, RunState::Perhaps(_)) {
-                    is_unchanged = Known::is_unchanged(run, plan, &Disk::default(), &Sha256)?;
+                    is_unchanged = Known::is_unchanged(run, plan, &disk, &Sha256)?;
                 }
-                self.home.remember(&ended_lines(run, plan, is_anything_known)?)?;
+                // One that did not begin took nothing: its inputs are what they were.
+                let lines = match is_unchanged {
+                    true => Known::ended(run, plan, &disk, &Sha256)?,
+                    false => ended_lines(run, plan, is_anything_known)?,
+                };
+                self.home.remember(&lines)?;
             }
             Ok(ends.borrow_mut().hear(task, ending, is_unchanged))
         };
@@ -319,73 +317,8 @@ impl Maker<'_> {
             Event::Signal(signal) => Err(interrupted_twice(signal)),
             Event::WorkerEnded(end) => Err(end),
         };
-        Follower::new(job, &names, self.context.printer).follow(session, &mut hear, next, act)?;
+        Follower::new(job, started, self.context.printer).follow(session, &mut hear, next, act)?;
         Ok((ends.into_inner(), first))
-    }
-}
-
-// What is remembered of a run that has ended well. In mode `exists` only where something is remembered already, which would
-// be wrong otherwise. What an input holds that was written since the run began is not what the run took.
-fn ended_lines(run: &Run, plan: &Plan, is_anything_known: bool) -> std::io::Result<Vec<u8>> {
-    let disk = Disk::default();
-    let began = disk.facts(&run.script_path)?.map(|facts| facts.mtime_ns);
-    let mut changed = HashSet::new();
-    for input in &run.inputs {
-        let path = &plan.file(*input).path;
-        let is_later = |facts: &Facts| began.is_some_and(|began| facts.mtime_ns > began);
-        if disk.facts(path)?.as_ref().is_some_and(is_later) {
-            changed.insert(path.as_slice());
-        }
-    }
-    let as_taken = AsTaken { changed, disk };
-    match run.rerun {
-        Rerun::Exists if !is_anything_known => Ok(Vec::new()),
-        Rerun::Exists => {
-            let mut run = run.clone();
-            run.rerun = Rerun::Hash;
-            Known::ended(&run, plan, &as_taken, &as_taken)
-        }
-        Rerun::Mtime | Rerun::Hash => Known::ended(run, plan, &as_taken, &as_taken),
-    }
-}
-
-// Files of which some have changed since a run took them: nobody knows any more what they held.
-struct AsTaken<'a> {
-    changed: HashSet<&'a [u8]>,
-    disk: Disk,
-}
-
-impl Files for AsTaken<'_> {
-    fn facts(&self, path: &[u8]) -> std::io::Result<Option<Facts>> {
-        let facts = self.disk.facts(path)?;
-        // Of another time than the file has now, so that it is read again.
-        Ok(facts.map(|facts| match self.changed.contains(path) {
-            true => Facts { mtime_ns: facts.mtime_ns.wrapping_sub(1), ..facts },
-            false => facts,
-        }))
-    }
-}
-
-impl Digests for AsTaken<'_> {
-    fn digest(&self, path: &[u8]) -> std::io::Result<[u8; 32]> {
-        if self.changed.contains(path) { Ok([0; 32]) } else { Sha256.digest(path) }
-    }
-
-    fn of_text(&self, text: &[u8]) -> [u8; 32] {
-        Sha256.of_text(text)
-    }
-}
-
-struct PlanNames<'a> {
-    plan: &'a Plan,
-    runs: &'a [RunId],
-}
-
-impl crate::make::RunNames for PlanNames<'_> {
-    fn name(&self, task: TaskId) -> String {
-        self.runs
-            .get(task.0 as usize)
-            .map_or_else(|| format!("run {task}"), |run| name_of(self.plan.run(*run)))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use hq_client::Session;
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
+use hq_make::Digests;
 use hq_model::Submit;
 use hq_model::job::JobState;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::commands::unexpected;
 use crate::embedded::StateDir;
 use crate::error::HqError;
+use crate::make::{Sha256, hex};
 use crate::render::text;
 
 /// Name of the file in the directory.
@@ -30,8 +32,7 @@ impl Kept {
     pub(super) fn new(submit: &Submit) -> Kept {
         let request = ClientRequest::Submit { key: 0, submit: Box::new(submit.clone()) };
         let bytes = hq_proto::encode_client_request(0, &request);
-        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        let digest = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&Sha256.of_text(&bytes));
         let words = submit.spec.body.texts().iter().map(|word| String::from_utf8_lossy(word).into_owned());
         Kept { command: text::one_line(&words.collect::<Vec<_>>().join(" ")).to_string(), digest }
     }
