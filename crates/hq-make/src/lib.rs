@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure: texts, the state of files, digests and Python come in as arguments, and plans, texts and
 //! pictures come out. [`read`] makes a [`Makefile`] of the two files, [`plan`](plan()) makes a [`Plan`] of it, of what is
-//! [`Wanted`] and of the [`World`]; [`explain`], [`picture`] and [`summary`] show plans, and [`order`] says what goes first.
+//! [`Wanted`] and of the [`World`]; [`mod@explain`], [`picture`] and [`summary`] show plans, and [`order`] says what goes first.
 
 pub mod explain;
 mod expression;

@@ -195,7 +195,16 @@ pub(crate) fn float_repr(number: f64) -> String {
     if number.is_infinite() {
         return format!("{sign}inf");
     }
-    let (digits, exponent) = split_power(&format!("{:e}", number.abs()));
+    let (digits, exponent) = split_power(&shortest(number.abs()));
     let point = exponent + 1;
     format!("{sign}{}", place_point(&digits, point, point <= -4 || point > 16, false, true))
+}
+
+/// The shortest text with a power that is read as `number`, and of two such that are as near the one with the even last
+/// digit, as Python has it. Rust leaves open which of the two it prints.
+fn shortest(number: f64) -> String {
+    let some = format!("{number:e}");
+    let decimals = split_power(&some).0.len().saturating_sub(1);
+    let nearest = format!("{number:.decimals$e}");
+    if nearest.parse() == Ok(number) { nearest } else { some }
 }
