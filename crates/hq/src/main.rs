@@ -1,5 +1,6 @@
 //! The `hq` program: reads the command line, runs one command, prints its report.
 
+mod accounts;
 mod arguments;
 mod cli;
 mod commands;

@@ -10,6 +10,8 @@ use hq_core::worker_messages::WorkerEnd;
 use hq_model::{IdSet, JobId, JobState, QueueId, WorkerId};
 use hq_worker::discovery::Detected;
 
+use crate::accounts::{Accounts, Gathered};
+use crate::cli::journal::Rows;
 use crate::config::Setting;
 use crate::error::HqError;
 use crate::failures::FailedJob;
@@ -37,6 +39,16 @@ pub(crate) struct JournalRepaired {
     pub path: PathBuf,
     /// What was done.
     pub repaired: hq_journal::Repaired,
+}
+
+/// Where the time of workers went.
+pub(crate) struct Utilization {
+    /// What the journal says.
+    pub gathered: Gathered,
+    /// The sums.
+    pub accounts: Accounts,
+    /// What people are shown.
+    pub rows: Rows,
 }
 
 /// A sentence for people.

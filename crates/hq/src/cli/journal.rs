@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 
 /// Check, read and tend the server's journal
@@ -22,6 +22,8 @@ pub(crate) enum JournalCommand {
     /// Of use with `hq server start --journal-durability os`; else each answer has waited for the disk.
     Flush,
     Report(ReportArgs),
+    Utilization(UtilizationArgs),
+    Profile(ProfileArgs),
 }
 
 /// Say what is in a journal, and whether it is damaged
@@ -87,4 +89,59 @@ pub(crate) struct ReportArgs {
     /// Leave out what was after this time after the first start of the server
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub end_time: Option<Duration>,
+}
+
+/// Show where the time of workers went: work, failures, losses, and why they were idle
+///
+/// The parts add up to what the workers offered, for CPUs and for GPUs. The server may run or not; attempts that run at the end of the
+/// journal count as work. What was idle before the journal was compacted is told apart, since a compacted journal does
+/// not know what waited then.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq journal utilization\n  hq journal utilization --by worker\n  hq journal utilization ~/project/.hq/journal --by job --output-mode json"
+)]
+pub(crate) struct UtilizationArgs {
+    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    #[arg(value_name = "JOURNAL")]
+    pub journal: Option<PathBuf>,
+    /// What gets a row
+    #[arg(long, value_enum, default_value_t = Rows::Total, value_name = "WHAT")]
+    pub by: Rows,
+    /// Leave out what was before this time after the first start of the server
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    pub start_time: Option<Duration>,
+    /// Leave out what was after this time after the first start of the server
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    pub end_time: Option<Duration>,
+}
+
+/// What gets a row in a table of utilization.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// What the time was used for
+    Total,
+    /// Allocations of the batch system; `none` are workers that were started by hand
+    Allocation,
+    /// Workers
+    Worker,
+    /// Jobs
+    Job,
+}
+
+/// Write what ran where and when as files for other programs
+///
+/// The directory gets `attempts.csv` (one line for each attempt of a task), `trace.json` (for chrome://tracing and Perfetto) and
+/// `headquarters.prof` (the events of tasks and workers in the seven columns of RADICAL-Pilot). A compacted journal knows
+/// the past as far as it was kept.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  hq journal profile campaign\n  hq journal profile campaign --journal ~/project/.hq/journal"
+)]
+pub(crate) struct ProfileArgs {
+    /// The directory to write to, which is made; files of these names in it are replaced
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The journal [default: that of the server that runs in the server directory, or ran there last]
+    #[arg(long, value_name = "JOURNAL")]
+    pub journal: Option<PathBuf>,
 }

@@ -12,12 +12,13 @@ use hq_proto::ProtoError;
 use hq_server::JournalPlace;
 
 use super::{Context, Done, unexpected};
-use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs};
+use crate::accounts::{Accounts, Gathered};
+use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs, UtilizationArgs};
 use crate::error::HqError;
 use crate::history::History;
 use crate::render::events::Events;
-use crate::render::history_page;
-use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed};
+use crate::render::{history_page, text};
+use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
 
 /// What to do when there is no journal where it was looked for.
 const NAME_IT: &str = "name the directory of the journal, as in `hq journal check PATH`, or its server's with --server-dir; \
@@ -34,6 +35,8 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
         JournalCommand::Report(args) => report(&args),
+        JournalCommand::Utilization(args) => utilization(&journal_of(context, args.journal.clone())?, &args),
+        JournalCommand::Profile(args) => profile(&journal_of(context, args.journal)?, &args.dir),
     }
 }
 
@@ -155,6 +158,33 @@ fn report(args: &ReportArgs) -> Result<Done, HqError> {
     let mut out = BufWriter::new(std::fs::File::create(&args.out).map_err(cannot)?);
     history_page::write(&mut out, &history, window).map_err(cannot)?;
     Done::ok(Sentence(format!("The report was written to {}", args.out.display())))
+}
+
+fn gather(journal: &Path) -> Result<Gathered, HqError> {
+    let mut gathered = Gathered::default();
+    read(journal, &mut |at, record| {
+        gathered.take(at, &record);
+        Ok(())
+    })?;
+    gathered.close();
+    Ok(gathered)
+}
+
+fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> {
+    let mut gathered = gather(journal)?;
+    let begin = gathered.begin();
+    let from = args.start_time.map_or(begin, |from| begin.after(from));
+    let to = args.end_time.map_or(gathered.latest, |to| begin.after(to)).min(gathered.latest).max(from);
+    let accounts = Accounts::new(&mut gathered, from, to);
+    Done::ok(Utilization { gathered, accounts, rows: args.by })
+}
+
+fn profile(journal: &Path, dir: &Path) -> Result<Done, HqError> {
+    let gathered = gather(journal)?;
+    let written = gathered.write_profile(dir).map_err(|error| {
+        HqError::failed("io", format!("the profile cannot be written to {}: {error}", dir.display()))
+    })?;
+    Done::ok(Sentence(format!("{} written to {}", text::count(written, "attempt"), dir.display())))
 }
 
 impl From<JournalError> for HqError {

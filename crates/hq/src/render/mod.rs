@@ -25,6 +25,7 @@ pub(crate) mod submit;
 pub(crate) mod table;
 mod task;
 pub(crate) mod text;
+mod utilization;
 mod wait;
 mod worker;
 

@@ -88,7 +88,7 @@ fn jobs() -> Vec<JobSummary> {
     ]
 }
 
-fn spec() -> TaskSpec {
+pub(crate) fn spec() -> TaskSpec {
     let resource = |name: &str, amount| ResourceRequest { name: name.into(), amount };
     TaskSpec {
         compression: Compression::None,

@@ -330,6 +330,53 @@ fn events_are_exported_and_replayed_and_pruned() {
 }
 
 #[test]
+fn what_workers_offered_is_divided_and_attempts_are_written_for_other_programs() {
+    let cluster = Cluster::new();
+    cluster.ok("submit --wait --array 1-20 true");
+    cluster.hq("submit --wait false");
+    cluster.fails(1, "submit --wait --retry 1 false");
+    let used = cluster.json("journal utilization");
+    assert_eq!(used["attempts"], serde_json::json!({"finished": 20, "failed": 2, "lost": 1}));
+    let sum = |account: &Value| -> f64 {
+        account["parts"]
+            .as_object()
+            .expect("parts")
+            .values()
+            .map(|part| part.as_f64().expect("seconds"))
+            .sum()
+    };
+    let offered = used["cpus"]["offered"].as_f64().expect("seconds");
+    assert!(offered > 0.0 && (sum(&used["cpus"]) - offered).abs() < 1e-6, "{used}");
+    let jobs: Vec<_> = used["jobs"].as_array().expect("jobs").iter().map(|job| &job["attempts"]).collect();
+    assert_eq!(jobs, [20, 1, 2]);
+    assert_eq!(used["workers"].as_array().map(Vec::len), Some(1));
+    assert_eq!(used["allocations"][0]["id"], "none");
+    for by in ["total", "allocation", "worker", "job"] {
+        let table = cluster.ok(&format!("journal utilization --by {by}"));
+        assert!(table.contains(" %"), "{table}");
+    }
+    assert!(cluster.ok("journal utilization --output-mode quiet").starts_with("work "));
+
+    cluster.ok("journal profile campaign/profile");
+    let table = cluster.read("campaign/profile/attempts.csv");
+    assert_eq!(table.lines().filter(|line| line.contains(",work,")).count(), 20, "{table}");
+    let trace: Value = serde_json::from_str(&cluster.read("campaign/profile/trace.json")).expect("JSON");
+    let of_kind = |kind: &str| {
+        trace["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] == kind).count()
+    };
+    assert_eq!((of_kind("M"), of_kind("X")), (1, 23));
+    let events = cluster.read("campaign/profile/headquarters.prof");
+    assert!(events.lines().all(|line| line.split(',').count() == 7), "{events}");
+    assert_eq!(events.matches(",DONE,").count(), 20, "{events}");
+    assert_eq!(events.matches(",FAILED,").count(), 2, "{events}");
+    let refused = cluster.fails(1, "journal profile campaign/profile/attempts.csv/below");
+    assert!(
+        refused.contains("the profile cannot be written to campaign/profile/attempts.csv/below"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_stream_goes_on_over_a_killed_server() {
     let mut cluster = Cluster::server();
     cluster.ok("submit --name before true");

@@ -359,6 +359,9 @@ fn about_all(reader: &Reader<'_>, jobs: &[Job]) {
             "journal flush",
             "journal check",
             "journal report ../server/journal report.html",
+            "journal utilization",
+            "journal utilization --by job",
+            "journal profile profile",
         ] {
             reader.ok(ALL, mode, command);
         }

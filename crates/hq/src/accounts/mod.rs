@@ -1,0 +1,134 @@
+//! Where the time of workers went: what each worker offered, in CPU and GPU time, divided into what it was used for and
+//! why it was idle. The parts add up to what was offered, exactly.
+
+mod gather;
+mod profile;
+mod shapes;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+pub(crate) use gather::Gathered;
+pub(crate) use sums::{Account, Accounts};
+
+use hq_model::{JobId, TaskId, Timestamp, WorkerId};
+
+/// What offered time was used for, or why it was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Attempts that finished their tasks.
+    Work,
+    /// Attempts that ended their tasks otherwise: failed, or canceled while they ran.
+    Failed,
+    /// Attempts whose tasks ran again or elsewhere: crashes, retries, lost workers, second attempts.
+    Lost,
+    /// Between the moment when a task could start and its start.
+    Starting,
+    /// Tasks were ready, and what they ask for was not free there.
+    NoRoom,
+    /// Tasks waited for others, and none was ready.
+    Dependencies,
+    /// Tasks were ready, and the worker got nothing more before it ended.
+    Leaving,
+    /// There was no task.
+    NoWork,
+    /// Idle at a time of which the journal was compacted.
+    Unknown,
+}
+
+/// All parts, in the order in which they are shown.
+pub(crate) const PARTS: [Part; 9] = [
+    Part::Work,
+    Part::Failed,
+    Part::Lost,
+    Part::Starting,
+    Part::NoRoom,
+    Part::Dependencies,
+    Part::Leaving,
+    Part::NoWork,
+    Part::Unknown,
+];
+
+impl Part {
+    /// A word that never changes, for programs.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Part::Work => "work",
+            Part::Failed => "failed",
+            Part::Lost => "lost",
+            Part::Starting => "starting",
+            Part::NoRoom => "no_room",
+            Part::Dependencies => "dependencies",
+            Part::Leaving => "leaving",
+            Part::NoWork => "no_work",
+            Part::Unknown => "unknown",
+        }
+    }
+}
+
+/// The resources whose time is accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The pool `cpus`.
+    Cpus,
+    /// All pools of GPUs together.
+    Gpus,
+}
+
+/// Both.
+const KINDS: [Kind; 2] = [Kind::Cpus, Kind::Gpus];
+
+/// Amounts of both kinds, in 1/10000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amounts {
+    cpus: u64,
+    gpus: u64,
+}
+
+impl Amounts {
+    fn of(self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Cpus => self.cpus,
+            Kind::Gpus => self.gpus,
+        }
+    }
+}
+
+/// One attempt of a task, on one worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    /// Where.
+    pub(crate) worker: WorkerId,
+    /// The job.
+    pub(crate) job: JobId,
+    /// The task.
+    pub(crate) task: TaskId,
+    /// What became of it: work, failed or lost.
+    pub(crate) part: Part,
+    /// When the worker got it; as `start` when that is not known.
+    pub(crate) leased: Timestamp,
+    /// When it started; when the worker got it, of what was lost.
+    pub(crate) start: Timestamp,
+    /// When it ended.
+    pub(crate) end: Timestamp,
+    /// False for the further nodes of a task on several nodes.
+    pub(crate) leads: bool,
+    amounts: Amounts,
+}
+
+/// A worker, and what it offered.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    /// Its node.
+    pub(crate) hostname: String,
+    /// The allocation that it belonged to: number of queue and allocation, or the id in the batch system.
+    pub(crate) allocation: Option<String>,
+    /// When it came.
+    pub(crate) joined: Timestamp,
+    /// When it left.
+    pub(crate) ended: Option<Timestamp>,
+    /// It left because its time was over or somebody stopped it.
+    was_sent_away: bool,
+    amounts: Amounts,
+}

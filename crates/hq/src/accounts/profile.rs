@@ -1,0 +1,167 @@
+//! Attempts as files for other programs: a table, a trace for Chrome and Perfetto, and events in the columns of RADICAL-Pilot.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use hq_model::{Timestamp, WorkerId};
+use serde_json::json;
+
+use super::{Attempt, Gathered, Kind, Part};
+
+impl Gathered {
+    /// Writes the three files into a directory, which is made. How many attempts there are.
+    pub(crate) fn write_profile(&self, dir: &Path) -> io::Result<u64> {
+        std::fs::create_dir_all(dir)?;
+        let create = |name: &str| File::create(dir.join(name)).map(BufWriter::new);
+        self.table(create("attempts.csv")?)?;
+        self.trace(create("trace.json")?)?;
+        self.events(create("headquarters.prof")?)?;
+        Ok(self.attempts.iter().filter(|attempt| attempt.leads).count() as u64)
+    }
+
+    fn table(&self, mut out: BufWriter<File>) -> io::Result<()> {
+        writeln!(out, "job,name,task,worker,node,outcome,handed_out,started,ended,cpus,gpus")?;
+        for attempt in &self.attempts {
+            writeln!(
+                out,
+                "{},{},{},{},{},{},{},{},{},{},{}",
+                attempt.job,
+                field(self.name(attempt)),
+                attempt.task,
+                attempt.worker,
+                field(self.node(attempt.worker)),
+                attempt.part.word(),
+                seconds(attempt.leased),
+                seconds(attempt.start),
+                seconds(attempt.end),
+                attempt.amounts.of(Kind::Cpus) as f64 / 1e4,
+                attempt.amounts.of(Kind::Gpus) as f64 / 1e4,
+            )?;
+        }
+        out.flush()
+    }
+
+    // Workers are processes, and attempts that run at the same time are on lanes, which are threads.
+    fn trace(&self, mut out: BufWriter<File>) -> io::Result<()> {
+        let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
+        attempts.sort_unstable_by_key(|attempt| (attempt.worker, attempt.start, attempt.job, attempt.task));
+        out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+        for (place, (id, offer)) in self.offers.iter().enumerate() {
+            let name = format!("worker {id} ({})", offer.hostname);
+            let event = json!({"ph": "M", "name": "process_name", "pid": id.0, "args": {"name": name}});
+            write!(out, "{}{event}", if place > 0 { ",\n" } else { "" })?;
+        }
+        let mut lanes = Lanes::default();
+        for attempt in attempts {
+            let event = json!({
+                "ph": "X",
+                "name": self.name(attempt),
+                "cat": attempt.part.word(),
+                "ts": attempt.start.0,
+                "dur": attempt.end.0 - attempt.start.0,
+                "pid": attempt.worker.0,
+                "tid": lanes.lane(attempt),
+                "args": {"job": attempt.job.0, "task": attempt.task.0, "outcome": attempt.part.word()},
+            });
+            write!(out, ",\n{event}")?;
+        }
+        out.write_all(b"\n]}\n")?;
+        out.flush()
+    }
+
+    fn events(&self, mut out: BufWriter<File>) -> io::Result<()> {
+        let mut lines: Vec<(Timestamp, u8, String)> = Vec::new();
+        for (id, offer) in &self.offers {
+            let pilot = format!("pilot.{:04}", id.0);
+            lines.push((
+                offer.joined,
+                0,
+                format!("advance,worker,,{pilot},PMGR_ACTIVE,{}", field(&offer.hostname)),
+            ));
+            if let Some(ended) = offer.ended {
+                lines.push((ended, 9, format!("advance,worker,,{pilot},DONE,")));
+            }
+        }
+        for attempt in self.attempts.iter().filter(|attempt| attempt.leads) {
+            let (task, pilot) = (format!("task.{}.{}", attempt.job, attempt.task), attempt.worker.0);
+            lines.push((
+                attempt.leased,
+                1,
+                format!("schedule_ok,server,,{task},AGENT_SCHEDULING,pilot.{pilot:04}"),
+            ));
+            lines.push((
+                attempt.start,
+                2,
+                format!("exec_start,worker,,{task},AGENT_EXECUTING,pilot.{pilot:04}"),
+            ));
+            lines.push((
+                attempt.end,
+                3,
+                format!("exec_stop,worker,,{task},AGENT_EXECUTING,{}", attempt.part.word()),
+            ));
+            let state = match attempt.part {
+                Part::Work => "DONE",
+                Part::Failed => "FAILED",
+                // It goes on elsewhere.
+                _ => continue,
+            };
+            lines.push((attempt.end, 4, format!("advance,server,,{task},{state},")));
+        }
+        lines.sort_unstable();
+        writeln!(out, "#time,event,comp,thread,uid,state,msg")?;
+        for (at, _, line) in lines {
+            writeln!(out, "{},{line}", seconds(at))?;
+        }
+        out.flush()
+    }
+
+    fn name(&self, attempt: &Attempt) -> &str {
+        self.names.get(&attempt.job).map_or("", String::as_str)
+    }
+
+    fn node(&self, worker: WorkerId) -> &str {
+        self.offers.get(&worker).map_or("", |offer| offer.hostname.as_str())
+    }
+}
+
+// Seconds since 1970, exactly.
+fn seconds(at: Timestamp) -> String {
+    format!("{}.{:06}", at.0 / 1_000_000, at.0 % 1_000_000)
+}
+
+// As RFC 4180 has it.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+// The lowest lane of a worker that is free.
+#[derive(Default)]
+struct Lanes {
+    busy: BTreeMap<WorkerId, (BinaryHeap<Reverse<(Timestamp, u32)>>, BTreeSet<u32>, u32)>,
+}
+
+impl Lanes {
+    // Attempts of one worker come in order of their starts.
+    fn lane(&mut self, attempt: &Attempt) -> u32 {
+        let (busy, free, count) = self.busy.entry(attempt.worker).or_default();
+        while let Some(Reverse((end, lane))) = busy.peek().copied()
+            && end <= attempt.start
+        {
+            busy.pop();
+            free.insert(lane);
+        }
+        let lane = free.pop_first().unwrap_or_else(|| {
+            *count += 1;
+            *count - 1
+        });
+        busy.push(Reverse((attempt.end, lane)));
+        lane
+    }
+}

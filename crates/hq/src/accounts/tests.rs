@@ -1,0 +1,189 @@
+//! Parts of offered time, from records as a server writes them.
+
+use std::sync::Arc;
+
+use hq_core::measures::MeasuresWriter;
+use hq_core::record::{FinishedSpan, Record, RestartCause};
+use hq_core::worker_messages::WorkerEnd;
+use hq_model::dependency::Edges;
+use hq_model::worker::WorkerConfig;
+use hq_model::{
+    Dependencies, Entries, IdSet, Instance, JobId, TaskId, TaskSpec, Timestamp, Usage, WorkerId,
+    WorkerResources,
+};
+use proptest::prelude::*;
+
+use super::*;
+use crate::render::tests::spec;
+
+const SECOND: u64 = 1_000_000;
+
+fn at(second: u64) -> Timestamp {
+    Timestamp(second * SECOND)
+}
+
+#[derive(Default)]
+struct Journal(Gathered);
+
+impl Journal {
+    fn worker(&mut self, second: u64, id: u32, cpus: u32) -> &mut Journal {
+        let config = Box::new(WorkerConfig::new(WorkerResources::cpus(cpus)));
+        self.take(second, Record::WorkerJoined { worker: WorkerId(id), config })
+    }
+
+    fn submit(&mut self, second: u64, ids: IdSet, edges: Edges) -> &mut Journal {
+        let task = Arc::new(TaskSpec { requests: Vec::new(), ..spec() });
+        let record = Record::Submitted {
+            job: JobId(1),
+            key: 0,
+            spec: None,
+            ids,
+            entries: Entries::default(),
+            keys: Entries::default(),
+            dependencies: Arc::new(Dependencies { edges, ..Dependencies::default() }),
+            task,
+            submit_dir: b"/".to_vec(),
+        };
+        self.take(second, record)
+    }
+
+    fn lease(&mut self, second: u64, worker: u32, first: u32, last: u32) -> &mut Journal {
+        let (worker, ids) = (WorkerId(worker), IdSet::range(first, last));
+        self.take(second, Record::Leased { worker, job: JobId(1), ids })
+    }
+
+    fn finish(&mut self, worker: u32, task: u32, start: u64, end: u64) -> &mut Journal {
+        let mut measures = MeasuresWriter::new(false);
+        measures.push(at(start), &Usage { wall_us: (end - start) * SECOND, ..Usage::default() });
+        let span = FinishedSpan {
+            job: JobId(1),
+            instance: Instance(0),
+            ids: IdSet::single(TaskId(task)),
+            measures: measures.finish(),
+            results: Entries::default(),
+        };
+        self.take(end, Record::Finished { worker: WorkerId(worker), span })
+    }
+
+    fn take(&mut self, second: u64, record: Record) -> &mut Journal {
+        self.0.take(at(second), &record);
+        self
+    }
+
+    fn seconds(&mut self) -> Vec<(&'static str, f64)> {
+        self.0.close();
+        let (from, to) = (self.0.begin(), self.0.latest);
+        let accounts = Accounts::new(&mut self.0, from, to);
+        let parts = PARTS.iter().map(|part| (part.word(), accounts.cpus.seconds(*part)));
+        parts.filter(|(_, seconds)| *seconds > 0.0).collect()
+    }
+}
+
+fn stop(second: u64, journal: &mut Journal) -> &mut Journal {
+    journal.take(second, Record::WorkerEnded { worker: WorkerId(1), end: WorkerEnd::Stopped, is_away: false })
+}
+
+#[test]
+fn what_runs_is_work_and_what_is_free_without_tasks_is_no_work() {
+    let mut journal = Journal::default();
+    journal
+        .worker(0, 1, 2)
+        .submit(2, IdSet::range(0, 0), Edges::default())
+        .lease(2, 1, 0, 0)
+        .finish(1, 0, 3, 7);
+    assert_eq!(stop(10, &mut journal).seconds(), [("work", 4.0), ("starting", 1.0), ("no_work", 15.0)]);
+}
+
+#[test]
+fn a_task_of_the_backlog_starts_late_only_after_there_was_room() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 1).submit(0, IdSet::range(0, 1), Edges::default()).lease(0, 1, 0, 1);
+    journal.finish(1, 0, 0, 4).finish(1, 1, 5, 8);
+    assert_eq!(stop(8, &mut journal).seconds(), [("work", 7.0), ("starting", 1.0)]);
+}
+
+#[test]
+fn who_waits_for_others_leaves_a_worker_idle_for_dependencies() {
+    let mut journal = Journal::default();
+    let edges = Edges::new([vec![], vec![TaskId(0)]]).expect("edges");
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 1), edges).lease(0, 1, 0, 0).finish(1, 0, 0, 6);
+    journal.lease(6, 1, 1, 1).finish(1, 1, 6, 8);
+    assert_eq!(stop(8, &mut journal).seconds(), [("work", 8.0), ("dependencies", 6.0), ("no_work", 2.0)]);
+}
+
+#[test]
+fn ready_tasks_that_are_handed_to_nobody_do_not_fit_and_a_worker_that_is_stopped_leaves() {
+    let mut journal = Journal::default();
+    journal
+        .worker(0, 1, 2)
+        .submit(0, IdSet::range(0, 1), Edges::default())
+        .lease(2, 1, 0, 0)
+        .finish(1, 0, 2, 6);
+    let expected = [("work", 4.0), ("no_room", 4.0), ("leaving", 8.0)];
+    assert_eq!(stop(8, &mut journal).seconds(), expected);
+}
+
+#[test]
+fn an_attempt_that_is_repeated_is_lost() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);
+    let cause = RestartCause::Retry { not_before: at(5) };
+    let (job, ids, instance) = (JobId(1), IdSet::range(0, 0), Instance(1));
+    journal.take(3, Record::Restarted { job, ids, instance, cause });
+    journal.lease(5, 1, 0, 0).finish(1, 0, 5, 9);
+    assert_eq!(stop(9, &mut journal).seconds(), [("work", 4.0), ("lost", 3.0), ("no_work", 2.0)]);
+}
+
+#[test]
+fn of_two_attempts_the_slower_one_is_lost() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 1).worker(0, 2, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);
+    let (worker, job, task, instance) = (WorkerId(2), JobId(1), TaskId(0), Instance(1));
+    journal.take(4, Record::Speculated { worker, job, task, instance }).finish(2, 0, 4, 6);
+    assert_eq!(journal.seconds(), [("work", 2.0), ("lost", 6.0), ("no_work", 4.0)]);
+}
+
+proptest! {
+    #[test]
+    fn the_parts_add_up_to_what_was_offered(
+        tasks in prop::collection::vec((0_u64..50, 0_u64..20, 0_u64..20, 0_u32..3, 1_u32..3), 0..40),
+        workers in prop::collection::vec((0_u64..30, 1_u32..5, 0_u64..60), 1..4),
+        window in (0_u64..40, 0_u64..60),
+    ) {
+        let mut journal = Journal::default();
+        let mut offered = 0;
+        for (id, (joined, cpus, _)) in workers.iter().enumerate() {
+            journal.worker(*joined, id as u32, *cpus);
+        }
+        let count = tasks.len() as u32;
+        if count > 0 {
+            journal.submit(1, IdSet::range(0, count - 1), Edges::default());
+        }
+        for (task, (leased, waited, ran, worker, outcome)) in tasks.iter().enumerate() {
+            let (task, start) = (task as u32, leased + waited);
+            journal.lease(*leased, *worker, task, task);
+            match outcome {
+                1 => {
+                    journal.finish(*worker, task, start, start + ran);
+                }
+                _ => {
+                    let (job, ids, instance) = (JobId(1), IdSet::range(task, task), Instance(1));
+                    journal.take(start + ran, Record::Restarted { job, ids, instance, cause: RestartCause::Crash });
+                }
+            }
+        }
+        for (id, (joined, _, life)) in workers.iter().enumerate() {
+            let end = WorkerEnd::TimeLimit;
+            let worker = WorkerId(id as u32);
+            journal.take(joined + life, Record::WorkerEnded { worker, end, is_away: false });
+        }
+        journal.0.close();
+        let (from, to) = (at(window.0), at(window.0 + window.1));
+        for (joined, cpus, life) in &workers {
+            let (start, end) = (at(*joined).max(from), at(joined + life).min(to));
+            offered += u128::from(end.0.saturating_sub(start.0)) * u128::from(*cpus) * 10_000;
+        }
+        let accounts = Accounts::new(&mut journal.0, from, to);
+        prop_assert_eq!(accounts.cpus.total(), offered);
+    }
+}

@@ -1,0 +1,238 @@
+//! When there were tasks that waited: ready ones, and ones that waited for others.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use hq_model::dependency::{After, Mapping};
+use hq_model::{Dependencies, IdSet, JobId, TaskId, Timestamp};
+
+/// From a moment on, until the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Phase {
+    pub(super) from: Timestamp,
+    pub(super) has_ready: bool,
+    pub(super) has_blocked: bool,
+}
+
+/// What is known of the tasks of one job.
+#[derive(Default)]
+struct JobTasks {
+    submitted: IdSet,
+    // Of those, the ones that are followed here.
+    all: IdSet,
+    // Handed to workers, or ended.
+    out: IdSet,
+    // Submitted with dependencies, and never handed out so far.
+    dependent: IdSet,
+    // Put back by themselves behind others.
+    deferred: HashSet<TaskId>,
+    ended: IdSet,
+}
+
+/// Tasks that wait, as records tell of them.
+#[derive(Default)]
+pub(super) struct Waiting {
+    jobs: BTreeMap<JobId, JobTasks>,
+    changes: Vec<Change>,
+    submits: Vec<(JobId, IdSet, Arc<Dependencies>, Timestamp)>,
+    // When tasks with dependencies were first handed out, or ended without.
+    left: HashMap<(JobId, TaskId), Timestamp>,
+    // When tasks ended, of jobs for which others wait, from the moment when they do.
+    ended: HashMap<(JobId, TaskId), Timestamp>,
+    watched: HashSet<JobId>,
+    files: HashMap<JobId, Timestamp>,
+}
+
+#[derive(Clone, Copy)]
+struct Change {
+    at: Timestamp,
+    ready: i64,
+    blocked: i64,
+}
+
+impl Waiting {
+    /// Tasks were submitted; only those that are `followed` are said to wait.
+    pub(super) fn submitted(
+        &mut self,
+        at: Timestamp,
+        job: JobId,
+        ids: &IdSet,
+        dependencies: &Arc<Dependencies>,
+        followed: bool,
+    ) {
+        let tasks = self.jobs.entry(job).or_default();
+        tasks.submitted.union_with(ids);
+        if !followed {
+            return;
+        }
+        tasks.all.union_with(ids);
+        if dependencies.is_empty() {
+            self.change(at, count(ids), 0);
+            return;
+        }
+        tasks.dependent.union_with(ids);
+        self.change(at, 0, count(ids));
+        self.watched.insert(job);
+        self.watched.extend(dependencies.after.iter().map(|after| after.job));
+        self.submits.push((job, ids.clone(), dependencies.clone(), at));
+    }
+
+    /// Tasks were handed to a worker, or ended.
+    pub(super) fn leave(&mut self, at: Timestamp, job: JobId, ids: &IdSet) {
+        let Some(tasks) = self.jobs.get_mut(&job) else { return };
+        let mut left = ids.intersection(&tasks.all);
+        left.subtract(&tasks.out);
+        if left.is_empty() {
+            return;
+        }
+        tasks.out.union_with(&left);
+        if !tasks.dependent.is_empty() {
+            let dependent = left.intersection(&tasks.dependent);
+            tasks.dependent.subtract(&dependent);
+            left.subtract(&dependent);
+            self.left.extend(dependent.iter().map(|task| ((job, task), at)));
+        }
+        let mut deferred = 0;
+        if !tasks.deferred.is_empty() {
+            deferred = left.iter().filter(|task| tasks.deferred.remove(task)).count() as i64;
+        }
+        self.change(at, deferred - count(&left), -deferred);
+    }
+
+    /// Tasks ended, well or not.
+    pub(super) fn end(&mut self, at: Timestamp, job: JobId, ids: &IdSet) {
+        self.leave(at, job, ids);
+        if let Some(tasks) = self.jobs.get_mut(&job) {
+            tasks.ended.union_with(ids);
+        }
+        if self.watched.contains(&job) {
+            self.ended.extend(ids.iter().map(|task| ((job, task), at)));
+        }
+    }
+
+    /// Tasks that were handed to a worker wait again, from a moment on.
+    pub(super) fn come_back(&mut self, from: Timestamp, job: JobId, ids: &IdSet) {
+        let Some(tasks) = self.jobs.get_mut(&job) else { return };
+        let back = ids.intersection(&tasks.out);
+        tasks.out.subtract(&back);
+        self.change(from, count(&back), 0);
+    }
+
+    /// A task that ran waits for others.
+    pub(super) fn defer(&mut self, at: Timestamp, job: JobId, task: TaskId) {
+        let Some(tasks) = self.jobs.get_mut(&job) else { return };
+        if tasks.out.remove(task) {
+            tasks.deferred.insert(task);
+            self.change(at, 0, 1);
+        }
+    }
+
+    pub(super) fn files_found(&mut self, at: Timestamp, job: JobId) {
+        self.files.insert(job, at);
+    }
+
+    fn change(&mut self, at: Timestamp, ready: i64, blocked: i64) {
+        if ready != 0 || blocked != 0 {
+            self.changes.push(Change { at, ready, blocked });
+        }
+    }
+
+    /// The phases, of which neighbours differ.
+    pub(super) fn phases(mut self) -> Vec<Phase> {
+        let submits = std::mem::take(&mut self.submits);
+        for (job, ids, dependencies, at) in &submits {
+            let common = dependencies.after.iter().filter(|after| after.mapping == Mapping::All);
+            let mut from_all = Some(*at);
+            for after in common {
+                from_all = later(from_all, self.end_of(after));
+            }
+            if !dependencies.files.is_empty() {
+                from_all = later(from_all, self.files.get(job).copied());
+            }
+            for (place, task) in ids.iter().enumerate() {
+                self.place(*job, task, from_all, place, dependencies);
+            }
+        }
+        self.changes.sort_unstable_by_key(|change| change.at);
+        let (mut ready, mut blocked) = (0, 0);
+        let mut phases = vec![Phase { from: Timestamp(0), has_ready: false, has_blocked: false }];
+        let mut changes = self.changes.iter().peekable();
+        while let Some(change) = changes.next() {
+            ready += change.ready;
+            blocked += change.blocked;
+            if changes.peek().is_some_and(|next| next.at == change.at) {
+                continue;
+            }
+            let phase = Phase { from: change.at, has_ready: ready > 0, has_blocked: blocked > 0 };
+            let last = phases[phases.len() - 1];
+            if (phase.has_ready, phase.has_blocked) != (last.has_ready, last.has_blocked) {
+                phases.push(phase);
+            }
+        }
+        phases
+    }
+
+    // Of a task with dependencies: when it was ready, and when it left.
+    fn place(
+        &mut self,
+        job: JobId,
+        task: TaskId,
+        from_all: Option<Timestamp>,
+        place: usize,
+        dependencies: &Dependencies,
+    ) {
+        let mut ready = from_all;
+        if !dependencies.edges.is_empty() {
+            for before in dependencies.edges.of(place) {
+                ready = later(ready, self.end_time(job, *before));
+            }
+        }
+        for after in &dependencies.after {
+            if let (Mapping::Window(width), Some(tasks)) = (after.mapping, &after.tasks) {
+                let (place, width) = (place as u64, u64::from(width));
+                let last = (place + width).min(tasks.len().saturating_sub(1));
+                for before in tasks.slice(place.saturating_sub(width), last).iter() {
+                    ready = later(ready, self.end_time(after.job, before));
+                }
+            }
+        }
+        let left = self.left.get(&(job, task)).copied();
+        match (ready, left) {
+            (Some(ready), Some(left)) if ready < left => {
+                self.change(ready, 1, -1);
+                self.change(left, -1, 0);
+            }
+            (_, Some(left)) => self.change(left, 0, -1),
+            (Some(ready), None) => self.change(ready, 1, -1),
+            (None, None) => {}
+        }
+    }
+
+    fn end_time(&self, job: JobId, task: TaskId) -> Option<Timestamp> {
+        let noted = self.ended.get(&(job, task)).copied();
+        noted.or_else(|| self.jobs.get(&job)?.ended.contains(task).then_some(Timestamp(0)))
+    }
+
+    // When all of these had ended; `None` when one of them has not.
+    fn end_of(&self, after: &After) -> Option<Timestamp> {
+        let tasks = match (&after.tasks, &after.key) {
+            (Some(tasks), _) => tasks,
+            // Whose key it is, is not looked up: the waiting counts up to where the task was handed out.
+            (None, Some(_)) => return None,
+            (None, None) => &self.jobs.get(&after.job)?.submitted,
+        };
+        let mut last = Some(Timestamp(0));
+        for task in tasks.iter() {
+            last = later(last, self.end_time(after.job, task));
+        }
+        last
+    }
+}
+
+fn count(ids: &IdSet) -> i64 {
+    i64::try_from(ids.len()).unwrap_or(i64::MAX)
+}
+
+fn later(first: Option<Timestamp>, second: Option<Timestamp>) -> Option<Timestamp> {
+    Some(first?.max(second?))
+}

@@ -1,0 +1,211 @@
+//! `hq journal utilization`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::json::{self as form, SCHEMA_VERSION};
+use super::style::Style;
+use super::table::{Cell, record, table};
+use super::{Report, text};
+use crate::accounts::{Account, PARTS, Part};
+use crate::cli::journal::Rows;
+use crate::error::HqError;
+use crate::report::Utilization;
+
+impl Report for Utilization {
+    fn cli(&mut self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        match self.rows {
+            Rows::Total => self.total(out, style),
+            Rows::Allocation => self.shares(out, style, "Allocation", self.allocations()),
+            Rows::Worker => self.shares(out, style, "Worker", self.workers()),
+            Rows::Job => self.jobs(out, style),
+        }
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let accounts = &self.accounts;
+        let row = |id: Value, name: Value, pair: &(Account, Account)| json!({"id": id, "name": name, "cpus": document(&pair.0), "gpus": document(&pair.1)});
+        let allocations: Vec<Value> =
+            self.allocations().iter().map(|(name, _, pair)| row(json!(name), Value::Null, pair)).collect();
+        let workers: Vec<Value> = accounts
+            .workers
+            .iter()
+            .map(|(id, pair)| row(json!(id.0), json!(self.gathered.offers[id].hostname), pair))
+            .collect();
+        let jobs: Vec<Value> = accounts
+            .jobs
+            .iter()
+            .map(|(id, job)| {
+                let mut row = row(json!(id.0), json!(self.gathered.names.get(id)), &(job.cpus, job.gpus));
+                row["attempts"] = json!(job.attempts);
+                row
+            })
+            .collect();
+        let document = json!({
+            "schema_version": SCHEMA_VERSION,
+            "server_uid": self.gathered.uid,
+            "from": form::time(accounts.from),
+            "to": form::time(accounts.to),
+            "time_to_completion": form::seconds(Duration::from_micros(accounts.ttc_us)),
+            "time_to_execution": form::seconds(Duration::from_micros(accounts.ttx_us)),
+            "attempts": {"finished": accounts.attempts[0], "failed": accounts.attempts[1], "lost": accounts.attempts[2]},
+            "attempts_left_out": self.gathered.left_out,
+            "cpus": document(&accounts.cpus),
+            "gpus": document(&accounts.gpus),
+            "allocations": allocations,
+            "workers": workers,
+            "jobs": jobs,
+        });
+        Ok(form::write(out, &document)?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for part in PARTS {
+            writeln!(out, "{} {:.3}", part.word(), self.accounts.cpus.seconds(part))?;
+        }
+        writeln!(out, "offered {:.3}", self.accounts.cpus.total_seconds())?;
+        Ok(())
+    }
+}
+
+/// A name, what is said of it, and its CPU and GPU time.
+type Row = (String, String, (Account, Account));
+
+impl Utilization {
+    fn total(&self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let accounts = &self.accounts;
+        let (cpus, gpus) = (&accounts.cpus, &accounts.gpus);
+        let has_gpus = gpus.total() > 0;
+        let mut header = vec!["Time of workers", "CPU", "Share"];
+        if has_gpus {
+            header.extend(["GPU", "GPU share"]);
+        }
+        let mut rows = Vec::new();
+        for part in PARTS {
+            // What there was nothing of is shown only where its absence says something.
+            if part == Part::Unknown && cpus.seconds(part) == 0.0 && gpus.seconds(part) == 0.0 {
+                continue;
+            }
+            let mut row: Vec<Cell> = vec![name(part).into()];
+            row.extend([hours(cpus.seconds(part)).into(), share(cpus, part).into()]);
+            if has_gpus {
+                row.extend([hours(gpus.seconds(part)).into(), share(gpus, part).into()]);
+            }
+            rows.push(row);
+        }
+        let mut row: Vec<Cell> = vec!["Offered".into(), hours(cpus.total_seconds()).into(), "100 %".into()];
+        if has_gpus {
+            row.extend([hours(gpus.total_seconds()).into(), "100 %".into()]);
+        }
+        rows.push(row);
+        table(out, style, &header, &rows)?;
+        let [finished, failed, lost] = accounts.attempts;
+        let rows = vec![
+            ("Looked at", format!("{} to {}", style.time(accounts.from), style.time(accounts.to)).into()),
+            ("Workers", accounts.workers.len().to_string().into()),
+            ("Attempts", format!("{finished} finished, {failed} failed or canceled, {lost} lost").into()),
+            ("First submit to last end (TTC)", text::measured(Duration::from_micros(accounts.ttc_us)).into()),
+            ("At least one task ran (TTX)", text::measured(Duration::from_micros(accounts.ttx_us)).into()),
+        ];
+        record(out, style, rows)?;
+        if self.gathered.left_out > 0 {
+            let attempts = text::count(self.gathered.left_out, "attempt");
+            writeln!(
+                out,
+                "Not counted: {attempts} beyond what fits into memory; use --start-time and --end-time."
+            )?;
+        }
+        Ok(())
+    }
+
+    fn allocations(&self) -> Vec<Row> {
+        let mut sums: BTreeMap<&str, (u64, (Account, Account))> = BTreeMap::new();
+        for (id, pair) in &self.accounts.workers {
+            let allocation = self.gathered.offers[id].allocation.as_deref().unwrap_or("none");
+            let sum = sums.entry(allocation).or_default();
+            sum.0 += 1;
+            sum.1.0.take(&pair.0);
+            sum.1.1.take(&pair.1);
+        }
+        sums.into_iter()
+            .map(|(name, (workers, pair))| (name.to_owned(), text::count(workers, "worker"), pair))
+            .collect()
+    }
+
+    fn workers(&self) -> Vec<Row> {
+        let rows = self.accounts.workers.iter();
+        rows.map(|(id, pair)| (id.to_string(), self.gathered.offers[id].hostname.clone(), *pair)).collect()
+    }
+
+    fn shares(&self, out: &mut dyn Write, style: Style, what: &str, rows: Vec<Row>) -> Result<(), HqError> {
+        let of = if what == "Worker" { "Node" } else { "Workers" };
+        let header = [
+            what, of, "CPU time", "Work", "Failed", "Lost", "Start", "No room", "Waiting", "Leaving",
+            "No task",
+        ];
+        let mut lines = Vec::new();
+        for (name, of, (cpus, _)) in rows {
+            let mut row: Vec<Cell> = vec![name.into(), of.into(), hours(cpus.total_seconds()).into()];
+            row.extend(
+                PARTS.iter().filter(|part| **part != Part::Unknown).map(|part| share(&cpus, *part).into()),
+            );
+            lines.push(row);
+        }
+        Ok(table(out, style, &header, &lines)?)
+    }
+
+    fn jobs(&self, out: &mut dyn Write, style: Style) -> Result<(), HqError> {
+        let has_gpus = self.accounts.gpus.total() > 0;
+        let mut header = vec!["Job", "Name", "Attempts", "CPU time", "Work", "Failed", "Lost"];
+        header.extend(has_gpus.then_some("GPU time"));
+        let mut rows = Vec::new();
+        for (id, job) in &self.accounts.jobs {
+            let name = self.gathered.names.get(id).map_or("", String::as_str);
+            let mut row: Vec<Cell> = vec![
+                id.to_string().into(),
+                name.into(),
+                job.attempts.to_string().into(),
+                hours(job.cpus.total_seconds()).into(),
+            ];
+            row.extend([Part::Work, Part::Failed, Part::Lost].map(|part| Cell::from(share(&job.cpus, part))));
+            row.extend(has_gpus.then(|| Cell::from(hours(job.gpus.total_seconds()))));
+            rows.push(row);
+        }
+        Ok(table(out, style, &header, &rows)?)
+    }
+}
+
+fn document(account: &Account) -> Value {
+    let mut parts = Map::new();
+    for part in PARTS {
+        parts.insert(part.word().to_owned(), json!(account.seconds(part)));
+    }
+    json!({"offered": account.total_seconds(), "parts": parts})
+}
+
+fn name(part: Part) -> &'static str {
+    match part {
+        Part::Work => "Work: attempts that finished or go on",
+        Part::Failed => "Failed or canceled",
+        Part::Lost => "Lost: crashes, retries, second attempts",
+        Part::Starting => "Start of tasks",
+        Part::NoRoom => "Idle: ready tasks did not fit",
+        Part::Dependencies => "Idle: tasks waited for others",
+        Part::Leaving => "Idle: the worker was to end",
+        Part::NoWork => "Idle: no tasks",
+        Part::Unknown => "Idle: before the journal was compacted",
+    }
+}
+
+// `1.25 h` from an hour on, else seconds.
+fn hours(seconds: f64) -> String {
+    if seconds >= 3600.0 { format!("{:.2} h", seconds / 3600.0) } else { format!("{seconds:.1} s") }
+}
+
+fn share(account: &Account, part: Part) -> String {
+    let total = account.total_seconds();
+    if total == 0.0 { String::new() } else { format!("{:.1} %", 100.0 * account.seconds(part) / total) }
+}
