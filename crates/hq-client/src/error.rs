@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use hq_core::client_messages::RequestError;
+use hq_net::access::CURRENT;
 use hq_net::{AccessError, ConnectError};
 
 /// Exit code when the request failed or a waited job has tasks that did not finish.
@@ -17,10 +18,10 @@ pub const EXIT_NO_SERVER: u8 = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// There is no access file for clients.
-    #[error("No server can be found: {0}")]
+    #[error("{}", no_access(.0))]
     Access(#[from] AccessError),
     /// Nobody answers, or not as it should be.
-    #[error("Could not connect to the server: {0}")]
+    #[error("{}", no_connection(.0))]
     Connect(#[from] ConnectError),
     /// The connection broke, and could not be made again in time.
     #[error("The server was lost: {0}")]
@@ -44,6 +45,27 @@ pub enum ClientError {
     /// No runtime, no randomness.
     #[error("The client cannot start: {0}")]
     System(#[from] io::Error),
+}
+
+// Callers look for the first words.
+fn no_access(error: &AccessError) -> String {
+    match error {
+        AccessError::Missing { path } => {
+            let in_place = path.ends_with(format!("{CURRENT}/access.json"));
+            let dir = if in_place { path.ancestors().nth(2).unwrap_or(path) } else { path };
+            format!("No running instance of HQ found at \"{}\".", dir.display())
+        }
+        error => format!("No server can be found: {error}"),
+    }
+}
+
+fn no_connection(error: &ConnectError) -> String {
+    match error {
+        ConnectError::Unreachable { host, port, source } => {
+            format!("Access token found but HQ server {host}:{port} is unreachable: {source}")
+        }
+        error => format!("Could not connect to the server: {error}"),
+    }
 }
 
 impl ClientError {

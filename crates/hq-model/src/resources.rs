@@ -139,7 +139,7 @@ pub enum ResourceError {
         label: String,
     },
     /// A pool is defined twice.
-    #[error("resource `{0}` is defined twice")]
+    #[error("Resource {0} defined twice")]
     Twice(String),
     /// A coupling that is none.
     #[error("`{0}` is no coupling: write cpus[0]:gpus[0]=256,cpus[1]:gpus[1]")]
@@ -185,7 +185,7 @@ pub fn parse_pool(name: &str, text: &str) -> Result<ResourcePool, ResourceError>
         PoolKind::Range { first, last }
     } else if let Some(inner) = enclosed(&plain, "sum(", ")") {
         if is_cpus {
-            return Err(bad("CPUs are indexed and cannot be a sum"));
+            return Err(bad("Resource kind `sum` cannot be used with CPUs"));
         }
         let amount = if name == crate::request::MEM {
             crate::memory::parse(inner).map_err(|_| bad("write sum(64GiB) or sum(65536), in MiB"))?
@@ -420,7 +420,7 @@ mod tests {
             (
                 "cpus",
                 "sum(4)",
-                "`sum(4)` does not define resource `cpus`: CPUs are indexed and cannot be a sum",
+                "`sum(4)` does not define resource `cpus`: Resource kind `sum` cannot be used with CPUs",
             ),
             (
                 "cpus",

@@ -1,7 +1,7 @@
 //! Why a server does not start, or does not end well.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hq_net::{AccessError, ListenError};
 
@@ -9,7 +9,10 @@ use hq_net::{AccessError, ListenError};
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The directory has a living server.
-    #[error("a server is already running at {address}{}, with the directory {}", pid_text(*.pid), directory.display())]
+    #[error(
+        "Server at {0} is already online, please stop it first using `hq server stop --server-dir {0}`; it runs at {address}{1}",
+        directory.display(), pid_text(*.pid)
+    )]
     Running {
         /// The directory that both are to use.
         directory: PathBuf,
@@ -19,7 +22,7 @@ pub enum ServerError {
         pid: Option<u32>,
     },
     /// A directory or a file in it cannot be used.
-    #[error("{what} {} cannot be used: {source}", path.display())]
+    #[error("{}", cannot_be_used(what, path, source))]
     Directory {
         /// What it is.
         what: &'static str,
@@ -159,6 +162,16 @@ impl ServerError {
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServerError {
         move |source| ServerError::System { what, source }
+    }
+}
+
+// A file where a directory should be is most often a journal of another program.
+fn cannot_be_used(what: &str, path: &Path, source: &io::Error) -> String {
+    let path_text = path.display();
+    if path.is_file() {
+        format!("{what} {path_text} cannot be used: it is a file, and ours is a directory")
+    } else {
+        format!("{what} {path_text} cannot be used: {source}")
     }
 }
 

@@ -73,7 +73,8 @@ fn a_second_server_on_the_directory_is_refused_while_the_first_lives() {
     let error = try_start(ServerOptions::new(dir.path())).err().expect("a refusal");
     let (pid, real) = (std::process::id(), fs::canonicalize(dir.path()).expect("a directory"));
     let expected = format!(
-        "a server is already running at 127.0.0.1:{port}, pid {pid}, with the directory {}",
+        "Server at {0} is already online, please stop it first using `hq server stop --server-dir {0}`; it runs at \
+         127.0.0.1:{port}, pid {pid}",
         real.display()
     );
     assert_eq!(error.to_string(), expected);

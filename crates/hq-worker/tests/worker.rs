@@ -424,13 +424,19 @@ fn failures_say_what_went_wrong(_: &mut ()) {
             (
                 spec(&["no-such-program"]),
                 FailureKind::Start,
-                "cannot execute \"no-such-program\": the file does not exist in any directory of the task's PATH",
+                "Cannot execute \"no-such-program\": No such file or directory (os error 2): the program that you have tried to \
+                 execute (`no-such-program`) was not found in any directory of the task's PATH",
             ),
-            (spec(&["./none"]), FailureKind::Start, "cannot execute \"./none\": the file does not exist"),
+            (
+                spec(&["./none"]),
+                FailureKind::Start,
+                "Cannot execute \"./none\": No such file or directory (os error 2)",
+            ),
             (
                 spec(&["./plain"]),
                 FailureKind::Start,
-                "cannot execute \"./plain\": the file is not executable; `chmod +x",
+                "Cannot execute \"./plain\": Permission denied (os error 13): the script that you have tried to execute (`./plain`) is \
+                 not executable; `chmod +x",
             ),
             (
                 spec(&["./script"]),

@@ -187,6 +187,14 @@ pub(crate) struct JobsDone {
     pub done: &'static str,
 }
 
+/// Jobs that were forgotten.
+pub(crate) struct JobsForgotten {
+    /// How many.
+    pub forgotten: usize,
+    /// How many others were named that have not ended or are not there.
+    pub ignored: u64,
+}
+
 /// Ids of tasks.
 pub(crate) struct TaskIds(pub Vec<(JobId, IdSet)>);
 

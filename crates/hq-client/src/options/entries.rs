@@ -229,7 +229,7 @@ mod tests {
             ("true", "a truth value"),
         ] {
             let error = json(content, None).unwrap_err();
-            assert!(error.starts_with(&format!("f holds {what}, not an array")), "{error}");
+            assert!(error.ends_with(&format!("has to be an array: f holds {what}")), "{error}");
         }
         assert!(json("[1,\n 2", None).unwrap_err().contains("line 2"));
         assert!(json("[]", None).unwrap_err().contains("no element"));

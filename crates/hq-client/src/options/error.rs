@@ -56,7 +56,7 @@ pub enum OptionsError {
         message: String,
     },
     /// A resource was asked for twice.
-    #[error("{0} is requested twice; give one amount for it")]
+    #[error("Resource '{0}' defined more than once; give one amount for it")]
     ResourceTwice(String),
     /// A placeholder where it cannot be.
     #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
@@ -181,7 +181,7 @@ pub enum OptionsError {
         count: usize,
     },
     /// A JSON file that holds something else than an array.
-    #[error("{} holds {found}, not an array: --from-json makes a task of each element of an array", path.display())]
+    #[error("The top element of the provided JSON file has to be an array: {} holds {found}", path.display())]
     JsonNoArray {
         /// The file.
         path: PathBuf,

@@ -211,7 +211,11 @@ fn prepared(
     }
     let of = SubmitsOf { path, target, submit_dir };
     let (submits, warnings) = match file.array {
-        Some(_) if !tables.is_empty() => return Err(in_file("[array] and [[task]] cannot be mixed".into())),
+        Some(_) if !tables.is_empty() => {
+            return Err(in_file(
+                "Definition of array job and individual task cannot be mixed: [array] and [[task]]".into(),
+            ));
+        }
         Some(array) => {
             let (submit, warnings) = array_submit(array, together, &of)?;
             (vec![submit], warnings)
@@ -559,7 +563,7 @@ mod tests {
             ("[[task]]\ncommand=[\"a\"]\ntimelimit=1", "unknown field `timelimit`"),
             (
                 "[[task]]\nid=1\ncommand=[\"a\"]\n[[task]]\nid=1\ncommand=[\"a\"]",
-                "Task 1 is defined more than once.",
+                "Task 1 is defined multiple times.",
             ),
             ("[[task]]\ncommand=[\"a\"]\n[array]\ncommand=[\"a\"]", "cannot be mixed"),
             (

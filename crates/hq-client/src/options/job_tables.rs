@@ -231,7 +231,7 @@ impl Ids {
         let mut seen = BTreeSet::new();
         for id in tables.iter().filter_map(|table| table.id) {
             if !seen.insert(id) {
-                return Err(format!("Task {id} is defined more than once."));
+                return Err(format!("Task {id} is defined multiple times."));
             }
         }
         Ok(Ids { next: seen.last().map_or(0, |last| last.saturating_add(1)) })

@@ -235,9 +235,9 @@ fn cpus_are_one_unless_something_is_said() {
     assert_eq!(cpus("--resource cpus=3 cmd"), AmountRequest::Some(Amount::whole(3), Policy::Compact));
     assert_eq!(
         place.error("--cpus 1 --resource cpus=3 cmd"),
-        "cpus is requested twice; give one amount for it"
+        "Resource 'cpus' defined more than once; give one amount for it"
     );
-    assert!(place.error("--resource x=1 --resource x=2 cmd").contains("x is requested twice"));
+    assert!(place.error("--resource x=1 --resource x=2 cmd").contains("Resource 'x' defined more than once"));
     assert!(place.error("--cpus 0 cmd").contains("Zero resources cannot be requested"));
 }
 
@@ -285,7 +285,7 @@ fn bad_input_is_named() {
         ("--each-line empty cmd", "empty is empty: there is no line to make a task of"),
         (
             "--from-json object cmd",
-            "object holds an object, not an array: --from-json makes a task of each element of an array",
+            "The top element of the provided JSON file has to be an array: object holds an object",
         ),
         (
             "--each-line short --array 5-6 cmd",

@@ -23,7 +23,9 @@ pub(super) fn warnings(
         if tasks > 1 && !differs_by_task(path, &spec.cwd) {
             let shown = String::from_utf8_lossy(path);
             warnings.push(format!(
-                "all {tasks} tasks write to the same file, {option} {shown}: put %{{TASK_ID}} into the path"
+                "You have submitted an array job, but the `{}` path does not contain the task ID placeholder. All {tasks} tasks \
+                 write to the same file {shown}: put %{{TASK_ID}} into the path",
+                option.trim_start_matches('-')
             ));
         }
     }
@@ -38,7 +40,10 @@ pub(super) fn warnings(
         let before = spec.env[..i].iter().filter(|(other, _)| other == key).count();
         if before == 1 {
             let key = String::from_utf8_lossy(key);
-            warnings.push(format!("the variable {key} is set more than once; the last value is used"));
+            warnings.push(format!(
+                "Some environment variables were ignored. Check if you haven't used duplicate keys. {key} is set more than once; \
+                 the last value is used"
+            ));
         }
     }
     warnings

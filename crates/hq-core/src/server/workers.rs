@@ -597,23 +597,9 @@ impl HowLost {
     }
 }
 
-// Why a task fails that must not run again. Tools know how the text of a worker that was lost begins.
+// Why a task fails that must not run again. Tools know how the text begins.
 fn never_again(worker: &str, how: HowLost, is_sure: bool) -> String {
     let words = how.words();
-    match how {
-        HowLost::Away
-        | HowLost::Without
-        | HowLost::Ended(WorkerEnd::ConnectionLost | WorkerEnd::HeartbeatLost) => {
-            let was = if is_sure { "was" } else { "may have been" };
-            format!(
-                "Task {was} running on a lost worker while never restart flag was set. It was {worker}: {words}."
-            )
-        }
-        HowLost::Ended(_) => {
-            let ran = if is_sure { "ran" } else { "may have been running" };
-            format!(
-                "Task {ran} on {worker} when {words}, and the task was submitted with --crash-limit never-restart."
-            )
-        }
-    }
+    let was = if is_sure { "was" } else { "may have been" };
+    format!("Task {was} running on a lost worker while never restart flag was set. It was {worker}: {words}.")
 }

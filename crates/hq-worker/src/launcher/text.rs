@@ -60,19 +60,28 @@ pub fn not_started(stage: Stage, errno: i32, subject: &Subject) -> String {
 fn not_executed(errno: i32, cause: &str, subject: &Subject) -> String {
     let program = show(&subject.program);
     let existing = || subject.candidates.iter().find(|path| fs::metadata(path_of(path)).is_ok());
+    let name = String::from_utf8_lossy(&subject.program);
     let searched = if subject.program.contains(&b'/') { "" } else { " in any directory of the task's PATH" };
     let hint = match errno {
         libc::ENOENT => match existing() {
             Some(path) => interpreter_hint(path),
-            None => format!("the file does not exist{searched}"),
+            None => format!(
+                "No such file or directory (os error 2): the program that you have tried to execute (`{name}`) was not \
+                 found{searched}{}",
+                beside(subject).unwrap_or_default()
+            ),
         },
-        libc::ENOTDIR => "the file does not exist: a part of its path is no directory".to_owned(),
+        libc::ENOTDIR => "Not a directory (os error 20): a part of its path is no directory".to_owned(),
         libc::EACCES => match existing() {
             Some(path) if path_of(path).is_dir() => "it is a directory".to_owned(),
             Some(path) if !is_executable(path) => {
-                format!("the file is not executable; `chmod +x {}` makes it so", show(path))
+                format!(
+                    "Permission denied (os error 13): the script that you have tried to execute (`{name}`) is not \
+                     executable; `chmod +x {}` makes it so",
+                    show(path)
+                )
             }
-            _ => "permission denied: the file, its interpreter or a directory above it may not be used"
+            _ => "Permission denied (os error 13): the file, its interpreter or a directory above it may not be used"
                 .to_owned(),
         },
         libc::ENOEXEC => "the file is neither a program of this machine nor a script with a first line like \
@@ -82,7 +91,22 @@ fn not_executed(errno: i32, cause: &str, subject: &Subject) -> String {
         libc::ETXTBSY => "the file is being written at the moment".to_owned(),
         _ => cause.to_owned(),
     };
-    format!("cannot execute {program}: {hint}")
+    format!("Cannot execute {program}: {hint}")
+}
+
+// A program of that name in the working directory, which is looked into only for names with a slash.
+fn beside(subject: &Subject) -> Option<String> {
+    if subject.program.contains(&b'/') {
+        return None;
+    }
+    let path = path_of(&subject.cwd).join(path_of(&subject.program));
+    let name = String::from_utf8_lossy(&subject.program);
+    path.is_file().then(|| {
+        format!(
+            "; the file {} exists, maybe you have meant `./{name}` instead?",
+            show(path.as_os_str().as_encoded_bytes())
+        )
+    })
 }
 
 fn too_big(subject: &Subject) -> String {
@@ -93,14 +117,14 @@ fn too_big(subject: &Subject) -> String {
     let program = show(&subject.program);
     if subject.string_bytes_max >= string_max {
         format!(
-            "cannot execute {program}: its longest argument or variable has {} bytes, and this system allows {} \
+            "Cannot execute {program}: its longest argument or variable has {} bytes, and this system allows {} \
              for one; pass the data in a file or by --stdin",
             subject.string_bytes_max,
             string_max - 1
         )
     } else {
         format!(
-            "cannot execute {program}: its arguments have {} bytes and its environment {}, and this system \
+            "Cannot execute {program}: its arguments have {} bytes and its environment {}, and this system \
              allows {} for both together; pass the data in a file or by --stdin",
             subject.args_bytes,
             subject.env_bytes,
@@ -241,9 +265,10 @@ mod tests {
         check(
             Stage::Exec,
             ENOENT,
-            "cannot execute \"prog\": the file does not exist in any directory of the task's PATH",
+            "Cannot execute \"prog\": No such file or directory (os error 2): the program that you have tried to execute (`prog`) \
+             was not found in any directory of the task's PATH",
         );
-        check(Stage::Exec, EIO, "cannot execute \"prog\": input/output error (error 5)");
+        check(Stage::Exec, EIO, "Cannot execute \"prog\": input/output error (error 5)");
     }
 
     #[test]
@@ -257,12 +282,12 @@ mod tests {
         };
         let all = not_started(Stage::Exec, libc::E2BIG, &subject(10));
         assert!(all.starts_with(
-            "cannot execute \"prog\": its arguments have 5000000 bytes and its environment 2000, and"
+            "Cannot execute \"prog\": its arguments have 5000000 bytes and its environment 2000, and"
         ));
         let one = not_started(Stage::Exec, libc::E2BIG, &subject(200_000));
         assert!(
             one.starts_with(
-                "cannot execute \"prog\": its longest argument or variable has 200000 bytes, and"
+                "Cannot execute \"prog\": its longest argument or variable has 200000 bytes, and"
             )
         );
     }

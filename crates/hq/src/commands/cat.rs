@@ -56,7 +56,10 @@ pub(super) fn cat(context: &Context, args: CatArgs) -> Result<Done, HqError> {
             } else {
                 let text = match tasks {
                     0 => format!("Job {job} has no tasks"),
-                    _ => format!("The tasks of job {job} write no {} to files", channel.word()),
+                    _ => format!(
+                        "No task of job {job} has a `{}` stream associated with it: it is not written to files",
+                        channel.word()
+                    ),
                 };
                 context.printer.warn(&[text]);
             }
@@ -116,7 +119,9 @@ impl Outputs {
         let mut failures = Failures::default();
         for job in std::mem::take(&mut self.jobs) {
             let mut begun = Begun::default();
+            let mut is_empty = true;
             while let Some(task) = self.tasks.next_of(job)? {
+                is_empty = false;
                 if self.print_task_header {
                     writeln!(out, "# Job {job}, task {}", task.task)?;
                 }
@@ -157,6 +162,10 @@ impl Outputs {
                         }
                     }
                 }
+            }
+            if is_empty {
+                self.printer
+                    .warn(&[format!("No tasks were selected for job {job}, there is nothing to print")]);
             }
             if let Some(text) = begun.nothing_of(job) {
                 self.printer.warn(&[text]);

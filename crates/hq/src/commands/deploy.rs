@@ -41,7 +41,10 @@ pub(super) fn deploy(context: &Context, args: DeployArgs) -> Result<Done, HqErro
     for (host, mut child) in running {
         match child.wait() {
             Ok(status) if status.success() => {}
-            Ok(status) => failed.push(format!("{}: {status}", host.name)),
+            Ok(status) => failed.push(match status.code() {
+                Some(code) => format!("{}: Worker exited with code {code}", host.name),
+                None => format!("{}: {status}", host.name),
+            }),
             Err(error) => failed.push(format!("{}: {error}", host.name)),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_client::{ClientError, request_key};
 use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, TaskInfo};
@@ -9,7 +11,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
 use super::submit::last_job;
-use super::{Context, Done, exit_of, unexpected};
+use super::{Context, Done, exit_of, refused_to, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
     CancelArgs, CloseArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs,
@@ -20,7 +22,8 @@ use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
 use crate::report::{
-    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, Results, Submitted, TaskIds,
+    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, Results,
+    Submitted, TaskIds,
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
@@ -186,10 +189,13 @@ fn some_failed_of(
 pub(super) fn cancel(context: &Context, args: CancelArgs) -> Result<Done, HqError> {
     let CancelArgs { jobs, tasks, reason } = args;
     let of_tasks = tasks.is_some();
-    let session = Rc::new(RefCell::new(context.connect()?));
-    let response = session.borrow_mut().request(ClientRequest::Cancel { jobs, tasks, reason })?;
-    match response {
-        ClientResponse::Canceled(jobs) => {
+    let session = Rc::new(RefCell::new(context.connect_for("Canceling")?));
+    let are_all = jobs == Selector::All;
+    let response = session.borrow_mut().request(ClientRequest::Cancel { jobs, tasks, reason });
+    match response.map_err(|error| refused_to("Canceling", error))? {
+        ClientResponse::Canceled(mut jobs) => {
+            // Of all jobs those are meant that have not ended.
+            jobs.retain(|(_, ids, _)| !are_all || !ids.is_empty());
             let is_told = context.printer.mode == OutputMode::Cli && !of_tasks;
             let open = if is_told { open_of(&mut session.borrow_mut(), &jobs) } else { IdSet::new() };
             let over = over_of(&session, &open);
@@ -229,9 +235,22 @@ fn open_of(session: &mut hq_client::Session, canceled: &[(JobId, IdSet, u64)]) -
     }
 }
 
+// So many jobs that are not forgotten are named; the rest is counted.
+const IGNORED_NAMED: u64 = 10;
+
 pub(super) fn forget(context: &Context, args: ForgetArgs) -> Result<Done, HqError> {
-    match context.ask(ClientRequest::ForgetJobs { jobs: args.jobs, states: args.filter })? {
-        ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "forgotten" }),
+    let mut session = context.connect()?;
+    let ignored = Arc::new(AtomicU64::new(0));
+    let (refused, counted) = (context.refusal(), Arc::clone(&ignored));
+    session.tell_refusals(move |error| {
+        if counted.fetch_add(1, Ordering::Relaxed) < IGNORED_NAMED {
+            refused(&error.to_string());
+        }
+    });
+    match session.request(ClientRequest::ForgetJobs { jobs: args.jobs, states: args.filter })? {
+        ClientResponse::Jobs(jobs) => {
+            Done::ok(JobsForgotten { forgotten: jobs.len(), ignored: ignored.load(Ordering::Relaxed) })
+        }
         _ => unexpected(),
     }
 }
@@ -322,13 +341,13 @@ pub(super) fn open(context: &Context, args: OpenArgs) -> Result<Done, HqError> {
 }
 
 pub(super) fn close(context: &Context, args: CloseArgs) -> Result<Done, HqError> {
-    let asked = context.connect()?.request(ClientRequest::CloseJobs { jobs: args.jobs });
+    let asked = context.connect_for("Closing")?.request(ClientRequest::CloseJobs { jobs: args.jobs });
     let answer = asked.map_err(|error| match error {
         ClientError::Refused(RequestError::JobNotOpen(job)) => {
             let hint = format!("there is nothing to close; `hq job info {job}` says how far it is");
-            HqError::from(error).hint(hint)
+            refused_to("Closing", error).hint(hint)
         }
-        error => error.into(),
+        error => refused_to("Closing", error),
     })?;
     match answer {
         ClientResponse::Jobs(jobs) => Done::ok(JobsDone { jobs, done: "closed" }),

@@ -31,7 +31,7 @@ use hq_client::error::EXIT_FAILED;
 use hq_client::options::Defaults;
 use hq_client::{ClientError, Session};
 use hq_core::alloc::messages::{AllocRequest, AllocResponse};
-use hq_core::client_messages::{ClientRequest, ClientResponse, WorkerFilter};
+use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, WorkerFilter};
 use hq_model::selector::Selector;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -203,11 +203,43 @@ pub(crate) fn end_quietly_when_nobody_reads() {
     }
 }
 
+// Callers look for these words.
+fn not_done(doing: &str, error: &RequestError) -> String {
+    match error {
+        RequestError::NoJob(job) => format!("{doing} job {job} failed; job not found"),
+        RequestError::JobNotOpen(job) => format!("{doing} job {job} failed; job is already closed"),
+        RequestError::NoWorker(worker) => format!("{doing} worker {worker} failed; worker not found"),
+        RequestError::WorkerEnded(worker) => {
+            format!("{doing} worker {worker} failed; worker is already stopped")
+        }
+        error => error.to_string(),
+    }
+}
+
+// The error of a request to do something, in the same words.
+fn refused_to(doing: &str, error: ClientError) -> HqError {
+    let text = match &error {
+        ClientError::Refused(refused) => Some(not_done(doing, refused)),
+        _ => None,
+    };
+    let mut error = HqError::from(error);
+    error.text = text.unwrap_or(error.text);
+    error
+}
+
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
         let mut session = Session::connect(&self.server_dir)?;
         let refused = self.refusal();
         session.tell_refusals(move |error| refused(&error.to_string()));
+        Ok(session)
+    }
+
+    // To do something to several jobs or workers; `doing` begins what is said of those to which it cannot be done.
+    fn connect_for(&self, doing: &'static str) -> Result<Session, HqError> {
+        let mut session = Session::connect(&self.server_dir)?;
+        let refused = self.refusal();
+        session.tell_refusals(move |error| refused(&not_done(doing, error)));
         Ok(session)
     }
 

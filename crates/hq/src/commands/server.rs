@@ -180,7 +180,9 @@ pub(super) fn wait(context: &Context, args: WaitArgs) -> Result<Done, HqError> {
         if left.is_zero() {
             let waited = duration::format(args.timeout);
             let mut error = HqError::from(error);
-            error.text = format!("Timeout after {waited}: {}", error.text);
+            let dir = context.server_dir.display();
+            error.text =
+                format!("Timeout after {waited}: Could not connect to server at `{dir}`: {}", error.text);
             return Err(error);
         }
         std::thread::sleep(delay.min(left));

@@ -15,7 +15,7 @@ use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::worker_config::{self, config};
-use super::{Context, Done, unexpected, worker_args};
+use super::{Context, Done, refused_to, unexpected, worker_args};
 use crate::cli::OutputMode;
 use crate::cli::worker::{
     AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
@@ -131,7 +131,8 @@ pub(super) fn hwdetect(args: HwdetectArgs) -> Result<Done, HqError> {
 
 pub(super) fn stop(context: &Context, args: StopArgs) -> Result<Done, HqError> {
     let StopArgs { workers, drain } = args;
-    match context.ask(ClientRequest::StopWorkers { workers, drain })? {
+    let asked = context.connect_for("Stopping")?.request(ClientRequest::StopWorkers { workers, drain });
+    match asked.map_err(|error| refused_to("Stopping", error))? {
         ClientResponse::WorkersStopped { workers, away, stopping } => {
             Done::ok(WorkersStopped { workers, away, stopping, drain })
         }

@@ -67,6 +67,10 @@ fn resources(shared: &SharedArgs) -> Result<WorkerResources, HqError> {
     };
     let is_declared = |name: &str| declared.iter().any(|pool| pool.name == name);
     // Every task asks for CPUs, so a worker without any could run nothing.
+    if kinds == Kinds::NONE && !is_declared(CPUS) {
+        let text = "You have to specify --cpus explicitly when opting out of CPU automatic detection";
+        return Err(HqError::failed("bad-input", text));
+    }
     kinds.cpus = !is_declared(CPUS);
     kinds.mem &= !is_declared(hq_model::request::MEM);
     kinds.nvidia &= !is_declared(discovery::NVIDIA);

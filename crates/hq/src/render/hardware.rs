@@ -14,8 +14,8 @@ use crate::report::Hardware;
 impl Report for Hardware {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         let Detected { resources, notes } = &self.0;
-        writeln!(out, "Summary: {}", text::resources(resources))?;
-        writeln!(out, "{}", text::resources_long(resources))?;
+        writeln!(out, "Summary:\n{}\n", text::resources_short_lines(resources))?;
+        writeln!(out, "Full Description:\n{}", text::resources_long(resources))?;
         for note in notes {
             writeln!(out, "note: {note}")?;
         }

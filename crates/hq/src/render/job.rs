@@ -19,7 +19,7 @@ use super::task::left_by;
 use super::{Report, text, wait};
 use crate::error::HqError;
 use crate::jobs::JobStream;
-use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, TaskIds};
+use crate::report::{Canceled, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, TaskIds};
 use crate::results::LeftReader;
 use crate::tasks::TaskStream;
 
@@ -530,7 +530,7 @@ impl Report for Canceled {
 
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
         if self.jobs.is_empty() {
-            writeln!(out, "No job to cancel")?;
+            writeln!(out, "There is nothing to cancel")?;
         }
         let had_ended = self.jobs.iter().filter(|(_, ids, _)| ids.is_empty()).count();
         let are_counted = had_ended > ENDED_JOBS_NAMED;
@@ -543,16 +543,22 @@ impl Report for Canceled {
                 _ if ids.is_empty() && *ended == 0 => {
                     writeln!(out, "Job {job} has no tasks: nothing to cancel")?;
                 }
+                false if ids.is_empty() => {
+                    writeln!(out, "Canceling job {job} failed; all tasks are already finished")?;
+                }
                 _ if ids.is_empty() => {
                     let ended = match *ended {
-                        1 => "its task had ended".to_owned(),
-                        _ if self.of_tasks => format!("these {ended} tasks had ended"),
-                        _ => format!("its {ended} tasks had ended"),
+                        1 => "this task had ended".to_owned(),
+                        _ => format!("these {ended} tasks had ended"),
                     };
                     writeln!(out, "Job {job}: nothing to cancel, {ended} already")?;
                 }
                 true => writeln!(out, "Job {job}: {canceled} canceled, {ended} already ended")?,
-                false => writeln!(out, "Job {job} canceled ({canceled} canceled, {ended} already ended)")?,
+                false => writeln!(
+                    out,
+                    "Job {job} canceled ({canceled} canceled, {} already finished)",
+                    text::count(*ended, "task")
+                )?,
             }
         }
         if are_counted {
@@ -592,6 +598,24 @@ impl Report for JobsDone {
         }
         for job in &self.jobs {
             writeln!(out, "Job {job} {}", self.done)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report for JobsForgotten {
+    fn is_message(&self) -> bool {
+        true
+    }
+
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        let forgotten = self.forgotten;
+        let jobs = if forgotten == 1 { "1 job was".to_owned() } else { format!("{forgotten} jobs were") };
+        match self.ignored {
+            0 => writeln!(out, "{jobs} forgotten")?,
+            ignored => {
+                writeln!(out, "{jobs} forgotten, {ignored} were ignored due to wrong state or invalid ID")?
+            }
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Report for Submitted {
 
 impl Report for Opened {
     fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
-        Ok(writeln!(out, "Job {} is open", self.0.job)?)
+        Ok(writeln!(out, "Job {} is open.", self.0.job)?)
     }
 
     fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {

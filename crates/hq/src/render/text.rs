@@ -1,5 +1,6 @@
 //! The words and numbers of tables.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hq_core::worker_messages::WorkerEnd;
@@ -110,12 +111,26 @@ pub(crate) fn requests(requests: &[Request]) -> String {
 
 /// What a worker offers in one line: `2x8 cpus; mem 64 GiB`.
 pub(crate) fn resources(resources: &WorkerResources) -> String {
-    pools(&resources.pools)
+    let parts = sorted(&resources.pools).into_iter().map(|pool| {
+        let coupled = if is_coupled(resources, &pool.name) { " [coupled]" } else { "" };
+        format!("{} {}{coupled}", pool.name, pool_amount(pool))
+    });
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// The same, of a part of it.
 pub(crate) fn pools(pools: &[ResourcePool]) -> String {
-    pools.iter().map(pool_short).collect::<Vec<_>>().join("; ")
+    let parts = sorted(pools).into_iter().map(|pool| format!("{} {}", pool.name, pool_amount(pool)));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// What a worker offers, a line for each pool: how much, as in `cpus: 2x8`.
+pub(crate) fn resources_short_lines(resources: &WorkerResources) -> String {
+    let lines = sorted(&resources.pools).into_iter().map(|pool| {
+        let coupled = if is_coupled(resources, &pool.name) { " [coupled]" } else { "" };
+        format!("{}: {}{coupled}", pool.name, pool_amount(pool))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// What a worker offers, a line for each pool, with labels.
@@ -129,21 +144,36 @@ pub(crate) fn resources_long(resources: &WorkerResources) -> String {
     lines.join("\n")
 }
 
-fn pool_short(pool: &ResourcePool) -> String {
+fn sorted(pools: &[ResourcePool]) -> Vec<&ResourcePool> {
+    let mut pools: Vec<&ResourcePool> = pools.iter().collect();
+    pools.sort_by(|first, second| first.name.cmp(&second.name));
+    pools
+}
+
+fn is_coupled(resources: &WorkerResources, name: &str) -> bool {
+    resources.coupling.iter().any(|coupling| coupling.left.0 == name || coupling.right.0 == name)
+}
+
+// `4`, `2x8`, groups of different sizes as `1x1 1x2`, `64.00 GiB`.
+fn pool_amount(pool: &ResourcePool) -> String {
     match &pool.kind {
-        PoolKind::Sum(amount) if pool.name == MEM => format!("{} {}", pool.name, memory::format(*amount)),
-        PoolKind::Sum(amount) => format!("{} {amount}", pool.name),
-        PoolKind::Range { .. } => format!("{} {}", pool.name, pool.kind.total()),
-        PoolKind::Groups(groups) => {
-            let size = groups.first().map_or(0, Vec::len);
-            let is_even = groups.iter().all(|g| g.len() == size);
-            if groups.len() > 1 && is_even {
-                format!("{} {}x{size}", pool.name, groups.len())
-            } else {
-                format!("{} {}", pool.name, pool.kind.total())
+        PoolKind::Sum(amount) if pool.name == MEM => memory_amount(*amount),
+        PoolKind::Groups(groups) if groups.len() > 1 => {
+            let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+            for group in groups {
+                *sizes.entry(group.len()).or_default() += 1;
             }
+            let parts: Vec<String> = sizes.iter().map(|(size, count)| format!("{count}x{size}")).collect();
+            parts.join(" ")
         }
+        PoolKind::Sum(_) | PoolKind::Range { .. } | PoolKind::Groups(_) => pool.kind.total().to_string(),
     }
+}
+
+// With two decimals, as other programs read it.
+fn memory_amount(mib: Amount) -> String {
+    let value = mib.0 as f64 / 10_000.0;
+    if value >= 1024.0 { format!("{:.2} GiB", value / 1024.0) } else { format!("{mib} MiB") }
 }
 
 fn pool_long(pool: &ResourcePool) -> String {

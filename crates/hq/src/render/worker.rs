@@ -126,15 +126,18 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
     let (manager, allocation) = manager(w);
     let listens = if config.listen_address.is_empty() { text::NONE } else { &config.listen_address };
     let last_task =
-        w.last_task.map_or(text::NONE.into(), |(task, at)| format!("{task}; Time: {}", style.time(at)));
+        w.last_task.map_or(String::new(), |(task, at)| format!("{task}; Time: {}", style.time(at)));
     let runtime = if w.ended.is_some() {
         text::NONE.into()
     } else if let Some((task, main)) = w.multi_node {
-        format!("assigned tasks: {}; a node of task {task}, main node: worker {main}", w.tasks_assigned)
+        let node = if main == w.worker { "main node" } else { "secondary node" };
+        format!("running multinode task; {node}; task {task}, which worker {main} leads")
     } else if w.is_reserved {
         format!("running tasks: {}; kept free for a task on several nodes", w.tasks_running)
-    } else {
+    } else if w.tasks_running > 0 {
         format!("assigned tasks: {}; running tasks: {}", w.tasks_assigned, w.tasks_running)
+    } else {
+        format!("assigned tasks: {}", w.tasks_assigned)
     };
     let mut rows = vec![
         ("Worker", w.worker.to_string().into()),
@@ -146,7 +149,7 @@ fn details(w: &WorkerInfo, style: &Style) -> Vec<(&'static str, Cell)> {
         ("Heartbeat", duration::format(config.heartbeat).into()),
         ("Idle timeout", text::optional_duration(w.idle_timeout).into()),
         ("Overview interval", text::optional_duration(config.overview_interval).into()),
-        ("Resources", text::resources_long(&config.resources).into()),
+        ("Resources", text::resources_short_lines(&config.resources).into()),
         ("Time Limit", text::optional_duration(config.time_limit).into()),
         ("Process pid", config.pid.to_string().into()),
         ("Group", config.group.as_str().into()),

@@ -32,7 +32,7 @@ fn a_canceled_job_of_which_too_much_failed_takes_no_more() {
     cluster.fails(1, "submit --job 1 --wait false");
     let said = cluster.says("job cancel 1");
     let over = "Job 1 is open, but too many of its tasks failed for more; `hq job close 1` closes it\n";
-    assert_eq!(said, format!("Job 1: nothing to cancel, its task had ended already\n{over}"));
+    assert_eq!(said, format!("Canceling job 1 failed; all tasks are already finished\n{over}"));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_canceled_job_that_is_open_stays_open() {
     assert!(!cluster.says("job cancel 1 --tasks 1").contains("stays open"));
     cluster.ok("job close 1");
     assert!(!cluster.says("job cancel 1").contains("stays open"));
-    assert_eq!(cluster.says("job cancel 2"), "Job 2: nothing to cancel, its task had ended already\n");
+    assert_eq!(cluster.says("job cancel 2"), "Canceling job 2 failed; all tasks are already finished\n");
 }
 
 #[test]
@@ -56,11 +56,17 @@ fn what_is_possible_of_a_list_is_done_and_the_rest_named() {
     cluster.ok("submit --array 0-2 true");
     cluster.ok("submit true");
     let ran = cluster.hq("job cancel 7,2,9");
-    let said =
-        "ERROR Job 7 not found.\nERROR Job 9 not found.\nJob 2 canceled (1 task canceled, 0 already ended)\n";
+    let said = "ERROR Canceling job 7 failed; job not found\nERROR Canceling job 9 failed; job not found\nJob 2 canceled (1 task canceled, \
+         0 tasks already finished)\n";
     assert_eq!((ran.exit, ran.stdout.as_str(), ran.stderr.as_str()), (1, "", said));
     let ran = cluster.hq("job forget 1-2");
-    assert_eq!((ran.exit, ran.stderr.as_str()), (1, "ERROR Job 1 has not ended yet.\nJob 2 forgotten\n"));
+    assert_eq!(
+        (ran.exit, ran.stderr.as_str()),
+        (
+            1,
+            "ERROR Job 1 has not ended yet.\n1 job was forgotten, 1 were ignored due to wrong state or invalid ID\n"
+        )
+    );
     for (line, error) in [
         ("--output-mode quiet job task-ids 1,3", "Job 3 not found."),
         ("job info 1,3", "Job 3 not found."),
@@ -182,7 +188,7 @@ fn ended_jobs_can_be_forgotten() {
     cluster.ok("submit --wait true");
     cluster.hq("submit --wait false");
     assert!(cluster.fails(2, "job forget all --filter running").contains("has not ended"));
-    assert_eq!(cluster.says("job forget all --filter failed"), "Job 2 forgotten\n");
+    assert_eq!(cluster.says("job forget all --filter failed"), "1 job was forgotten\n");
     assert!(cluster.fails(1, "job info 2").contains("Job 2 not found."));
     cluster.ok("job forget 1");
     assert_eq!(cluster.json("job list --all"), serde_json::json!([]));

@@ -84,7 +84,10 @@ fn cat_says_why_it_prints_nothing() {
     cluster.ok("job open");
     says("job cat 1 stdout", "WARN Job 1 has no tasks\n");
     cluster.ok("submit --stdout none true");
-    says("job cat 2 stdout", "WARN The tasks of job 2 write no stdout to files\n");
+    says(
+        "job cat 2 stdout",
+        "WARN No task of job 2 has a `stdout` stream associated with it: it is not written to files\n",
+    );
     let none_of = "WARN None of these tasks of job 2 has started";
     says("job cat 2 stderr", &format!("{none_of} yet: there is no output of them\n"));
     says("job cat 2 --tasks 0 stderr", &format!("{none_of} yet: there is no output of them\n"));

@@ -82,7 +82,10 @@ fn signals_stop_a_server_cleanly_or_are_survived() {
 fn a_second_server_is_refused() {
     let cluster = Cluster::server();
     let error = cluster.fails(1, "server start");
-    assert!(error.contains("a server is already running at localhost:"), "{error}");
+    assert!(
+        error.contains("is already online, please stop it first using `hq server stop --server-dir "),
+        "{error}"
+    );
     let pid = cluster.json("server info")["pid"].to_string();
     for text in [
         &cluster.server_dir().display().to_string(),
@@ -104,7 +107,7 @@ fn a_server_goes_to_the_background() {
     let log = place.server_dir().join("001/server.log");
     assert!(fs::read_to_string(log).expect("a log").contains("INFO"));
     let error = place.fails(1, "server start --detach");
-    assert_eq!(error.matches("a server is already running").count(), 1, "{error}");
+    assert_eq!(error.matches("is already online").count(), 1, "{error}");
     let error = place.fails(1, "server start --access-file missing --server-dir other");
     assert!(error.contains("no access file at missing") && error.contains("generate-access"), "{error}");
     place.ok("server stop");
@@ -120,7 +123,7 @@ fn a_server_whose_published_name_means_nothing_here_is_reached_and_stopped_from_
     assert!(ran.stderr.contains(&format!("WARN the host {unknown} is unknown on this machine")), "{ran:?}");
     assert_eq!(place.json("server info")["client_host"], unknown);
     let error = place.fails(1, "server start --detach --host localhost");
-    assert!(error.contains("a server is already running at x") && !error.contains("waiting"), "{error}");
+    assert!(error.contains("it runs at x") && !error.contains("waiting"), "{error}");
     place.ok("server stop");
     // What is refused leaves nothing either.
     let error = place.fails(1, "server start --detach --journal none");

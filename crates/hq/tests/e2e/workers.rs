@@ -66,7 +66,7 @@ fn detected_resources_can_be_replaced_but_not_twice() {
 #[test]
 fn hwdetect_shows_this_machine() {
     let cluster = crate::cluster::Place::new();
-    assert!(cluster.ok("worker hwdetect").starts_with("Summary: cpus "));
+    assert!(cluster.ok("worker hwdetect").starts_with("Summary:\ncpus: "));
     let found = cluster.json("worker hwdetect --no-hyper-threading");
     assert_eq!(found["resources"][0]["name"], "cpus");
 }
@@ -85,8 +85,10 @@ fn a_stopped_worker_ends_and_its_task_runs_elsewhere() {
     cluster.line_from(&pipe);
     cluster.ok("job wait 1");
     assert_eq!(cluster.json("task info 1 0")[0]["worker"], 2);
-    assert!(cluster.fails(1, "worker stop 1").contains("Worker 1 has already ended."));
-    assert!(cluster.fails(1, "worker stop 7").contains("Worker 7 not found."));
+    assert!(
+        cluster.fails(1, "worker stop 1").contains("Stopping worker 1 failed; worker is already stopped")
+    );
+    assert!(cluster.fails(1, "worker stop 7").contains("Stopping worker 7 failed; worker not found"));
 }
 
 #[test]

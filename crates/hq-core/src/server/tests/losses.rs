@@ -34,12 +34,6 @@ fn ran(why: &str) -> String {
     )
 }
 
-fn ended_under(why: &str) -> String {
-    format!(
-        "Task ran on worker 1 (node) when {why}, and the task was submitted with --crash-limit never-restart."
-    )
-}
-
 fn may_have_run(worker: u32, why: &str) -> String {
     format!(
         "Task may have been running on a lost worker while never restart flag was set. It was worker {worker} \
@@ -76,15 +70,13 @@ fn what_must_never_run_twice_fails_however_its_worker_ends() {
         world.says(2, FromWorker::Leaving { end });
         assert_eq!(world.states(job), "waiting: 1 waiting, 1 failed");
         let info = task(&mut world, job, 0);
-        assert_eq!((info.error, info.crashes), (Some(ended_under(why)), 0), "{end:?}");
+        assert_eq!((info.error, info.crashes), (Some(ran(why)), 0), "{end:?}");
     }
 }
 
 #[test]
 fn what_must_never_run_twice_fails_with_its_launcher_or_its_lost_worker() {
-    for (end, error) in
-        [(Some(WorkerEnd::LauncherLost), ended_under("it lost its launcher")), (None, ran(LOST))]
-    {
+    for (end, error) in [(Some(WorkerEnd::LauncherLost), ran("it lost its launcher")), (None, ran(LOST))] {
         let mut world = World::new();
         let job = world.submit(1, never);
         world.worker(2, 1);
@@ -374,7 +366,7 @@ fn a_worker_that_is_away_is_shown_so_and_can_be_stopped() {
         let info = worker_info(&mut world);
         assert_eq!((info.away_until, info.ended.map(|ended| ended.1)), (None, Some(WorkerEnd::Stopped)));
         if limit == CrashLimit::NeverRestart {
-            assert_eq!(task(&mut world, job, 0).error, Some(ended_under("it was stopped")));
+            assert_eq!(task(&mut world, job, 0).error, Some(ran("it was stopped")));
         } else {
             assert_eq!(task(&mut world, job, 0).crashes, 0, "no fault of the task");
         }
