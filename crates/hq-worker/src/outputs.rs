@@ -11,11 +11,11 @@ use std::sync::mpsc;
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input, Outcome};
-use hq_model::{ByteString, Instance};
+use hq_model::ByteString;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
-use crate::declared::{self, Declared};
+use crate::declared::Promised;
 use crate::limits;
 use crate::prepare::ignore_missing;
 use crate::sinks::{self, Sink};
@@ -35,18 +35,14 @@ pub(crate) struct Aftermath {
     /// Where its output channels went.
     pub(crate) sinks: Vec<Sink>,
     /// What the task was to leave behind.
-    pub(crate) declared: Vec<Declared>,
-    /// What it left stays where it is, even when it failed.
-    pub(crate) keeps: bool,
-    /// Which attempt of it this was.
-    pub(crate) instance: Instance,
+    pub(crate) promised: Promised,
 }
 
 impl Aftermath {
     /// True when the end is only to be told.
     pub(crate) fn is_nothing(&self) -> bool {
         let has_directory = !self.task_dir.is_empty() || !self.nodes_dir.is_empty();
-        !has_directory && self.sinks.is_empty() && self.declared.is_empty()
+        !has_directory && self.sinks.is_empty() && self.promised.is_empty()
     }
 }
 
@@ -94,15 +90,11 @@ impl Drop for Cleanup {
 }
 
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, sinks, declared, instance, keeps } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised } = aftermath;
     if let Input::Ended { outcome, .. } = &mut input
-        && *outcome == Outcome::Finished
-        && let Some(text) = declared::missing(&declared)
+        && let Some(text) = promised.end(*outcome == Outcome::Finished)
     {
         *outcome = Outcome::Failed(FailureKind::Output, text);
-    }
-    if !keeps && matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
-        declared::move_aside(&declared, instance);
     }
     if let Input::Ended { outcome, .. } = &mut input {
         sinks::complete(&sinks, outcome);
@@ -159,9 +151,10 @@ fn error_file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use hq_model::paths::TaskPaths;
-    use hq_model::{JobId, OnClose, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
+    use hq_model::{Instance, JobId, OnClose, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
 
     use super::*;
+    use crate::declared::Declared;
 
     fn check(content: &[u8], expected: &str) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -212,9 +205,10 @@ mod tests {
                 task_dir: bytes("dir", task),
                 nodes_dir: Vec::new(),
                 sinks: sinks::of_task(&spec, paths),
-                declared: vec![Declared::new(bytes("result", task), true)],
-                keeps: false,
-                instance: Instance(0),
+                promised: Promised::new(
+                    vec![Declared::new(bytes("result", task), b"%{TASK_ID}", false)],
+                    Instance(0),
+                ),
             });
         }
         for expected in 0..20 {

@@ -239,8 +239,9 @@ pub struct OutputOptions {
 
     /// A file or directory that each task leaves behind; may be given several times
     ///
-    /// A task that exits with 0 and has not made all of them has failed. What an attempt that failed leaves there is moved
-    /// aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that was there before.
+    /// A task that exits with 0 and has not made all of them has failed. What an attempt leaves there that failed, was canceled
+    /// or was ended is moved aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that
+    /// was there before.
     /// Relative paths start at the task's working directory; placeholders as for --stdout.
     ///
     /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.

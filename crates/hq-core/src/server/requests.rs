@@ -479,7 +479,7 @@ impl Server {
             let ids = held.intersection(ids);
             let connection = self.live.get(worker).and_then(|worker| worker.connection);
             if let (false, Some(connection)) = (ids.is_empty(), connection) {
-                let message = ToWorker::Cancel { job: id, ids };
+                let message = ToWorker::Cancel { job: id, ids, are_elsewhere: false };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
             }
         }

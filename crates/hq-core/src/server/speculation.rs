@@ -397,7 +397,7 @@ impl Server {
         }
         for (worker, ids) in others {
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
-                let message = ToWorker::Cancel { job: id, ids };
+                let message = ToWorker::Cancel { job: id, ids, are_elsewhere: true };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
             }
         }

@@ -219,7 +219,9 @@ impl Worker {
             None | Some(Why::Better | Why::Returned | Why::Ended(Ending::Stopped)) => {
                 self.reporting.returned(task.job, &single);
             }
-            Some(Why::Ended(Ending::Canceled)) => self.reporting.canceled(task.job, &single),
+            Some(Why::Ended(Ending::Canceled | Ending::Elsewhere)) => {
+                self.reporting.canceled(task.job, &single);
+            }
             Some(Why::Ended(Ending::Superseded | Ending::Timeout)) => {}
         }
         self.leader_ended(task, false);
@@ -249,7 +251,7 @@ impl Worker {
     pub(super) fn lose_armed(&mut self) {
         for (task, armed) in std::mem::take(&mut self.armed) {
             armed.after.iter().for_each(|(_, grant)| self.pools.free(grant));
-            if armed.called_back == Some(Why::Ended(Ending::Canceled)) {
+            if matches!(armed.called_back, Some(Why::Ended(Ending::Canceled | Ending::Elsewhere))) {
                 self.reporting.canceled(task.job, &IdSet::single(task.task));
             }
         }

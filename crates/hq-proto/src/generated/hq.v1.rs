@@ -2654,7 +2654,7 @@ pub mod to_worker {
         #[prost(message, tag = "2")]
         Run(super::Run),
         #[prost(message, tag = "3")]
-        Cancel(super::TasksOfJob),
+        Cancel(super::CancelTasks),
         #[prost(message, tag = "4")]
         Retract(super::TasksOfJob),
         /// Reports up to this number are on disk.
@@ -2670,6 +2670,16 @@ pub mod to_worker {
         #[prost(uint64, tag = "101")]
         DropRead(u64),
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelTasks {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    /// Another attempt of them has been handed out.
+    #[prost(bool, tag = "150")]
+    pub are_elsewhere: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Welcome {

@@ -13,6 +13,7 @@ use hq_stream::{Content, StreamFile};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
+use crate::declared::Promised;
 
 fn key(task: u32) -> Key {
     (TaskRef::new(JobId(1), TaskId(task)), Instance(0))
@@ -29,9 +30,7 @@ fn aftermath(key: Key) -> Aftermath {
         task_dir: Vec::new(),
         nodes_dir: Vec::new(),
         sinks: Vec::new(),
-        declared: Vec::new(),
-        keeps: false,
-        instance: key.1,
+        promised: Promised::default(),
     }
 }
 
