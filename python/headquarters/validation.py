@@ -189,6 +189,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "variables": variables,
     "key": text,
     "outputs": texts,
+    "output_patience": duration,
     "after": jobs,
     "after_any": jobs,
 }

@@ -28,6 +28,8 @@ pub struct TaskSpec {
     pub compression: Compression,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
+    /// How long these may be late after a success.
+    pub output_patience: Duration,
     /// Variants in order of preference; never empty.
     pub requests: Vec<Request>,
     /// CPU affinity.
@@ -102,6 +104,7 @@ impl TaskSpec {
             stream: self.stream.clone(),
             compression: self.compression,
             outputs: self.outputs.clone(),
+            output_patience: self.output_patience,
             requests: self.requests.clone(),
             pin: self.pin,
             priority: self.priority,

@@ -183,8 +183,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
     let flags = (any::<bool>(), text());
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
-    let outputs = vec(vec(any::<u8>(), 1..5), 0..3);
-    (strings, times, rest, outputs).prop_map(|(strings, times, rest, outputs)| {
+    let outputs = (vec(vec(any::<u8>(), 1..5), 0..3), duration());
+    (strings, times, rest, outputs).prop_map(|(strings, times, rest, (outputs, output_patience))| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
         let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
@@ -217,6 +217,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             compression: level.map_or(Compression::None, Compression::Zstd),
             service: pin == Pin::Omp,
             outputs,
+            output_patience,
             requests,
             pin,
             priority,

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hq_core::worker::Ends;
 use hq_model::entry::ENTRY;
@@ -28,6 +28,8 @@ const NAMED_MAX: usize = 3;
 pub(crate) struct Promised {
     outputs: Vec<Declared>,
     instance: Instance,
+    /// How long they may be late after a success.
+    patience: Duration,
     /// How it is being ended, if it is.
     ends: Option<Ends>,
 }
@@ -80,9 +82,19 @@ impl Declared {
 }
 
 impl Promised {
-    /// These, by this attempt.
-    pub(crate) fn new(outputs: Vec<Declared>, instance: Instance) -> Promised {
-        Promised { outputs, instance, ends: None }
+    /// These, by this attempt, which may be late for so long.
+    pub(crate) fn new(outputs: Vec<Declared>, instance: Instance, patience: Duration) -> Promised {
+        Promised { outputs, instance, patience, ends: None }
+    }
+
+    /// How long they may be late.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// True when waiting changes nothing: all of them are there, or the attempt is being ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ends.is_some() || self.outputs.iter().all(|output| is_there_anew(output.path()))
     }
 
     /// True when there is nothing.
@@ -196,6 +208,15 @@ impl Seen {
     }
 }
 
+// Network file systems remember for a while what was not there. They ask anew when the directory is opened.
+fn is_there_anew(path: &Path) -> bool {
+    if fs::metadata(path).is_ok() {
+        return true;
+    }
+    let opened = path.parent().map(|parent| fs::read_dir(parent).map(|mut entries| entries.next().is_some()));
+    matches!(opened, Some(Ok(true))) && fs::metadata(path).is_ok()
+}
+
 fn rename(path: &Path, instance: Instance) {
     if let Err(error) = move_aside(path, instance) {
         warn!(path = %path.display(), %error, "an output of an attempt that did not succeed could not be moved aside");
@@ -220,7 +241,7 @@ mod tests {
         fn promised(&self, names: &[&str], text: &str, instance: u32) -> Promised {
             let path = |name: &&str| self.0.path().join(name).into_os_string().into_encoded_bytes();
             let outputs = names.iter().map(|name| Declared::new(path(name), text.as_bytes(), false));
-            Promised::new(outputs.collect(), Instance(instance))
+            Promised::new(outputs.collect(), Instance(instance), Duration::ZERO)
         }
 
         /// Names and texts of what is there.
@@ -305,7 +326,7 @@ mod tests {
             let place = Place::new();
             let path = place.0.path().join("out").into_os_string().into_encoded_bytes();
             let outputs = vec![Declared::new(path, text.as_bytes(), true)];
-            let mut promised = Promised::new(outputs, Instance(0));
+            let mut promised = Promised::new(outputs, Instance(0), Duration::ZERO);
             promised.begin(NEVER);
             place.write("out", "half");
             promised.end(false);

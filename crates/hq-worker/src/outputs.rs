@@ -7,16 +7,18 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Instant;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome};
-use hq_model::ByteString;
+use hq_core::worker::{Ends, Input, Outcome};
+use hq_model::{ByteString, TaskRef};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
 use crate::declared::Promised;
 use crate::limits;
+use crate::patience::Patient;
 use crate::prepare::ignore_missing;
 use crate::sinks::{self, Sink};
 
@@ -46,35 +48,48 @@ impl Aftermath {
     }
 }
 
+/// What the thread is told.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A task has ended.
+    Clean(Aftermath),
+    /// A task is being ended whose program may have ended before.
+    End(TaskRef, Ends),
+}
+
 /// The thread. It ends when it is dropped, with all its senders, and everything is done.
 #[derive(Debug)]
 pub(crate) struct Cleanup {
-    queue: Option<mpsc::Sender<Aftermath>>,
+    queue: Option<mpsc::Sender<Work>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Cleanup {
     pub(crate) fn start(cleaned: UnboundedSender<Input>) -> io::Result<Cleanup> {
-        let (queue, work) = mpsc::channel::<Aftermath>();
-        let body = move || {
-            for aftermath in work {
-                // When the loop has ended nobody wants to know, but the files are removed all the same.
-                let _ = cleaned.send(clean(aftermath));
-            }
-        };
+        let (queue, work) = mpsc::channel();
+        let body = move || look_after(&work, &cleaned);
         let thread = std::thread::Builder::new().name("cleanup".into()).spawn(body)?;
         Ok(Cleanup { queue: Some(queue), thread: Some(thread) })
     }
 
     /// For ends that come another way.
-    pub(crate) fn sender(&self) -> Option<mpsc::Sender<Aftermath>> {
+    pub(crate) fn sender(&self) -> Option<mpsc::Sender<Work>> {
         self.queue.clone()
     }
 
     pub(crate) fn clean(&self, aftermath: Aftermath) {
+        self.tell(Work::Clean(aftermath));
+    }
+
+    /// A task is being ended: if its program has ended, nothing is waited for any more.
+    pub(crate) fn end(&self, task: TaskRef, ends: Ends) {
+        self.tell(Work::End(task, ends));
+    }
+
+    fn tell(&self, work: Work) {
         if let Some(queue) = &self.queue {
             // The thread ends only when the queue does.
-            let _ = queue.send(aftermath);
+            let _ = queue.send(work);
         }
     }
 }
@@ -87,6 +102,28 @@ impl Drop for Cleanup {
             let _ = thread.join();
         }
     }
+}
+
+fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
+    // When the loop has ended nobody wants to know, but the files are removed all the same.
+    let done = |aftermath| drop(cleaned.send(clean(aftermath)));
+    let mut patient = Patient::default();
+    loop {
+        let told = match patient.next() {
+            None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(next) => work.recv_timeout(next.saturating_duration_since(Instant::now())),
+        };
+        let ready = match told {
+            Ok(Work::Clean(aftermath)) => patient.take_in(Instant::now(), aftermath),
+            Ok(Work::End(task, ends)) => patient.is_ended(task, ends),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        ready.into_iter().for_each(done);
+        // Also when there is always something else to do.
+        patient.look(Instant::now()).into_iter().for_each(done);
+    }
+    patient.into_all().for_each(done);
 }
 
 fn clean(aftermath: Aftermath) -> Input {
@@ -151,7 +188,7 @@ fn error_file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use hq_model::paths::TaskPaths;
-    use hq_model::{Instance, JobId, OnClose, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
+    use hq_model::{Instance, JobId, OnClose, OutputSink, TaskId, TaskSpec, Usage};
 
     use super::*;
     use crate::declared::Declared;
@@ -208,6 +245,7 @@ mod tests {
                 promised: Promised::new(
                     vec![Declared::new(bytes("result", task), b"%{TASK_ID}", false)],
                     Instance(0),
+                    std::time::Duration::ZERO,
                 ),
             });
         }

@@ -372,7 +372,7 @@ impl Prepared {
         let is_speculated = spec.speculate.is_some();
         let paths = self.paths_of(start).outputs.into_iter().zip(&spec.outputs);
         let declared = paths.map(|(path, text)| Declared::new(path, text, is_speculated));
-        Promised::new(declared.collect(), start.instance)
+        Promised::new(declared.collect(), start.instance, spec.output_patience)
     }
 
     fn variant(&self, start: &Start) -> &VariantEnvironment {

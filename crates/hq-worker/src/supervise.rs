@@ -350,8 +350,11 @@ impl Supervisor {
         if self.signal_part(task, signal) {
             return;
         }
-        if let (Some(ends), Some(promised)) = (ends, self.promised.get_mut(&task)) {
-            promised.is_ended(ends);
+        if let Some(ends) = ends {
+            match self.promised.get_mut(&task) {
+                Some(promised) => promised.is_ended(ends),
+                None => self.cleanup.end(task, ends),
+            }
         }
         if let Some(index) = self.running.get(&task).copied() {
             self.signal_slots(&[index], signal, ends.is_some());

@@ -107,6 +107,7 @@ pub(super) struct Task {
     stderr: Option<Output>,
     #[serde(default)]
     outputs: Vec<String>,
+    output_patience: Option<Word>,
     cwd: Option<String>,
     stdin: Option<Stdin>,
     #[serde(default)]
@@ -367,6 +368,10 @@ impl Task {
         };
         let requests = requests(self.request)?;
         self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
+        let output_patience = option("output_patience", self.output_patience, values::duration)?;
+        if self.outputs.is_empty() && output_patience.is_some() {
+            return Err("output_patience needs outputs: it says how long these may be late".into());
+        }
         let pin = match self.pin.as_deref() {
             None | Some("none") => None,
             Some("taskset") => Some(PinArg::Taskset),
@@ -398,6 +403,7 @@ impl Task {
                 stdout: output("stdout", self.stdout)?,
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
+                output_patience,
                 stream,
                 log,
                 compress: together.compress,

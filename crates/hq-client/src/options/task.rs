@@ -248,6 +248,15 @@ pub struct OutputOptions {
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub output: Vec<String>,
 
+    /// How long what --output names may be late
+    ///
+    /// Network file systems may show a file some seconds after the task that made it has ended. So long, the worker looks again
+    /// before it says that an output is missing; the task counts as running meanwhile, and keeps its CPUs and its time limit.
+    ///
+    /// Example: `--output result.dat --output-patience 30s`.
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    pub output_patience: Option<Duration>,
+
     /// Collect the outputs of all tasks in a few files in this directory, one for each worker
     ///
     /// Both channels go there, unless --stdout or --stderr says otherwise of one. The directory is made if it is missing, and
@@ -434,6 +443,7 @@ impl OutputOptions {
             stdout: self.stdout.or(script.stdout),
             stderr: self.stderr.or(script.stderr),
             output: [script.output, self.output].concat(),
+            output_patience: self.output_patience.or(script.output_patience),
             stream: self.stream.or(script.stream),
             log: self.log.or(script.log),
             compress: self.compress.or(script.compress),

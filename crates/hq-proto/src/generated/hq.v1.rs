@@ -285,6 +285,9 @@ pub struct TaskSpec {
     /// earlier release, which replace none of these, find a program that is nowhere in the other places.
     #[prost(bytes = "vec", repeated, tag = "150")]
     pub with_entries: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// How long `outputs` may be late.
+    #[prost(uint64, tag = "151")]
+    pub output_patience_ns: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {

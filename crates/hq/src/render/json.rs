@@ -131,6 +131,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             other => other.to_string().into(),
         },
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
+        "output_patience": seconds(spec.output_patience),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),
             other => Value::from(other.to_string()),

@@ -121,6 +121,7 @@ fn spec() -> TaskSpec {
         priority: -5,
         time_limit: Some(Duration::from_secs(3600)),
         kill_grace: Duration::from_secs(5),
+        output_patience: Duration::ZERO,
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
         crash_limit: CrashLimit::Times(5),
         retry: Retry {

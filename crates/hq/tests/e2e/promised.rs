@@ -81,3 +81,36 @@ fn a_worker_that_was_away_does_not_move_what_another_attempt_left() {
     cluster.ok("submit --cpus 2 --wait -- true");
     assert_eq!((cluster.read("out").as_str(), cluster.read("out.failed-0").as_str()), ("1\n", "0\n"));
 }
+
+#[test]
+fn an_output_that_comes_late_is_waited_for() {
+    let cluster = Cluster::new();
+    let pipe = cluster.pipe("started");
+    cluster.ok("submit --output out --output-patience 1h -- sh -c 'echo up > started'");
+    assert_eq!(cluster.line_from(&pipe), "up");
+    // Others pass by.
+    cluster.ok("submit --wait --output other -- touch other");
+    cluster.write("out", "");
+    cluster.ok("job wait 1");
+    let refused = cluster.fails(2, "submit --output-patience 1s -- true");
+    assert!(refused.contains("--output-patience works only together with --output"), "{refused}");
+}
+
+#[test]
+fn a_task_that_is_canceled_waits_for_no_output() {
+    let mut cluster = Cluster::new();
+    let pipe = cluster.pipe("started");
+    cluster.write(
+        "job.toml",
+        "[[task]]\ncommand = ['sh', '-c', 'echo up > started']\noutputs = ['out']\noutput_patience = '1h'\n",
+    );
+    cluster.ok("job submit-file job.toml");
+    assert_eq!(cluster.line_from(&pipe), "up");
+    cluster.ok("job cancel 1");
+    // It has its CPUs until it has ended.
+    cluster.ok("submit --cpus all --wait -- true");
+    cluster.ok("job submit-file job.toml");
+    assert_eq!(cluster.line_from(&pipe), "up");
+    cluster.ok("worker stop 1");
+    assert_eq!(cluster.workers.pop().expect("a worker").end(), 0);
+}
