@@ -190,6 +190,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "key": text,
     "outputs": texts,
     "output_patience": duration,
+    "end_by": duration,
     "after": jobs,
     "after_any": jobs,
 }

@@ -38,10 +38,11 @@ class TaskOptions(TypedDict, total=False):
     after_any: Sequence[int | str]
     outputs: Sequence[str]
     output_patience: Duration
+    end_by: Duration
     key: str
 
 
-_DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect", "output_patience"}
+_DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect", "output_patience", "end_by"}
 
 
 class Task(StaysHere, ABC):

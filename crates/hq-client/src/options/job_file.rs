@@ -116,6 +116,7 @@ pub(super) struct Task {
     pub(super) service: bool,
     pin: Option<String>,
     time_limit: Option<Word>,
+    end_by: Option<Word>,
     signal: Option<String>,
     kill_grace: Option<Word>,
     priority: Option<i32>,
@@ -410,6 +411,7 @@ impl Task {
             },
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,
+                end_by: option("end_by", self.end_by, values::end_by)?,
                 signal: option("signal", self.signal, values::warning)?,
                 kill_grace: option("kill_grace", self.kill_grace, values::duration)?,
                 retry: self.retry,

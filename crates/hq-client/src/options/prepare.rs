@@ -344,13 +344,15 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, output_patience, stream: _, log: _, compress } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, output_patience, stream: _, log: _, compress } =
+        outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
     let is_used = is_streamed && (stdout.is_none() || stderr.is_none());
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
+        end_by,
         signal,
         kill_grace,
         retry,
@@ -375,6 +377,7 @@ pub(super) fn spec(
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
         time_limit,
+        end_by,
         kill_grace: kill_grace.unwrap_or(KILL_GRACE),
         warning: signal,
         crash_limit: crash_limit.unwrap_or_default(),

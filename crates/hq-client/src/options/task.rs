@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
-use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
@@ -299,6 +299,17 @@ pub struct FailureOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::time_limit)]
     pub time_limit: Option<Duration>,
 
+    /// Start nothing that could not have ended by then
+    ///
+    /// A time of day (`18:00`; tomorrow's where today's has passed), a date and a time (`2026-12-24 18:00`, with an offset for
+    /// another time zone), or a duration from the submit (`8h`). A task starts only while as much time is left as it takes: its
+    /// --expect, else its --time-request. What runs is left alone; what has not started by then is canceled, and what waits for
+    /// that to succeed is aborted.
+    ///
+    /// Examples: `--end-by 18:00 --expect 20m`, `--end-by 8h --time-request 1h`.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::end_by)]
+    pub end_by: Option<EndBy>,
+
     /// Send a signal this long before --time-limit, or before the worker ends for want of time
     ///
     /// Whichever comes first. The task may then save its state and end by itself.
@@ -455,6 +466,7 @@ impl FailureOptions {
     fn over(self, script: FailureOptions) -> FailureOptions {
         FailureOptions {
             time_limit: self.time_limit.or(script.time_limit),
+            end_by: self.end_by.or(script.end_by),
             signal: self.signal.or(script.signal),
             kill_grace: self.kill_grace.or(script.kill_grace),
             retry: self.retry.or(script.retry),

@@ -415,7 +415,12 @@ impl Server {
             let ended = wanted.len() - ids.len();
             if !ids.is_empty() {
                 let reason = reason.map(str::to_owned);
-                self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason }, &ids, effects);
+                self.end_by(
+                    now,
+                    Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None },
+                    &ids,
+                    effects,
+                );
             }
             self.forget_if_over(id);
             answer.push((id, ids, ended));

@@ -15,6 +15,7 @@ mod graphs;
 mod history;
 mod job_pages;
 mod keys;
+mod last_moments;
 mod logs;
 mod losses;
 mod nodes;

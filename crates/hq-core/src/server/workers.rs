@@ -206,6 +206,7 @@ impl Server {
         }
         self.wait_on(now, worker, held.template, &queued);
         self.may_be_late(worker, held.template);
+        self.last_moments.look_again(id);
     }
 
     // The class of a template, of which a worker has something. `None` when its job is forgotten: the worker ends that,

@@ -267,8 +267,8 @@ impl Worker {
 fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
     let [request] = &spec.requests[..] else { return false };
-    // The launcher starts programs; a function is called.
-    let is_program = spec.body.function().is_none();
+    // The launcher starts programs, at any time; a function is called.
+    let is_program = spec.body.function().is_none() && spec.end_by.is_none();
     let is_plain = is_program && request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
     let leaves_something =
         spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs() || spec.is_streamed();

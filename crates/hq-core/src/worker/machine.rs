@@ -118,6 +118,8 @@ pub(super) struct Known {
     pub(super) pools: u64,
     // The last one of it ended soon after its start.
     pub(super) is_brisk: bool,
+    // None of them starts after this.
+    pub(super) last_start: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -397,7 +399,11 @@ impl Worker {
             let template = Arc::new(content);
             self.drop_templates();
             self.templates_bytes += template.spec.bytes();
-            let before = self.templates.insert(batch.template, Known { template, ways, pools, is_brisk });
+            // Servers that do not say when it was submitted know nothing of such moments.
+            let last_start = template.spec.last_start(template.submitted);
+            let last_start = last_start.filter(|_| template.submitted > Timestamp(0));
+            let known = Known { template, ways, pools, is_brisk, last_start };
+            let before = self.templates.insert(batch.template, known);
             self.templates_bytes -= before.map_or(0, |known| known.template.spec.bytes());
         }
         let job = batch.template.job;

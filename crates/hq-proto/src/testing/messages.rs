@@ -543,7 +543,7 @@ pub fn report() -> impl Strategy<Value = Report> {
 
 fn job_progress() -> impl Strategy<Value = JobProgress> {
     let counts = || vec((edgy_id().prop_map(TaskId), any::<u32>()), 0..3);
-    let sets = (id_set(), id_set(), id_set());
+    let sets = (id_set(), id_set(), id_set(), vec((id_set(), timestamp()), 0..3));
     let parts =
         (vec((worker(), id_set()), 0..3), vec((id_set(), text()), 0..3), vec((instance(), id_set()), 0..3));
     let delayed = vec((edgy_id().prop_map(TaskId), timestamp()), 0..3);
@@ -565,6 +565,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             finished: sets.0,
             failed: sets.1,
             canceled: sets.2,
+            too_late: sets.3,
             abort_reasons: parts.1,
             instances: parts.2.into_iter().collect(),
             crashes: counted.0.into_iter().collect(),
@@ -642,7 +643,12 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), finished_span()).prop_map(|(worker, span)| Finished { worker, span }),
         (job(), failure()).prop_map(|(job, failure)| Failed { job, failure }),
-        (job(), id_set(), of(text())).prop_map(|(job, ids, reason)| Canceled { job, ids, reason }),
+        (job(), id_set(), of(text()), of(timestamp())).prop_map(|(job, ids, reason, end_by)| Canceled {
+            job,
+            ids,
+            reason,
+            end_by
+        }),
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),

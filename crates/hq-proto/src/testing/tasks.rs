@@ -22,11 +22,11 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
         vec(worker(), 0..3),
         of(text()),
         failure,
-        of(byte_string()),
+        (of(byte_string()), of(timestamp())),
     );
     (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
         |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure, entry) = waits;
+            let (dependencies, nodes, key, failure, (entry, too_late)) = waits;
             TaskInfo {
                 task: TaskId(task),
                 submit,
@@ -43,6 +43,7 @@ pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
                 nodes,
                 failure,
                 entry,
+                too_late,
             }
         },
     )

@@ -4,6 +4,7 @@ mod bad_input;
 mod callers;
 mod cluster;
 mod config;
+mod end_by;
 mod enforce;
 mod entries;
 mod explain;

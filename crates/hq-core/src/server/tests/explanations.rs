@@ -12,7 +12,7 @@ pub(super) fn explained(world: &mut World, job: JobId, task: u32) -> Vec<String>
     explanation(world, job, task).reasons.iter().map(told).collect()
 }
 
-fn explanation(world: &mut World, job: JobId, task: u32) -> TaskExplanation {
+pub(super) fn explanation(world: &mut World, job: JobId, task: u32) -> TaskExplanation {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let request = ClientRequest::ExplainTask { jobs, task: TaskId(task) };
     let ClientResponse::Explained(explained) = world.ask(request) else { panic!("an explanation") };
