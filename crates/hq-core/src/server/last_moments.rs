@@ -155,27 +155,60 @@ impl Server {
 
     /// What becomes of a task that does not start soon enough.
     pub(super) fn too_late_reason(&self, now: Timestamp, template: TemplateId) -> Option<Reason> {
-        let last = *self.last_moments.of.get(&template)?;
-        let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
-        let end = submit.task.end_by?.after(submit.submitted);
-        let takes = submit.task.time_needed();
-        let takes = if takes.is_zero() {
-            String::new()
-        } else {
-            format!(" and is said to take {}", hq_model::duration::format(takes))
-        };
-        let text = if now <= last {
-            format!(
-                "it is to end by {end:#}{takes}, so it is canceled unless it starts within {}",
-                super::explain::about(last.since(now))
-            )
-        } else {
-            format!(
+        let (last, end, takes) = self.last_moment(template)?;
+        let takes = takes.map_or_else(String::new, |takes| format!(" and is said to take {takes}"));
+        let text = match left(now, last) {
+            Some(left) => {
+                format!("it is to end by {end:#}{takes}, so it is canceled unless it starts within {left}")
+            }
+            None => format!(
                 "it was to end by {end:#}{takes}: it is too late for it to start, and it is being canceled"
-            )
+            ),
         };
         Some(Reason::new(ReasonKind::EndBy, text).until(Some(last)))
     }
+
+    /// The same of tasks of a job that wait: of the submit among theirs that is the first to be too late.
+    pub(super) fn too_late_reason_of(&self, now: Timestamp, id: JobId, ids: &IdSet) -> Option<Reason> {
+        let job = self.state.jobs.get(&id)?;
+        let waiting = |template: &TemplateId| {
+            let submit = job.submits.get(template.submit as usize)?;
+            Some(submit.ids.intersection(ids).len()).filter(|count| *count > 0)
+        };
+        let of_job = self.last_moments.of.range(templates_of(id));
+        let counted = of_job.filter_map(|(template, last)| Some((last, template, waiting(template)?)));
+        let (_, template, count) = counted.min()?;
+        if ids.len() == 1 {
+            return self.too_late_reason(now, *template);
+        }
+        let (last, end, takes) = self.last_moment(*template)?;
+        let who = if count == ids.len() { "they".to_owned() } else { format!("{count} of them") };
+        let (are, were) = if count == 1 { ("is", "was") } else { ("are", "were") };
+        let takes = takes.map_or_else(String::new, |takes| format!(", and each is said to take {takes}"));
+        let text = match left(now, last) {
+            Some(left) => {
+                format!("{who} {are} to end by {end:#}{takes}: what does not start within {left} is canceled")
+            }
+            None => format!(
+                "{who} {were} to end by {end:#}{takes}: it is too late to start, and what has not is being canceled"
+            ),
+        };
+        Some(Reason::new(ReasonKind::EndBy, text).until(Some(last)))
+    }
+
+    // When its tasks may start at the latest, by when they are to end, and what they take.
+    fn last_moment(&self, template: TemplateId) -> Option<(Timestamp, Timestamp, Option<String>)> {
+        let last = *self.last_moments.of.get(&template)?;
+        let submit = self.state.jobs.get(&template.job)?.submits.get(template.submit as usize)?;
+        let end = submit.task.end_by?.after(submit.submitted);
+        let takes = Some(submit.task.time_needed()).filter(|takes| !takes.is_zero());
+        Some((last, end, takes.map(hq_model::duration::format)))
+    }
+}
+
+// How long tasks may still start.
+fn left(now: Timestamp, last: Timestamp) -> Option<String> {
+    (now <= last).then(|| super::explain::about(last.since(now)))
 }
 
 /// What is said of tasks that were canceled for it.

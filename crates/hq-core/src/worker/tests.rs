@@ -673,7 +673,7 @@ fn a_higher_instance_replaces_a_running_attempt() {
     world.run(1, "0", 0, |_| {});
     world.run(1, "0", 0, |_| {});
     world.run(1, "0", 1, |_| {});
-    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15");
+    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15 for another");
     world.end(1, 0, failed());
     assert_eq!(world.did(), "start 1@0/1");
 }

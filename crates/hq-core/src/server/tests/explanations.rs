@@ -27,7 +27,7 @@ fn told(reason: &Reason) -> String {
 }
 
 // `0-3: reason`, for each reason of each group.
-fn job_explained(world: &mut World, job: JobId) -> Vec<String> {
+pub(super) fn job_explained(world: &mut World, job: JobId) -> Vec<String> {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs }) else {
         panic!("an explanation")

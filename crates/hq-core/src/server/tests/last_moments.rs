@@ -3,7 +3,7 @@
 use hq_model::TaskRef;
 use hq_model::task::EndBy;
 
-use super::explanations::explanation;
+use super::explanations::{explanation, job_explained};
 use super::losses::task;
 use super::*;
 use crate::explanation::ReasonKind;
@@ -14,6 +14,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn in_ten_minutes(spec: &mut TaskSpec) {
     spec.end_by = Some(EndBy::Within(MINUTE * 10));
     spec.expected = Some(MINUTE * 4);
+}
+
+// What is said of the end of each group that waits together.
+fn ends(world: &mut World, job: JobId) -> Vec<String> {
+    let mut told = job_explained(world, job);
+    told.retain(|text| text.contains(" to end by "));
+    told
 }
 
 #[test]
@@ -30,6 +37,9 @@ fn what_has_not_started_is_canceled_when_it_could_not_end_in_time() {
         reason.text.contains("and is said to take 4m, so it is canceled unless it starts within"),
         "{reason:?}"
     );
+    let [text] = &ends(&mut world, job)[..] else { panic!("what runs is not concerned") };
+    assert!(text.starts_with("1-4: they are to end by "), "{text}");
+    assert!(text.contains(", and each is said to take 4m: what does not start within "), "{text}");
     let due = world.server.next_wakeup().expect("a moment");
     assert_eq!(reason.until.map(|last| last.after(Duration::from_micros(1))), Some(due));
     assert_eq!(world.states(job), "running: 4 waiting, 1 running");
@@ -42,6 +52,20 @@ fn what_has_not_started_is_canceled_when_it_could_not_end_in_time() {
     world.restart();
     assert_eq!(task(&mut world, job, 3), canceled, "also after a restart");
     assert_eq!(world.server.check_recount(), Ok(()));
+}
+
+#[test]
+fn of_tasks_that_wait_together_those_are_told_that_are_too_late_first() {
+    let mut world = World::new();
+    let job = world.open();
+    world.submits(Submit::new(Target::Open(job), TaskIds::Next(2), one_cpu()));
+    for (minutes, count) in [(30, 3), (10, 1)] {
+        let end_by = Some(EndBy::Within(MINUTE * minutes));
+        let spec = TaskSpec { end_by, ..one_cpu() };
+        world.submits(Submit::new(Target::Open(job), TaskIds::Next(count), spec));
+    }
+    let [text] = &ends(&mut world, job)[..] else { panic!("one group") };
+    assert!(text.starts_with("0-5: 1 of them is to end by ") && text.ends_with(" is canceled"), "{text}");
 }
 
 #[test]
@@ -125,12 +149,13 @@ fn what_would_be_tried_again_too_late_has_failed() {
         spec.retry.delay = MINUTE;
     });
     world.worker(2, 2);
-    world.wait(MINUTE * 5);
+    let half = MINUTE / 2;
+    world.wait(MINUTE * 4 + half);
     world.reports(2, |r| r.failed = vec![(job, failed(0, 0, 1))]);
-    assert_eq!(world.states(job), "running: 2 waiting", "in a minute");
-    world.wait(Duration::from_secs(30));
+    assert_eq!(world.states(job), "waiting: 2 waiting", "in a minute");
+    world.wait(half);
     world.reports(2, |r| r.failed = vec![(job, failed(1, 0, 1))]);
-    assert_eq!(world.states(job), "running: 1 waiting, 1 failed");
+    assert_eq!(world.states(job), "waiting: 1 waiting, 1 failed");
 }
 
 #[test]
