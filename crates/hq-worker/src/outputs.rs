@@ -52,7 +52,7 @@ impl Aftermath {
 #[derive(Debug)]
 pub(crate) enum Work {
     /// A task has ended.
-    Clean(Aftermath),
+    Clean(Box<Aftermath>),
     /// A task is being ended whose program may have ended before.
     End(TaskRef, Ends),
 }
@@ -78,7 +78,7 @@ impl Cleanup {
     }
 
     pub(crate) fn clean(&self, aftermath: Aftermath) {
-        self.tell(Work::Clean(aftermath));
+        self.tell(Work::Clean(Box::new(aftermath)));
     }
 
     /// A task is being ended: if its program has ended, nothing is waited for any more.
@@ -114,7 +114,7 @@ fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
             Some(next) => work.recv_timeout(next.saturating_duration_since(Instant::now())),
         };
         let ready = match told {
-            Ok(Work::Clean(aftermath)) => patient.take_in(Instant::now(), aftermath),
+            Ok(Work::Clean(aftermath)) => patient.take_in(Instant::now(), *aftermath),
             Ok(Work::End(task, ends)) => patient.is_ended(task, ends),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => break,

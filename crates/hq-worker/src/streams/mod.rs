@@ -106,7 +106,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    fn tell(&self, aftermath: Aftermath) {
+    fn tell(&self, aftermath: Box<Aftermath>) {
         // The thread that takes it ends after that of the streams; when the loop has ended nobody wants to know.
         let _ = if aftermath.is_nothing() {
             self.told.send(aftermath.input).is_ok()

@@ -125,7 +125,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         "end_by": match spec.end_by {
             None => Value::Null,
             Some(EndBy::At(at)) => at.to_string().into(),
-            Some(EndBy::Within(time)) => seconds(time).into(),
+            Some(EndBy::Within(time)) => seconds(time),
         },
         "task_dir": spec.task_dir,
         "service": spec.service,
