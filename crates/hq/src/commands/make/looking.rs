@@ -67,8 +67,8 @@ fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
         return Ok(None);
     };
     let mut session = Session::connect(&dir).map_err(|error| {
-        let text = format!("job {job} of the server in {} made files here last: {error}", dir.display());
-        HqError::failed("no-server", text).hint("start that server again to see how its runs ended")
+        HqError::from(error)
+            .hint(format!("job {job} of the server in {} made files here last", dir.display()))
     })?;
     if session.server_uid() != uid || has_ended(&mut session, JobId(job))?.is_none() {
         return Ok(None);
