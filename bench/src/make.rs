@@ -144,11 +144,13 @@ fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxE
         let place = tempfile::tempdir()?;
         write_layers(place.path(), 1, count)?;
         make.push(timed(bench, place.path(), &["make", "--cpus", &cpus])?);
-        // The scripts that it has left.
+        // The scripts that it has left, which make the same files.
+        remove_made(place.path(), count)?;
         let (ids, log) = (format!("0-{}", count - 1), "d/log.%{TASK_ID}");
         let arguments =
             ["run", "--array", &ids, "--stdout", log, "--stderr", log, "--", "bash", "d/r0.%{TASK_ID}.sh"];
         run.push(timed(bench, place.path(), &arguments)?);
+        remove_made(place.path(), count)?;
         let mut text = String::from("all:");
         for n in 0..count {
             write!(text, " g{n}")?;
@@ -178,6 +180,19 @@ fn small_runs(bench: &Bench, count: u32, rows: &mut Vec<Row>) -> Result<(), BoxE
         let gnu = median_of(gnu);
         let value = format!("{make:.2} s; make -j {gnu:.2} s");
         rows.push(Row::at_most("make: against make -j", value, "no slower", make / gnu, 1.0));
+    }
+    Ok(())
+}
+
+// What runs of the only rule have made, and the logs of others who ran its scripts.
+fn remove_made(place: &Path, count: u32) -> Result<(), BoxError> {
+    for n in 0..count {
+        for name in [format!("d/f0_{n}"), format!("d/log.{n}")] {
+            match fs::remove_file(place.join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
     }
     Ok(())
 }

@@ -189,6 +189,8 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "variables": variables,
     "key": text,
     "outputs": texts,
+    "output_patience": duration,
+    "end_by": duration,
     "after": jobs,
     "after_any": jobs,
 }

@@ -9,7 +9,7 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Share, Target, TaskIds};
 use hq_model::request::parse_amount;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, Retry, SpeculateFactor};
+use hq_model::task::{CrashLimit, EndBy, Retry, SpeculateFactor};
 use hq_model::{
     AmountRequest, Body, Dependencies, Entries, IdSet, Instance, JobId, JobSpec, Policy, Request,
     ResourceRequest, Submit, TaskId, TaskRef, TaskSpec,
@@ -213,6 +213,10 @@ fn submit(rng: &mut Rng, jobs: &[JobId], target: Target, faults: &Faults) -> Cli
     }
     if faults.has_variety {
         variety::ask(key, &mut spec);
+    }
+    if faults.has_last_moments && key >> 32 & 1 == 0 {
+        spec.end_by = Some(EndBy::Within(Duration::from_secs(key >> 33 & 63)));
+        spec.expected = Some(Duration::from_secs(key >> 40 & 7)).filter(|expected| !expected.is_zero());
     }
     // One after the other of the same kind find each other's interpreters.
     if faults.has_functions && key % 4 != 1 && !spec.service {

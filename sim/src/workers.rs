@@ -5,7 +5,7 @@ use hq_core::worker_messages::{FromWorker, ToWorker};
 use hq_model::Timestamp;
 
 use crate::canary::Canary;
-use crate::observers;
+use crate::observers::{self, never_too_late, starts_in_time};
 use crate::world::{Event, World};
 
 impl World {
@@ -101,6 +101,7 @@ impl World {
         for effect in effects {
             match effect {
                 WorkerEffect::Start(start) => {
+                    starts_in_time(self.now, &start)?;
                     if let Some(worker) = &self.nodes[node].worker {
                         self.observers.policies.starts(&worker.config().resources, &start)?;
                     }
@@ -114,7 +115,10 @@ impl World {
                     self.launcher_says(node, vec![WorkerInput::RunnerEnded { runner }], None);
                 }
                 WorkerEffect::GoOn { task } => self.nodes[node].runners.goes_on(task)?,
-                WorkerEffect::Arm { start, after } => self.arms(node, start, after),
+                WorkerEffect::Arm { start, after } => {
+                    never_too_late(&start)?;
+                    self.arms(node, start, after);
+                }
                 WorkerEffect::Recall { task } => self.recalls(node, task),
                 WorkerEffect::Signal { task, signal, .. } => self.signal(node, task, signal),
                 // Nobody reads there.

@@ -198,6 +198,7 @@ impl World {
         faults.has_multi_node = options.seed % 5 < 2;
         faults.has_groups = matches!(options.seed % 11, 2 | 7 | 8);
         faults.has_functions = options.seed % 8 == 3;
+        faults.has_last_moments = options.seed % 5 == 2;
         faults.has_variety = variety::has_variety(options.seed);
         // So short that launchers begin most of them.
         faults.runs_us = if options.seed % 8 == 1 { Some((100, 20_000)) } else { faults.runs_us };

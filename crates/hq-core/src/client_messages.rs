@@ -675,4 +675,6 @@ pub struct TaskInfo {
     pub failure: Option<FailureKind>,
     /// Its entry, where [paths](hq_model::paths) of it depend on that.
     pub entry: Option<ByteString>,
+    /// Set when it was canceled without having started: the time by which it could not have ended any more.
+    pub too_late: Option<Timestamp>,
 }

@@ -40,13 +40,15 @@ pub enum ReasonKind {
     Closed,
     /// On a worker: there is room, which others take first.
     Room,
+    /// It is to have ended by some moment, and is canceled unless it starts before.
+    EndBy,
     /// What a later release says.
     Other,
 }
 
 impl ReasonKind {
     /// Those with a word of their own.
-    pub const ALL: [ReasonKind; 18] = [
+    pub const ALL: [ReasonKind; 19] = [
         ReasonKind::Ended,
         ReasonKind::Running,
         ReasonKind::HandedOut,
@@ -64,6 +66,7 @@ impl ReasonKind {
         ReasonKind::Utilization,
         ReasonKind::Closed,
         ReasonKind::Room,
+        ReasonKind::EndBy,
         ReasonKind::Other,
     ];
 
@@ -87,6 +90,7 @@ impl ReasonKind {
             ReasonKind::Utilization => "utilization",
             ReasonKind::Closed => "closed",
             ReasonKind::Room => "room",
+            ReasonKind::EndBy => "end-by",
             ReasonKind::Other => "other",
         }
     }

@@ -176,6 +176,8 @@ pub enum Record {
         ids: IdSet,
         /// The user's words.
         reason: Option<String>,
+        /// Set where nobody canceled them: they had not started, and could not have ended by then any more.
+        end_by: Option<Timestamp>,
     },
     /// Tasks were given up by the server.
     Aborted {
@@ -341,8 +343,10 @@ pub struct JobProgress {
     pub finished: IdSet,
     /// Ended without.
     pub failed: IdSet,
-    /// Ended by the user.
+    /// Ended by the user, or because they could not have ended in time.
     pub canceled: IdSet,
+    /// Those that could not, with the times by which they were to end; each time once.
+    pub too_late: Vec<(IdSet, Timestamp)>,
     /// Why tasks failed, in the order in which that came up. What is left of all that failed has causes beyond
     /// [`CAUSES_MAX`](crate::limits::CAUSES_MAX), or failed under a release that did not count causes.
     pub causes: Vec<FailureCause>,

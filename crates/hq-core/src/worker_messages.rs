@@ -54,6 +54,8 @@ pub enum ToWorker {
         job: JobId,
         /// The tasks.
         ids: IdSet,
+        /// Another attempt of them has been handed out: what is there of theirs may be what that has left.
+        are_elsewhere: bool,
     },
     /// Give back those of these tasks that have not started; answered in [`Report::returned`].
     Retract {

@@ -132,7 +132,7 @@ impl Cluster {
         for effect in effects {
             match effect {
                 Effect::Start(start) if start.is_part => {}
-                Effect::Signal { task, ends: true, .. }
+                Effect::Signal { task, ends: Some(_), .. }
                     if !self.running.iter().any(|run| run.1 == at && run.2 == task) =>
                 {
                     parts.push(task);

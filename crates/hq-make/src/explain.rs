@@ -8,7 +8,7 @@ use hq_model::similar;
 use rustc_hash::FxHashSet;
 
 use crate::limits::EXPLAIN_LINES_MAX;
-use crate::plan::{FileId, FileState, Plan, Reason, Rerun, Run, RunId, RunState};
+use crate::plan::{FileId, FileState, Plan, Reason, Rerun, Run, RunId, RunState, WantedFile};
 
 pub(crate) use fold::fold;
 
@@ -23,7 +23,7 @@ pub fn explain(plan: &Plan, paths: &[String]) -> String {
     let mut roots = Vec::new();
     let mut unknown = Vec::new();
     for path in paths {
-        let found = called(plan, path);
+        let found = files_called(plan, path);
         if found.is_empty() {
             unknown.push(match near(plan, path) {
                 Some(near) => format!("{path}: no target needs it; did you mean `{near}`?"),
@@ -48,22 +48,50 @@ pub fn explain(plan: &Plan, paths: &[String]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn called(plan: &Plan, path: &str) -> Vec<FileId> {
+/// The files that a name stands for: as it is shown, as an absolute path, or by the end of its path.
+pub fn files_called(plan: &Plan, path: &str) -> Vec<FileId> {
     let ids = || (0..plan.files.len() as u32).map(FileId);
     let normal = crate::paths::normalise(path);
     let absolute = crate::paths::join(&plan.base, path);
-    let exact: Vec<FileId> = ids().filter(|file| plan.file(*file).path == absolute).collect();
+    let exact: Vec<FileId> = ids().filter(|file| *plan.file(*file).path == *absolute).collect();
     if !exact.is_empty() {
         return exact;
     }
     ids()
-        .filter(|file| plan.file(*file).shown.strip_suffix(&*normal).is_some_and(|rest| rest.ends_with('/')))
+        .filter(|file| {
+            plan.file(*file).shown().strip_suffix(&*normal).is_some_and(|rest| rest.ends_with('/'))
+        })
         .collect()
 }
 
-fn near<'a>(plan: &'a Plan, path: &str) -> Option<&'a str> {
-    let names = plan.files.iter().map(|file| file.shown.as_str());
-    similar::nearest(path, names.filter(|name| name.len().abs_diff(path.len()) <= 2))
+fn near(plan: &Plan, path: &str) -> Option<String> {
+    let names: Vec<_> = plan.files.iter().map(WantedFile::shown).collect();
+    let alike = names.iter().map(|name| &**name).filter(|name| name.len().abs_diff(path.len()) <= 2);
+    similar::nearest(path, alike).map(str::to_owned)
+}
+
+/// Why a run is needed, or cannot run, in words; nothing if neither.
+pub fn why(plan: &Plan, run: &Run) -> Option<String> {
+    match &run.state {
+        RunState::There | RunState::Unasked => None,
+        RunState::Needed(reason) | RunState::Perhaps(reason) => Some(reason_in(plan, reason)),
+        RunState::Cannot(input) => Some(format!("{} cannot be made", plan.file(*input).shown())),
+    }
+}
+
+fn reason_in(plan: &Plan, reason: &Reason) -> String {
+    let shown = |file: &FileId| plan.file(*file).shown();
+    match reason {
+        Reason::Missing(file) => format!("{} is missing", shown(file)),
+        Reason::Forced => "that was asked for".to_owned(),
+        Reason::Newer { input, output } => format!("{} is newer than {}", shown(input), shown(output)),
+        Reason::MadeAnew { input } => format!("{} is made anew", shown(input)),
+        Reason::TextDiffers => "its rule says something else than when it was made".to_owned(),
+        Reason::ContentDiffers(input) => {
+            format!("{} holds something else than when it was made", shown(input))
+        }
+        Reason::OtherInputs => "it is made from other files than before".to_owned(),
+    }
 }
 
 struct Explainer<'a> {
@@ -111,12 +139,15 @@ impl Explainer<'_> {
     }
 
     fn maker_to_explain(&self, file: FileId) -> Option<RunId> {
-        self.plan.file(file).maker.filter(|maker| self.plan.run(*maker).state != RunState::There)
+        self.plan
+            .file(file)
+            .maker
+            .filter(|maker| !matches!(self.plan.run(*maker).state, RunState::There | RunState::Unasked))
     }
 
     fn file(&self, id: FileId) -> String {
         let file = self.plan.file(id);
-        let shown = &file.shown;
+        let shown = file.shown();
         let maker = file.maker.map(|maker| self.plan.run(maker));
         let by = |run: &Run| format!("{} ({})", run.rule, run.place.line());
         match (file.state, maker) {
@@ -129,13 +160,15 @@ impl Explainer<'_> {
                 RunState::Needed(reason) => {
                     format!("{shown}: will be made by {}, because {}", by(run), self.reason(reason, id))
                 }
-                RunState::There | RunState::Cannot(_) => format!("{shown}: is there"),
+                RunState::There | RunState::Unasked | RunState::Cannot(_) => {
+                    format!("{shown}: is there")
+                }
             },
             (FileState::Unmakable, Some(run)) => match &run.state {
                 RunState::Cannot(input) => format!(
                     "{shown}: is missing, and {} cannot make it, because {} cannot be made",
                     by(run),
-                    self.plan.file(*input).shown
+                    self.plan.file(*input).shown()
                 ),
                 _ => format!("{shown}: is missing, and nothing asks {} for it", by(run)),
             },
@@ -161,27 +194,21 @@ impl Explainer<'_> {
     }
 
     fn reason(&self, reason: &Reason, of: FileId) -> String {
-        let shown = |file: &FileId| &self.plan.file(*file).shown;
         match reason {
             Reason::Missing(file) if *file == of => "it is missing".to_owned(),
-            Reason::Missing(file) => format!("{} is missing", shown(file)),
-            Reason::Forced => "that was asked for".to_owned(),
-            Reason::Newer { input, output } if *output == of => format!("{} is newer", shown(input)),
-            Reason::Newer { input, output } => format!("{} is newer than {}", shown(input), shown(output)),
-            Reason::MadeAnew { input } => format!("{} is made anew", shown(input)),
-            Reason::TextDiffers => "its rule says something else than when it was made".to_owned(),
-            Reason::ContentDiffers(input) => {
-                format!("{} holds something else than when it was made", shown(input))
+            Reason::Newer { input, output } if *output == of => {
+                format!("{} is newer", self.plan.file(*input).shown())
             }
-            Reason::OtherInputs => "it is made from other files than before".to_owned(),
+            _ => reason_in(self.plan, reason),
         }
     }
 
     // `bind_{0..119}.json: 118 are there; 2 will be made by ebind (rules.yaml:1): n = 7, 55`
     fn family(&self, files: &[FileId]) -> String {
-        let names: Vec<&str> = files.iter().map(|file| self.plan.file(*file).shown.as_str()).collect();
+        let names: Vec<_> = files.iter().map(|file| self.plan.file(*file).shown()).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         let mut there = 0;
-        let mut missing: Vec<&str> = Vec::new();
+        let mut missing = Vec::new();
         let mut awaited = 0;
         let mut made: BTreeMap<(&str, String), Vec<&Run>> = BTreeMap::new();
         for file in files {
@@ -191,7 +218,7 @@ impl Explainer<'_> {
                 (Some(run), _) => made.entry((&run.rule, run.place.line())).or_default().push(run),
                 (None, FileState::There | FileState::Made) => there += 1,
                 (None, FileState::Awaited) => awaited += 1,
-                (None, FileState::Unmakable) => missing.push(&file.shown),
+                (None, FileState::Unmakable) => missing.push(file.shown()),
             }
         }
         let are = |count: usize| if count == 1 { "1 is".to_owned() } else { format!("{count} are") };
@@ -206,7 +233,7 @@ impl Explainer<'_> {
             parts.push(format!("{} waited for", are(awaited)));
         }
         if !missing.is_empty() {
-            let some = missing.iter().take(VALUES_MAX).copied().collect::<Vec<_>>().join(", ");
+            let some = missing.iter().take(VALUES_MAX).map(|name| &**name).collect::<Vec<_>>().join(", ");
             let more = if missing.len() > VALUES_MAX { ", …" } else { "" };
             parts.push(format!("{} missing and cannot be made: {some}{more}", are(missing.len())));
         }

@@ -120,7 +120,7 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 Piece::Literal(literal) => text.push_str(literal),
-                Piece::Field(field) => text.push_str(&field.expand(scope)?),
+                Piece::Field(field) => field.expand_into(scope, &mut text)?,
             }
             if text.len() > TEXT_BYTES_MAX {
                 return Err(FormatError::new(
@@ -146,8 +146,16 @@ impl Field {
         shown
     }
 
-    fn expand(&self, scope: &dyn Scope) -> Result<String, FormatError> {
+    fn expand_into(&self, scope: &dyn Scope, to: &mut String) -> Result<(), FormatError> {
         let Some(mut value) = scope.get(&self.name) else { return Err(self.unknown(scope)) };
+        // A file of a rule, which most fields are.
+        if let (Value::Files(files), [Access::Item(key)], None, Some("")) =
+            (&value, &self.path[..], self.conversion, self.spec.as_literal())
+            && let Some(text) = files.get(key)
+        {
+            to.push_str(text);
+            return Ok(());
+        }
         for access in &self.path {
             value = part(&value, access)
                 .map_err(|message| FormatError::new(self.at, format!("`{{{}}}`: {message}", self.shown())))?;
@@ -159,12 +167,16 @@ impl Field {
             Some(_) => Value::text(ascii(&value.repr())),
         };
         let spec = match self.spec.as_literal() {
-            Some("") => return Ok(value.str()),
+            Some("") => {
+                value.write_str(to);
+                return Ok(());
+            }
             Some(spec) => spec.to_owned(),
             None => self.spec.expand(scope)?,
         };
         let formatted = Spec::parse(&spec).and_then(|spec| apply(&value, &spec));
         formatted
+            .map(|text| to.push_str(&text))
             .map_err(|message| FormatError::new(self.at, format!("`{{{}:{spec}}}`: {message}", self.shown())))
     }
 
@@ -192,7 +204,7 @@ fn part(value: &Value, access: &Access) -> Result<Value, String> {
         (Value::Files(files), Access::Item(key)) => match files.get(key) {
             Some(text) => Ok(Value::text(text)),
             None => {
-                let keys: Vec<&str> = files.by_key.iter().map(|(key, _)| key.as_str()).collect();
+                let keys: Vec<&str> = files.by_key.iter().map(|(key, _)| &**key).collect();
                 let keys = if keys.is_empty() {
                     "there are none".to_owned()
                 } else {

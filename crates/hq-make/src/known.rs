@@ -142,7 +142,7 @@ impl Known {
     }
 
     pub(crate) fn run(&self, run: &Run) -> Option<&KnownRun> {
-        self.runs.get(&key(run))
+        if self.runs.is_empty() { None } else { self.runs.get(&key(run)) }
     }
 }
 

@@ -28,7 +28,7 @@ pub mod value;
 mod world;
 mod yaml;
 
-pub use explain::explain;
+pub use explain::{explain, files_called, why};
 pub use known::Known;
 pub use makefile::Makefile;
 pub use plan::{

@@ -28,6 +28,11 @@ impl Makefile {
     pub fn targets(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| &*target.name)
     }
+
+    /// Where a target begins.
+    pub fn place_of_target(&self, name: &str) -> Option<&Place> {
+        self.targets.iter().find(|target| *target.name == *name).map(|target| &target.place)
+    }
 }
 
 /// A text with fields, and where it stands.
@@ -194,6 +199,10 @@ pub(crate) struct Rule {
     pub steps: Vec<Step>,
     /// What it asks for, where that depends on nothing.
     pub fixed_resources: Option<Resources>,
+    /// Its texts name what it asks for.
+    pub names_resource: bool,
+    /// Its script names what starts MPI programs.
+    pub uses_mpirun: bool,
 }
 
 impl Rule {

@@ -54,11 +54,19 @@ pub(crate) fn join(dir: &[u8], name: &str) -> Vec<u8> {
 
 /// How a path is shown: relative to a directory it is below.
 pub(crate) fn shown(base: &[u8], path: &[u8]) -> String {
-    let below = path.strip_prefix(base).and_then(|rest| match rest {
-        b"" => Some(&b"."[..]),
-        rest => rest.strip_prefix(b"/").or((base == b"/").then_some(rest)),
-    });
-    String::from_utf8_lossy(below.unwrap_or(path)).into_owned()
+    match &path[shown_at(base, path)..] {
+        b"" => ".".to_owned(),
+        shown => String::from_utf8_lossy(shown).into_owned(),
+    }
+}
+
+/// Where in a path what is shown of it begins: at its end if it is the directory itself.
+pub(crate) fn shown_at(base: &[u8], path: &[u8]) -> usize {
+    match path.strip_prefix(base) {
+        Some([b'/', ..]) => base.len() + 1,
+        Some(rest) if rest.is_empty() || base == b"/" => base.len(),
+        _ => 0,
+    }
 }
 
 /// What keeps a name from being one of a file.
@@ -84,9 +92,10 @@ pub(crate) fn unfit(name: &str) -> Option<String> {
 ///
 /// Names that are safe stay plain, so that what stands around them in a script (quotes, other text) stays right.
 pub(crate) fn quote(name: &[u8]) -> Cow<'_, [u8]> {
-    let is_safe = |char: char| char.is_alphanumeric() || "_-./+,:=@%^".contains(char);
-    let text = std::str::from_utf8(name);
-    if text.is_ok_and(|text| !text.is_empty() && text.chars().all(is_safe)) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./+,:=@%^".contains(&byte);
+    let is_safe = |char: char| u8::try_from(char).is_ok_and(is_plain) || char.is_alphanumeric();
+    let is_text = || std::str::from_utf8(name).is_ok_and(|text| text.chars().all(is_safe));
+    if !name.is_empty() && (name.iter().all(|byte| is_plain(*byte)) || is_text()) {
         return Cow::Borrowed(name);
     }
     let mut quoted = vec![b'\''];

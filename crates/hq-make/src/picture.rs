@@ -59,17 +59,19 @@ enum State {
     MadeNow,
     BecauseOf,
     Perhaps,
+    Unasked,
     Awaited,
     Cannot,
     Failed,
 }
 
 impl State {
-    const ALL: [State; 7] = [
+    const ALL: [State; 8] = [
         State::There,
         State::MadeNow,
         State::BecauseOf,
         State::Perhaps,
+        State::Unasked,
         State::Awaited,
         State::Cannot,
         State::Failed,
@@ -81,6 +83,7 @@ impl State {
             State::MadeNow => "made now",
             State::BecauseOf => "made because of another",
             State::Perhaps => "perhaps made",
+            State::Unasked => "not asked for",
             State::Awaited => "waited for",
             State::Cannot => "cannot be made",
             State::Failed => "failed",
@@ -93,6 +96,7 @@ impl State {
             State::MadeNow => "#d6e6fa",
             State::BecauseOf => "#e6ddf5",
             State::Perhaps => "#f1f1f1",
+            State::Unasked => "#ffffff",
             State::Awaited => "#fdf3d0",
             State::Cannot => "#f8dcc8",
             State::Failed => "#f6c9c9",
@@ -105,6 +109,7 @@ impl State {
             State::MadeNow => "#3a6ea5",
             State::BecauseOf => "#7552a8",
             State::Perhaps => "#7a7a7a",
+            State::Unasked => "#a0a0a0",
             State::Awaited => "#a8851c",
             State::Cannot => "#b3622a",
             State::Failed => "#b03030",
@@ -118,6 +123,7 @@ impl State {
             RunState::Needed(Reason::MadeAnew { .. }) => State::BecauseOf,
             RunState::Needed(_) => State::MadeNow,
             RunState::Perhaps(_) => State::Perhaps,
+            RunState::Unasked => State::Unasked,
             RunState::Cannot(_) => State::Cannot,
         }
     }
@@ -210,9 +216,9 @@ fn files(plan: &Plan, failed: &[RunId]) -> Graph {
             };
             let detail = state.word().to_owned();
             Node {
-                id: format!("file {}", file.shown),
+                id: format!("file {}", file.shown()),
                 kind: "file",
-                label: file.shown.clone(),
+                label: file.shown().into_owned(),
                 detail,
                 state,
             }

@@ -1,5 +1,7 @@
 //! The plan: which runs of rules are wanted, which of them are needed, and why.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hq_model::{Amount, AmountRequest};
@@ -47,6 +49,8 @@ pub struct Wanted {
     pub workdir: Option<Vec<u8>>,
     /// Look also at rules that nobody asks for.
     pub check: bool,
+    /// Look also at what is behind files that are there, which mode `exists` does not: to show it.
+    pub look_behind: bool,
     /// Files that are missing and that no rule makes are waited for, not reported.
     pub wait_inputs: bool,
 }
@@ -100,6 +104,21 @@ pub enum Reason {
     OtherInputs,
 }
 
+impl Reason {
+    /// The word of JSON documents.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Reason::Missing(_) => "missing",
+            Reason::Forced => "forced",
+            Reason::Newer { .. } => "newer",
+            Reason::MadeAnew { .. } => "made-anew",
+            Reason::TextDiffers => "text-differs",
+            Reason::ContentDiffers(_) => "content-differs",
+            Reason::OtherInputs => "other-inputs",
+        }
+    }
+}
+
 /// How a run stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunState {
@@ -109,6 +128,8 @@ pub enum RunState {
     Needed(Reason),
     /// Mode `hash`: it must run if an input that is made before it comes out different: see [`Run::expected`].
     Perhaps(Reason),
+    /// Mode `exists`: an output is missing, and nobody asks for it.
+    Unasked,
     /// It is needed, and cannot run: this input is missing and cannot be made.
     Cannot(FileId),
 }
@@ -130,15 +151,25 @@ pub enum FileState {
 #[derive(Clone, Debug)]
 pub struct WantedFile {
     /// Its absolute path, lexically normalised.
-    pub path: Vec<u8>,
-    /// How it is shown: relative to the directory of the call where it is below it.
-    pub shown: String,
+    pub path: Arc<[u8]>,
+    /// Where in the path what is shown of it begins.
+    pub(crate) shown_at: u32,
     /// The run that has it among its outputs, as far as the plan looked.
     pub maker: Option<RunId>,
     /// A target asks for it.
     pub is_target: bool,
     /// How it stands.
     pub state: FileState,
+}
+
+impl WantedFile {
+    /// How it is shown: relative to the directory of the call where it is below it.
+    pub fn shown(&self) -> Cow<'_, str> {
+        match &self.path[self.shown_at as usize..] {
+            [] => Cow::Borrowed("."),
+            shown => String::from_utf8_lossy(shown),
+        }
+    }
 }
 
 /// A request for each of `nrs` resource sets.
@@ -192,15 +223,15 @@ pub struct Run {
     /// Its place in [`Plan::runs`].
     pub id: RunId,
     /// The rule.
-    pub rule: String,
+    pub rule: Arc<str>,
     /// The targets that asked for it first: those of its attributes.
-    pub targets: Vec<String>,
+    pub targets: Arc<[Arc<str>]>,
     /// The directory in which it runs: absolute.
-    pub dir: Vec<u8>,
+    pub dir: Arc<[u8]>,
     /// The directory as it is shown: relative to the directory of the call where it is below it.
-    pub dir_shown: String,
+    pub dir_shown: Arc<str>,
     /// The template variables of its outputs with their values, in order.
-    pub vars: Vec<(String, String)>,
+    pub vars: Vec<(Arc<str>, String)>,
     /// The name of its script and log without their ending: `an.7`.
     pub name: String,
     /// The files it needs.

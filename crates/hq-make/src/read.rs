@@ -13,7 +13,7 @@ use crate::problem::{Place, Problem};
 use crate::value::Value;
 use crate::yaml::{self, Entry, Node, What};
 
-pub(crate) use resources::{duration, resources, retry};
+pub(crate) use resources::{resources, retry, time_limit};
 
 /// One of the two files.
 #[derive(Clone, Copy, Debug)]
@@ -111,14 +111,25 @@ const ALSO_CALLED: [(&str, &str); 7] = [
     ("commands", "script"),
 ];
 
-/// The key that is one edit away, or that is called so elsewhere.
+/// The key that is one edit away, two letters that changed places included, or that is called so elsewhere.
 fn near<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     if let Some((_, meant)) = ALSO_CALLED.iter().find(|(other, _)| *other == key)
         && let Some(meant) = known.iter().find(|known| *known == meant)
     {
         return Some(meant);
     }
-    known.iter().copied().find(|known| key.len() > 2 && similar::distance(key, known) == 1)
+    let is_near = |known: &&str| similar::distance(key, known) == 1 || are_swapped(key, known);
+    known.iter().copied().find(|known| key.len() > 2 && is_near(known))
+}
+
+// Whether two letters beside each other have changed places.
+fn are_swapped(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let Some(at) = one.iter().zip(other).position(|(a, b)| a != b) else { return false };
+    match (&one[at..], &other[at..]) {
+        ([a, b, rest @ ..], [c, d, others @ ..]) => (a, b) == (d, c) && rest == others,
+        _ => false,
+    }
 }
 
 /// Reads a text; numbers and booleans are texts, too.

@@ -3,6 +3,7 @@
 //! The search goes from file to file by a queue, never by its own stack, so a chain may be as long as memory allows. A
 //! rule is filled in only where one of its outputs is asked for.
 
+mod behind;
 mod context;
 mod cycle;
 mod fill;
@@ -14,6 +15,7 @@ mod wanted;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,6 +27,7 @@ use crate::problem::{AMBIGUOUS_RULE, Problem};
 use crate::value::Value;
 use crate::world::{Facts, World};
 
+use behind::Asked;
 use context::{Context, Contexts};
 use fill::{Filled, Stop};
 use loops::Expressions;
@@ -57,9 +60,11 @@ pub fn plan(make: &Makefile, wanted: &Wanted, world: &World) -> Result<Plan, Vec
 /// A run, whatever the targets that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RunKey {
-    dir: Rc<Vec<u8>>,
+    /// The number of its directory.
+    dir: usize,
     rule: usize,
-    values: Vec<String>,
+    /// The values of its variables, each with a NUL at its end.
+    values: Rc<str>,
 }
 
 /// What is made although it need not be.
@@ -73,7 +78,7 @@ enum Forced {
 
 /// A file that the search came across.
 struct FileNode {
-    path: Vec<u8>,
+    path: Arc<[u8]>,
     maker: Option<usize>,
     is_target: bool,
     /// No rule makes it in a context that asked for it.
@@ -110,7 +115,7 @@ struct Search<'a> {
     contexts: Contexts,
     expressions: Expressions,
     files: Vec<FileNode>,
-    file_index: FxHashMap<Vec<u8>, FileId>,
+    file_index: FxHashMap<Arc<[u8]>, FileId>,
     runs: Vec<RunNode>,
     run_index: FxHashMap<RunKey, usize>,
     /// Runs that other contexts ask for, too, and that were compared.
@@ -118,6 +123,7 @@ struct Search<'a> {
     seen: FxHashSet<(FileId, usize)>,
     queue: VecDeque<(FileId, usize, String)>,
     targets: Vec<FileId>,
+    asked: Option<Asked>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }
@@ -129,7 +135,7 @@ impl<'a> Search<'a> {
             make,
             wanted,
             world,
-            stops_at_files: modes && matches!(forced, Forced::Nothing),
+            stops_at_files: modes && !wanted.look_behind && matches!(forced, Forced::Nothing),
             forced,
             contexts: Contexts::default(),
             expressions: Expressions::default(),
@@ -141,6 +147,7 @@ impl<'a> Search<'a> {
             seen: FxHashSet::default(),
             queue: VecDeque::new(),
             targets: Vec::new(),
+            asked: None,
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -184,9 +191,10 @@ impl<'a> Search<'a> {
     }
 
     fn file(&mut self, path: Vec<u8>, asked_by: Asker) -> FileId {
-        if let Some(known) = self.file_index.get(&path) {
+        if let Some(known) = self.file_index.get(&path[..]) {
             return *known;
         }
+        let path: Arc<[u8]> = path.into();
         let id = FileId(u32::try_from(self.files.len()).expect("fewer files than RUNS_MAX allows"));
         self.file_index.insert(path.clone(), id);
         self.files.push(FileNode {
@@ -277,10 +285,15 @@ impl<'a> Search<'a> {
             self.files[file.index()].has_no_rule = true;
             return Ok(());
         };
-        let values = vars.iter().map(Value::str).collect();
-        let key = RunKey { dir: self.contexts.all[context].dir.clone(), rule, values };
+        let mut values = String::new();
+        for value in &vars {
+            value.write_str(&mut values);
+            values.push('\0');
+        }
+        let key = RunKey { dir: self.contexts.all[context].dir_number, rule, values: values.into() };
         let rerun = self.make.rules[rule].rerun.unwrap_or(self.wanted.rerun);
-        if rerun == Rerun::Exists && !self.is_forced(&key) && self.is_there(file)? {
+        let stops_at_files = rerun == Rerun::Exists && !self.wanted.look_behind && !self.is_forced(&key);
+        if stops_at_files && self.is_there(file)? {
             return Ok(());
         }
         match self.run_index.get(&key) {
@@ -345,7 +358,7 @@ impl<'a> Search<'a> {
             fill::fill(self.make, rule, &self.contexts.all[context], &vars, &mut self.expressions)
                 .map_err(|stop| stop.chain(|| self.chain(asked_for)))?;
         let run = self.runs.len();
-        let dir = key.dir.clone();
+        let dir = self.contexts.all[context].dir.clone();
         let mut outputs = Vec::with_capacity(filled.outputs.len());
         for name in &filled.outputs {
             let output = self.file(paths::join(&dir, name), Asker::Run(run));

@@ -43,7 +43,7 @@ pub struct Summary {
     pub without_time: usize,
     /// The longest way from a run to the end of what follows.
     pub longest: Duration,
-    /// Wanted files that are there and stay.
+    /// Files that are there and stay, of those that the plan looked at: wanted ones, and those that runs take.
     pub there: usize,
 }
 
@@ -63,8 +63,8 @@ pub fn summary(plan: &Plan) -> Summary {
         longest[run.id.index()] = before + time;
         let at = *index.entry((&run.dir_shown, &run.rule)).or_insert_with(|| {
             let line = Line {
-                dir: run.dir_shown.clone(),
-                rule: run.rule.clone(),
+                dir: run.dir_shown.to_string(),
+                rule: run.rule.to_string(),
                 runs: 0,
                 ranks: 0,
                 cpus: 0,
@@ -91,7 +91,7 @@ pub fn summary(plan: &Plan) -> Summary {
         core_hours: core_seconds / 3600.0,
         without_time,
         longest: longest.into_iter().max().unwrap_or_default(),
-        there: plan.targets.iter().filter(|file| plan.file(**file).state == FileState::There).count(),
+        there: plan.files.iter().filter(|file| file.state == FileState::There).count(),
     }
 }
 

@@ -40,12 +40,13 @@ impl Disk {
         for output in &run.outputs {
             let content = writes.map_or_else(
                 || {
-                    let inputs = run.inputs.iter().map(|input| self.files[&plan.file(*input).path].1.clone());
+                    let inputs =
+                        run.inputs.iter().map(|input| self.files[&*plan.file(*input).path].1.clone());
                     inputs.collect::<Vec<_>>().join("+") + &String::from_utf8_lossy(run.text())
                 },
                 str::to_owned,
             );
-            self.files.insert(plan.file(*output).path.clone(), (time, content));
+            self.files.insert(plan.file(*output).path.to_vec(), (time, content));
         }
         let lines = Known::ended(run, plan, self, &Sums).expect("no errors here");
         self.known.take(&lines);

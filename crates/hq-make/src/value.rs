@@ -34,7 +34,7 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Files {
     /// For each key the files, with blanks between.
-    pub by_key: Vec<(String, String)>,
+    pub by_key: Vec<(Arc<str>, String)>,
 }
 
 impl Files {
@@ -45,7 +45,7 @@ impl Files {
 
     /// Those of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.by_key.iter().find(|(known, _)| known == key).map(|(_, text)| text.as_str())
+        self.by_key.iter().find(|(known, _)| **known == *key).map(|(_, text)| text.as_str())
     }
 }
 
@@ -93,6 +93,14 @@ impl Value {
             Value::Str(text) => text.to_string(),
             Value::Files(files) => files.all(),
             _ => self.repr(),
+        }
+    }
+
+    /// The same, at the end of a text.
+    pub fn write_str(&self, to: &mut String) {
+        match self {
+            Value::Str(text) => to.push_str(text),
+            _ => self.write_repr(to),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Body, ByteString, Channel, Compression, OnClose, OutputSink, Request, Stream};
+use crate::{Body, ByteString, Channel, Compression, OnClose, OutputSink, Request, Stream, Timestamp};
 
 /// The template of the tasks of one submit. Strings may hold placeholders (`%{TASK_ID}`), expanded
 /// by the worker for each task.
@@ -28,6 +28,8 @@ pub struct TaskSpec {
     pub compression: Compression,
     /// Paths of what each task is to leave behind, relative to the working directory; without all of them it has failed.
     pub outputs: Vec<ByteString>,
+    /// How long these may be late after a success.
+    pub output_patience: Duration,
     /// Variants in order of preference; never empty.
     pub requests: Vec<Request>,
     /// CPU affinity.
@@ -38,6 +40,8 @@ pub struct TaskSpec {
     pub time_limit: Option<Duration>,
     /// Between SIGTERM and SIGKILL.
     pub kill_grace: Duration,
+    /// Until when it is to have ended: what could not end in time does not start.
+    pub end_by: Option<EndBy>,
     /// A signal sent this long before the time limit.
     pub warning: Option<Warning>,
     /// How often the task may be lost with its worker.
@@ -83,6 +87,20 @@ impl TaskSpec {
         self.requests.iter().any(|request| request.ranks > 0) || self.body.names_launcher()
     }
 
+    /// How long one of its tasks takes, as far as that is said: the time it is expected to run, else the shortest of its time
+    /// requests.
+    pub fn time_needed(&self) -> Duration {
+        let asked = self.requests.iter().map(|request| request.time_request).min();
+        self.expected.or(asked).unwrap_or_default()
+    }
+
+    /// The last moment at which one of its tasks may start, of a submit at that time.
+    pub fn last_start(&self, submitted: Timestamp) -> Option<Timestamp> {
+        let end = self.end_by?.after(submitted);
+        let takes = u64::try_from(self.time_needed().as_micros()).unwrap_or(u64::MAX);
+        Some(Timestamp(end.0.saturating_sub(takes)))
+    }
+
     /// About what its texts take in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let env: usize = self.env.iter().map(|(name, value)| 48 + name.len() + value.len()).sum();
@@ -102,10 +120,12 @@ impl TaskSpec {
             stream: self.stream.clone(),
             compression: self.compression,
             outputs: self.outputs.clone(),
+            output_patience: self.output_patience,
             requests: self.requests.clone(),
             pin: self.pin,
             priority: self.priority,
             time_limit: self.time_limit,
+            end_by: self.end_by,
             kill_grace: self.kill_grace,
             warning: self.warning,
             crash_limit: self.crash_limit,
@@ -116,6 +136,25 @@ impl TaskSpec {
             locality: self.locality.clone(),
             task_dir: self.task_dir,
             launcher: self.launcher.clone(),
+        }
+    }
+}
+
+/// Until when a task is to have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndBy {
+    /// Until this moment.
+    At(Timestamp),
+    /// So long after its submit.
+    Within(Duration),
+}
+
+impl EndBy {
+    /// The moment, of a submit at that time.
+    pub fn after(self, submitted: Timestamp) -> Timestamp {
+        match self {
+            EndBy::At(at) => at,
+            EndBy::Within(time) => submitted.after(time),
         }
     }
 }
@@ -295,6 +334,25 @@ impl fmt::Display for CrashLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_longer_starts_earlier() {
+        let (submitted, seconds) = (Timestamp(1_000_000_000), Duration::from_secs);
+        let last = |end_by, expected: Option<u64>, asked: &[u64]| {
+            let request = |time: &u64| Request { time_request: seconds(*time), ..Request::default() };
+            let requests = asked.iter().map(request).collect();
+            let expected = expected.map(seconds);
+            let spec = TaskSpec { end_by, expected, requests, ..TaskSpec::default() };
+            spec.last_start(submitted).map(|last| last.0 / 1_000_000)
+        };
+        let within = Some(EndBy::Within(seconds(600)));
+        assert_eq!(last(None, Some(1), &[1]), None);
+        assert_eq!(last(within, None, &[0]), Some(1600));
+        assert_eq!(last(within, None, &[90, 60]), Some(1540), "the variant that takes least");
+        assert_eq!(last(within, Some(30), &[90]), Some(1570), "what is expected counts first");
+        assert_eq!(last(within, Some(3600), &[]), Some(0), "never");
+        assert_eq!(last(Some(EndBy::At(Timestamp(500_000_000))), None, &[]), Some(500));
+    }
 
     #[test]
     fn retry_rules() {

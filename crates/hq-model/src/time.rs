@@ -19,12 +19,12 @@ impl Timestamp {
     }
 }
 
-/// Prints RFC 3339 in UTC with microseconds: `2026-11-21T04:00:00.000123Z`.
+/// Prints RFC 3339 in UTC with microseconds: `2026-11-21T04:00:00.000123Z`; with `#` to the second.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = i64::try_from(self.0).unwrap_or(i64::MAX);
         let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
-        write!(f, "{time:.6}")
+        if f.alternate() { write!(f, "{time:.0}") } else { write!(f, "{time:.6}") }
     }
 }
 
@@ -45,6 +45,7 @@ mod tests {
     fn printed_in_utc_and_read_again() {
         let time = Timestamp(1_763_697_600_000_123);
         assert_eq!(time.to_string(), "2025-11-21T04:00:00.000123Z");
+        assert_eq!(format!("{time:#}"), "2025-11-21T04:00:00Z");
         assert_eq!(time.to_string().parse::<Timestamp>().ok(), Some(time));
     }
 }

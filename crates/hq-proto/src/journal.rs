@@ -116,9 +116,10 @@ fn kind_to_wire(at: Timestamp, record: &Record) -> Kind {
         Record::Failed { job, failure } => {
             Kind::Failed(form::Failed { job: job.0, failure: Some(failure.to_wire()) })
         }
-        Record::Canceled { job, ids, reason } => {
+        Record::Canceled { job, ids, reason, end_by } => {
             let (ids, reason) = (idset::to_wire(ids), reason.clone());
-            Kind::Canceled(form::TasksCanceled { job: job.0, ids, reason })
+            let end_by_us = end_by.map(|end| end.0);
+            Kind::Canceled(form::TasksCanceled { job: job.0, ids, reason, end_by_us })
         }
         Record::Aborted { job, ids, reason } => {
             let (ids, reason) = (idset::to_wire(ids), reason.clone());
@@ -232,6 +233,7 @@ fn kind_from_wire(at: Timestamp, kind: Kind) -> Result<Record, ProtoError> {
             job: JobId(canceled.job),
             ids: idset::from_wire("ids of canceled tasks", &canceled.ids)?,
             reason: canceled.reason,
+            end_by: canceled.end_by_us.map(Timestamp),
         },
         Kind::Aborted(aborted) => Record::Aborted {
             job: JobId(aborted.job),
@@ -361,6 +363,9 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
         nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
         causes: list_to_wire(&progress.causes),
+        too_late: (progress.too_late.iter())
+            .map(|(ids, end)| form::TasksTooLate { ids: idset::to_wire(ids), end_by_us: end.0 })
+            .collect(),
     }
 }
 
@@ -392,6 +397,9 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
         causes: list_from_wire(kept.causes)?,
+        too_late: (kept.too_late.into_iter())
+            .map(|late| Ok((ids(&late.ids)?, Timestamp(late.end_by_us))))
+            .collect::<Result<_, ProtoError>>()?,
     })
 }
 

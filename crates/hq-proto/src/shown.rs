@@ -241,6 +241,7 @@ pub(crate) fn task_to_wire(job: JobId, task: &TaskInfo) -> form::TaskInfo {
         nodes: task.nodes.iter().map(|worker| worker.0).collect(),
         failure: task.failure.as_ref().map(Wire::to_wire),
         entry: task.entry.clone(),
+        too_late_us: task.too_late.map(|time| time.0),
     }
 }
 
@@ -262,6 +263,7 @@ pub(crate) fn task_from_wire(task: form::TaskInfo) -> Result<(JobId, TaskInfo), 
         nodes: task.nodes.into_iter().map(WorkerId).collect(),
         failure: task.failure.map(Wire::from_wire).transpose()?,
         entry: task.entry,
+        too_late: task.too_late_us.map(Timestamp),
     };
     Ok((JobId(task.job), info))
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use hq_model::body::{EntryKind, Function};
 use hq_model::request::check_variants;
-use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{
-    Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, ZstdLevel,
+    Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, Timestamp,
+    ZstdLevel,
 };
 
 use crate::ProtoError;
@@ -65,6 +66,15 @@ impl Wire for TaskSpec {
             retry: Some(self.retry.to_wire()),
             task_dir: self.task_dir,
             outputs: self.outputs.clone(),
+            output_patience_ns: nanos(self.output_patience),
+            end_by_us: match self.end_by {
+                Some(EndBy::At(at)) => Some(at.0),
+                _ => None,
+            },
+            end_within_ns: match self.end_by {
+                Some(EndBy::Within(time)) => Some(nanos(time)),
+                _ => None,
+            },
             service: self.service,
             speculate_thousandths: self.speculate.map(SpeculateFactor::thousandths),
             expected_ns: self.expected.map(nanos),
@@ -111,6 +121,11 @@ impl Wire for TaskSpec {
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,
             outputs: outputs_from_wire(spec.outputs)?,
+            output_patience: Duration::from_nanos(spec.output_patience_ns),
+            end_by: match (spec.end_by_us, spec.end_within_ns) {
+                (Some(at), _) => Some(EndBy::At(Timestamp(at))),
+                (None, within) => within.map(|time| EndBy::Within(Duration::from_nanos(time))),
+            },
             service: spec.service,
             expected: spec.expected_ns.map(Duration::from_nanos),
             locality: spec.locality,

@@ -15,7 +15,7 @@ use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Compression, Dependencies, Entries, IdSet, Instance, JobId,
@@ -31,6 +31,7 @@ mod allocation;
 mod explanation;
 mod messages;
 mod output;
+mod tasks;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
 
@@ -182,8 +183,9 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
     let speculate = of((1000..=u32::MAX).prop_filter_map("a factor", SpeculateFactor::from_thousandths));
     let flags = (any::<bool>(), text());
     let rest = (requests(), pin, any::<i32>(), crash_limit(), (retry(), speculate), flags);
-    let outputs = vec(vec(any::<u8>(), 1..5), 0..3);
-    (strings, times, rest, outputs).prop_map(|(strings, times, rest, outputs)| {
+    let end_by = prop_oneof![timestamp().prop_map(EndBy::At), duration().prop_map(EndBy::Within)];
+    let outputs = (vec(vec(any::<u8>(), 1..5), 0..3), duration(), of(end_by));
+    (strings, times, rest, outputs).prop_map(|(strings, times, rest, (outputs, output_patience, end_by))| {
         let (args, env, stdin, cwd, stdout, stderr) = strings;
         let (time_limit, kill_grace, warning, expected, locality) = times;
         let (requests, pin, priority, crash_limit, (retry, speculate), flags) = rest;
@@ -216,6 +218,8 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             compression: level.map_or(Compression::None, Compression::Zstd),
             service: pin == Pin::Omp,
             outputs,
+            output_patience,
+            end_by,
             requests,
             pin,
             priority,

@@ -30,7 +30,10 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
     let body = match message {
         ToWorker::Welcome(welcome) => Body::Welcome(welcome.to_wire()),
         ToWorker::Run(batches) => Body::Run(form::Run { batches: list_to_wire(batches) }),
-        ToWorker::Cancel { job, ids } => Body::Cancel(tasks_to_wire(*job, ids)),
+        ToWorker::Cancel { job, ids, are_elsewhere } => {
+            let form::TasksOfJob { job, ids } = tasks_to_wire(*job, ids);
+            Body::Cancel(form::CancelTasks { job, ids, are_elsewhere: *are_elsewhere })
+        }
         ToWorker::Retract { job, ids } => Body::Retract(tasks_to_wire(*job, ids)),
         ToWorker::Saved { report } => Body::Saved(*report),
         ToWorker::Stop { drain } => Body::Stop(form::Stop { drain: *drain }),
@@ -51,9 +54,9 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
     Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..8))? {
         Body::Welcome(welcome) => ToWorker::Welcome(Welcome::from_wire(welcome)?),
         Body::Run(run) => ToWorker::Run(list_from_wire(run.batches)?),
-        Body::Cancel(tasks) => {
-            let (job, ids) = tasks_from_wire(tasks)?;
-            ToWorker::Cancel { job, ids }
+        Body::Cancel(form::CancelTasks { job, ids, are_elsewhere }) => {
+            let (job, ids) = tasks_from_wire(form::TasksOfJob { job, ids })?;
+            ToWorker::Cancel { job, ids, are_elsewhere }
         }
         Body::Retract(tasks) => {
             let (job, ids) = tasks_from_wire(tasks)?;

@@ -247,7 +247,7 @@ sum_of! {
     Failure: error nodes result;
     CallInput: result;
     JobEnds: finished canceled aborted ids results;
-    JobProgress: cancel_reason leased finished failed canceled abort_reasons instances crashes retries delayed workers
+    JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
         seconds deferred ready files nodes causes;
     FailureCause: text workers first_error;
     JobFailures: causes;

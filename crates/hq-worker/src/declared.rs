@@ -1,29 +1,47 @@
-//! Outputs that tasks are to leave behind: whether they are there, and how those of attempts that failed are put out of
-//! the way, so that nobody takes them for results.
+//! Outputs that tasks are to leave behind: whether they are there, and how those of attempts that did not succeed are put
+//! out of the way, so that nobody takes them for results.
 //!
 //! Only what the attempt made is moved: a file that was there before and is as it was stays, and so does a directory,
-//! where others may write, too, unless it is new and its path names the task.
+//! where others may write, too, unless it is new and its path names the task. Where another attempt may write to the same
+//! path at the same time, or has been started since, nothing is moved: it may be what that one has left.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
+use hq_core::worker::Ends;
+use hq_model::entry::ENTRY;
+use hq_model::pattern::Pattern;
 use hq_model::{ByteString, Instance, Timestamp};
 use tracing::warn;
 
-use crate::aside::move_aside as move_aside_as;
+use crate::aside::move_aside;
 
 /// Outputs named in the error of a task; the others are counted.
 const NAMED_MAX: usize = 3;
 
+/// What one attempt is to leave behind.
+#[derive(Debug, Default)]
+pub(crate) struct Promised {
+    outputs: Vec<Declared>,
+    instance: Instance,
+    /// How long they may be late after a success.
+    patience: Duration,
+    /// How it is being ended, if it is.
+    ends: Option<Ends>,
+}
+
 /// An output of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
-    pub(crate) path: ByteString,
+    path: ByteString,
     /// The path differs from task to task, so nobody else writes there.
-    pub(crate) is_own: bool,
+    is_own: bool,
+    /// Another attempt of the task may write there at the same time.
+    is_shared: bool,
     /// What was there before the attempt began.
     before: Option<Seen>,
 }
@@ -35,6 +53,8 @@ struct Seen {
     file: (u64, u64),
     bytes: u64,
     written: (i64, i64),
+    /// When it came into being, where the file system knows that.
+    made: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +67,122 @@ enum Kind {
 }
 
 impl Declared {
-    pub(crate) fn new(path: ByteString, is_own: bool) -> Declared {
-        Declared { path, is_own, before: None }
+    /// One at this path. `text` is how the template has it, and `is_speculated` says that a second attempt may run beside the
+    /// first.
+    pub(crate) fn new(path: ByteString, text: &[u8], is_speculated: bool) -> Declared {
+        let pattern = Pattern::new(text);
+        let is_shared = is_speculated && !pattern.has("INSTANCE_ID");
+        let is_own = pattern.names().any(|name| name == "TASK_ID" || name.starts_with(ENTRY));
+        Declared { path, is_own, is_shared, before: None }
     }
 
     fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))
+    }
+}
+
+impl Promised {
+    /// These, by this attempt, which may be late for so long.
+    pub(crate) fn new(outputs: Vec<Declared>, instance: Instance, patience: Duration) -> Promised {
+        Promised { outputs, instance, patience, ends: None }
+    }
+
+    /// How long they may be late.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// True when waiting changes nothing: all of them are there, or the attempt is being ended.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ends.is_some() || self.outputs.iter().all(|output| is_there_anew(output.path()))
+    }
+
+    /// True when there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
+    /// The attempt is about to begin: puts aside what one before it left that was lost with its worker, and remembers what
+    /// is there. `submitted` is when its task was submitted.
+    pub(crate) fn begin(&mut self, submitted: Timestamp) {
+        if let Some(before) = self.instance.0.checked_sub(1) {
+            self.move_lost_aside(submitted, Instance(before));
+        }
+        for output in &mut self.outputs {
+            output.before = Seen::at(output.path());
+        }
+    }
+
+    /// The attempt is being ended.
+    pub(crate) fn is_ended(&mut self, ends: Ends) {
+        self.ends.get_or_insert(ends);
+    }
+
+    /// The attempt has ended. Puts aside what is not to stay, and says what is missing of a success.
+    pub(crate) fn end(&self, is_success: bool) -> Option<String> {
+        let counts = is_success && matches!(self.ends, None | Some(Ends::IfUnfinished));
+        let missing = if counts { self.missing() } else { None };
+        if missing.is_some() || !counts && self.ends != Some(Ends::ForAnother) {
+            self.move_aside();
+        }
+        missing
+    }
+
+    // What to say of outputs that are not there; `None` when all are.
+    fn missing(&self) -> Option<String> {
+        let outputs = self.outputs.iter().map(Declared::path);
+        let mut missing = outputs.filter(|path| fs::metadata(path).is_err());
+        let named: Vec<String> =
+            missing.by_ref().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+        let more = missing.count();
+        let names = named.join(", ");
+        match (named.len(), more) {
+            (0, _) => None,
+            (1, _) => Some(format!("Its output {names} is missing, although the program exited with code 0")),
+            (_, 0) => {
+                Some(format!("Its outputs {names} are missing, although the program exited with code 0"))
+            }
+            _ => Some(format!(
+                "Its outputs {names} and {more} more are missing, although the program exited with code 0"
+            )),
+        }
+    }
+
+    // Puts aside what this attempt left.
+    fn move_aside(&self) {
+        for output in self.outputs.iter().filter(|output| !output.is_shared) {
+            let is_of_attempt = |now: Seen| match now.kind {
+                Kind::File | Kind::Link => output.before != Some(now),
+                Kind::Directory => output.is_own && output.before.is_none(),
+                Kind::Other => false,
+            };
+            if Seen::at(output.path()).is_some_and(is_of_attempt) {
+                rename(output.path(), self.instance);
+            }
+        }
+    }
+
+    // Puts aside what an attempt before left: what was made or written after the submit of the task.
+    fn move_lost_aside(&self, submitted: Timestamp, instance: Instance) {
+        // Old servers do not say when.
+        if submitted == Timestamp(0) {
+            return;
+        }
+        let since = i64::try_from(submitted.0 / 1_000_000).unwrap_or(i64::MAX);
+        for output in self.outputs.iter().filter(|output| !output.is_shared) {
+            let is_of_attempt = |now: Seen| {
+                let is_movable = match now.kind {
+                    Kind::File | Kind::Link => true,
+                    Kind::Directory => output.is_own,
+                    Kind::Other => false,
+                };
+                // Copied with the times of another file, it was written before it was made.
+                is_movable && (now.written.0 >= since || now.made >= Some(since))
+            };
+            if Seen::at(output.path()).is_some_and(is_of_attempt) {
+                rename(output.path(), instance);
+            }
+        }
     }
 }
 
@@ -70,73 +200,26 @@ impl Seen {
             file: (found.dev(), found.ino()),
             bytes: found.size(),
             written: (found.mtime(), found.mtime_nsec()),
+            made: found.created().ok().and_then(|made| {
+                let since_1970 = made.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+                i64::try_from(since_1970.as_secs()).ok()
+            }),
         })
     }
 }
 
-/// What to say of outputs that are not there; `None` when all are.
-pub(crate) fn missing(outputs: &[Declared]) -> Option<String> {
-    let mut missing = outputs.iter().map(Declared::path).filter(|path| fs::metadata(path).is_err());
-    let named: Vec<String> =
-        missing.by_ref().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
-    let more = missing.count();
-    let names = named.join(", ");
-    match (named.len(), more) {
-        (0, _) => None,
-        (1, _) => Some(format!("Its output {names} is missing, although the program exited with code 0")),
-        (_, 0) => Some(format!("Its outputs {names} are missing, although the program exited with code 0")),
-        _ => Some(format!(
-            "Its outputs {names} and {more} more are missing, although the program exited with code 0"
-        )),
+// Network file systems remember for a while what was not there. They ask anew when the directory is opened.
+fn is_there_anew(path: &Path) -> bool {
+    if fs::metadata(path).is_ok() {
+        return true;
     }
-}
-
-/// Remembers what is there before an attempt begins.
-pub(crate) fn look(outputs: &mut [Declared]) {
-    for output in outputs {
-        output.before = Seen::at(output.path());
-    }
-}
-
-/// Puts aside what an attempt left that did not succeed.
-pub(crate) fn move_aside(outputs: &[Declared], instance: Instance) {
-    for output in outputs {
-        let is_of_attempt = |now: Seen| match now.kind {
-            Kind::File | Kind::Link => output.before != Some(now),
-            Kind::Directory => output.is_own && output.before.is_none(),
-            Kind::Other => false,
-        };
-        if Seen::at(output.path()).is_some_and(is_of_attempt) {
-            rename(output.path(), instance);
-        }
-    }
-}
-
-/// Puts aside what an attempt left that was lost with its worker: what was written after the submit of the task.
-pub(crate) fn move_lost_aside(outputs: &[Declared], submitted: Timestamp, instance: Instance) {
-    // Old servers do not say when.
-    if submitted == Timestamp(0) {
-        return;
-    }
-    let since = i64::try_from(submitted.0 / 1_000_000).unwrap_or(i64::MAX);
-    for output in outputs {
-        let is_of_attempt = |now: Seen| {
-            let is_movable = match now.kind {
-                Kind::File | Kind::Link => true,
-                Kind::Directory => output.is_own,
-                Kind::Other => false,
-            };
-            is_movable && now.written.0 >= since
-        };
-        if Seen::at(output.path()).is_some_and(is_of_attempt) {
-            rename(output.path(), instance);
-        }
-    }
+    let opened = path.parent().map(|parent| fs::read_dir(parent).map(|mut entries| entries.next().is_some()));
+    matches!(opened, Some(Ok(true))) && fs::metadata(path).is_ok()
 }
 
 fn rename(path: &Path, instance: Instance) {
-    if let Err(error) = move_aside_as(path, instance) {
-        warn!(path = %path.display(), %error, "an output of a failed attempt could not be moved aside");
+    if let Err(error) = move_aside(path, instance) {
+        warn!(path = %path.display(), %error, "an output of an attempt that did not succeed could not be moved aside");
     }
 }
 
@@ -155,9 +238,10 @@ mod tests {
             fs::write(self.0.path().join(name), text).expect("writable");
         }
 
-        fn declared(&self, names: &[&str], is_own: bool) -> Vec<Declared> {
+        fn promised(&self, names: &[&str], text: &str, instance: u32) -> Promised {
             let path = |name: &&str| self.0.path().join(name).into_os_string().into_encoded_bytes();
-            names.iter().map(|name| Declared::new(path(name), is_own)).collect()
+            let outputs = names.iter().map(|name| Declared::new(path(name), text.as_bytes(), false));
+            Promised::new(outputs.collect(), Instance(instance), Duration::ZERO)
         }
 
         /// Names and texts of what is there.
@@ -175,12 +259,14 @@ mod tests {
         }
     }
 
+    const NEVER: Timestamp = Timestamp(u64::MAX);
+
     #[test]
     fn missing_outputs_are_named() {
         let place = Place::new();
         place.write("a", "1");
-        assert_eq!(missing(&place.declared(&["a"], false)), None);
-        let text = missing(&place.declared(&["a", "b", "c"], false)).expect("missing");
+        assert_eq!(place.promised(&["a"], "a", 0).end(true), None);
+        let text = place.promised(&["a", "b", "c"], "a", 0).missing().expect("missing");
         let text = text.replace(&format!("{}/", place.0.path().display()), "");
         assert_eq!(text, "Its outputs b, c are missing, although the program exited with code 0");
     }
@@ -191,11 +277,11 @@ mod tests {
         place.write("old", "earlier run");
         place.write("rewritten", "earlier run");
         place.write("new.failed-0", "an earlier failure");
-        let mut outputs = place.declared(&["old", "rewritten", "new", "none"], false);
-        look(&mut outputs);
+        let mut promised = place.promised(&["old", "rewritten", "new", "none"], "x", 0);
+        promised.begin(NEVER);
         place.write("rewritten", "half");
         place.write("new", "half");
-        move_aside(&outputs, Instance(0));
+        promised.end(false);
         assert_eq!(
             place.left(),
             "new.failed-0.2=half new.failed-0=an earlier failure old=earlier run rewritten.failed-0=half"
@@ -203,22 +289,71 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_depends_on_how_the_attempt_ended() {
+        let (there, aside) = ("out=1", "out.failed-3=1");
+        for (ends, is_success, expected) in [
+            (None, true, there),
+            (None, false, aside),
+            (Some(Ends::IfUnfinished), true, there),
+            (Some(Ends::IfUnfinished), false, aside),
+            (Some(Ends::Anyhow), true, aside),
+            (Some(Ends::Anyhow), false, aside),
+            (Some(Ends::ForAnother), true, there),
+            (Some(Ends::ForAnother), false, there),
+        ] {
+            let place = Place::new();
+            let mut promised = place.promised(&["out"], "out", 3);
+            promised.begin(NEVER);
+            place.write("out", "1");
+            ends.into_iter().for_each(|ends| promised.is_ended(ends));
+            assert_eq!((promised.end(is_success), place.left().as_str()), (None, expected), "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_success_leaves_nothing() {
+        let place = Place::new();
+        let mut promised = place.promised(&["out", "none"], "out", 0);
+        promised.begin(NEVER);
+        place.write("out", "1");
+        assert!(promised.end(true).is_some());
+        assert_eq!(place.left(), "out.failed-0=1");
+    }
+
+    #[test]
+    fn with_two_attempts_at_once_only_what_names_the_instance_is_moved() {
+        for (text, expected) in [("out", "out=half"), ("%{INSTANCE_ID}/out", "out.failed-0=half")] {
+            let place = Place::new();
+            let path = place.0.path().join("out").into_os_string().into_encoded_bytes();
+            let outputs = vec![Declared::new(path, text.as_bytes(), true)];
+            let mut promised = Promised::new(outputs, Instance(0), Duration::ZERO);
+            promised.begin(NEVER);
+            place.write("out", "half");
+            promised.end(false);
+            assert_eq!(place.left(), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_directory_is_moved_only_when_it_is_new_and_the_tasks_own() {
-        for (is_there_before, is_own, is_moved) in
-            [(false, true, true), (false, false, false), (true, true, false), (true, false, false)]
-        {
+        for (is_there_before, text, is_moved) in [
+            (false, "%{TASK_ID}", true),
+            (false, "results", false),
+            (true, "%{TASK_ID}", false),
+            (true, "results", false),
+        ] {
             let place = Place::new();
             let dir = place.0.path().join("results");
             if is_there_before {
                 fs::create_dir(&dir).expect("writable");
             }
-            let mut outputs = place.declared(&["results"], is_own);
-            look(&mut outputs);
+            let mut promised = place.promised(&["results"], text, 1);
+            promised.begin(NEVER);
             fs::create_dir_all(&dir).expect("writable");
             place.write("results/of-a-sibling", "1");
-            move_aside(&outputs, Instance(1));
+            promised.end(false);
             let expected = if is_moved { "results.failed-1/" } else { "results/" };
-            assert_eq!(place.left(), expected, "there before: {is_there_before}, own: {is_own}");
+            assert_eq!(place.left(), expected, "there before: {is_there_before}, {text}");
         }
     }
 
@@ -226,13 +361,31 @@ mod tests {
     fn what_a_lost_attempt_left_is_younger_than_the_submit() {
         let place = Place::new();
         place.write("out", "half");
-        let outputs = place.declared(&["out"], false);
-        let written = Seen::at(outputs[0].path()).expect("a file").written.0 as u64;
+        let mut promised = place.promised(&["out"], "out", 1);
+        let written = Seen::at(promised.outputs[0].path()).expect("a file").written.0 as u64;
         for later in [Timestamp(0), Timestamp((written + 1) * 1_000_000)] {
-            move_lost_aside(&outputs, later, Instance(0));
+            promised.begin(later);
             assert_eq!(place.left(), "out=half");
         }
-        move_lost_aside(&outputs, Timestamp(written * 1_000_000), Instance(0));
+        let submitted = Timestamp(written * 1_000_000);
+        place.promised(&["out"], "out", 0).begin(submitted);
+        assert_eq!(place.left(), "out=half", "there was no attempt before the first");
+        promised.begin(submitted);
         assert_eq!(place.left(), "out.failed-0=half");
+    }
+
+    #[test]
+    fn what_a_lost_attempt_copied_with_old_times_is_its_work_too() {
+        let place = Place::new();
+        place.write("out", "half");
+        let path = place.0.path().join("out");
+        let file = fs::File::options().write(true).open(&path).expect("a file");
+        file.set_modified(SystemTime::UNIX_EPOCH).expect("its own file");
+        let seen = Seen::at(&path).expect("a file");
+        // Not every file system knows when a file was made.
+        let expected = if seen.made.is_some() { "out.failed-0=half" } else { "out=half" };
+        let submitted = Timestamp(seen.made.unwrap_or(1) as u64 * 1_000_000);
+        place.promised(&["out"], "out", 1).begin(submitted);
+        assert_eq!(place.left(), expected);
     }
 }

@@ -17,6 +17,7 @@ pub mod notify;
 pub mod options;
 mod outputs;
 mod parts;
+mod patience;
 mod prepare;
 pub mod ranks;
 mod reader;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// First pause between two looks for an output that may be late; doubled up to [`PATIENCE_PAUSE_MAX`].
+pub(crate) const PATIENCE_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest such pause.
+pub(crate) const PATIENCE_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Most threads of the launcher that start tasks at first, one a CPU. Each is blocked while a new process gets to
 /// its `exec`.
 pub const SPAWNERS_FIRST: usize = 4;

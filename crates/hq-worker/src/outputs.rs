@@ -7,16 +7,18 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Instant;
 
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome};
-use hq_model::{ByteString, Instance};
+use hq_core::worker::{Ends, Input, Outcome};
+use hq_model::{ByteString, TaskRef};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 
-use crate::declared::{self, Declared};
+use crate::declared::Promised;
 use crate::limits;
+use crate::patience::Patient;
 use crate::prepare::ignore_missing;
 use crate::sinks::{self, Sink};
 
@@ -35,50 +37,59 @@ pub(crate) struct Aftermath {
     /// Where its output channels went.
     pub(crate) sinks: Vec<Sink>,
     /// What the task was to leave behind.
-    pub(crate) declared: Vec<Declared>,
-    /// What it left stays where it is, even when it failed.
-    pub(crate) keeps: bool,
-    /// Which attempt of it this was.
-    pub(crate) instance: Instance,
+    pub(crate) promised: Promised,
 }
 
 impl Aftermath {
     /// True when the end is only to be told.
     pub(crate) fn is_nothing(&self) -> bool {
         let has_directory = !self.task_dir.is_empty() || !self.nodes_dir.is_empty();
-        !has_directory && self.sinks.is_empty() && self.declared.is_empty()
+        !has_directory && self.sinks.is_empty() && self.promised.is_empty()
     }
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A task has ended.
+    Clean(Box<Aftermath>),
+    /// A task is being ended whose program may have ended before.
+    End(TaskRef, Ends),
 }
 
 /// The thread. It ends when it is dropped, with all its senders, and everything is done.
 #[derive(Debug)]
 pub(crate) struct Cleanup {
-    queue: Option<mpsc::Sender<Aftermath>>,
+    queue: Option<mpsc::Sender<Work>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Cleanup {
     pub(crate) fn start(cleaned: UnboundedSender<Input>) -> io::Result<Cleanup> {
-        let (queue, work) = mpsc::channel::<Aftermath>();
-        let body = move || {
-            for aftermath in work {
-                // When the loop has ended nobody wants to know, but the files are removed all the same.
-                let _ = cleaned.send(clean(aftermath));
-            }
-        };
+        let (queue, work) = mpsc::channel();
+        let body = move || look_after(&work, &cleaned);
         let thread = std::thread::Builder::new().name("cleanup".into()).spawn(body)?;
         Ok(Cleanup { queue: Some(queue), thread: Some(thread) })
     }
 
     /// For ends that come another way.
-    pub(crate) fn sender(&self) -> Option<mpsc::Sender<Aftermath>> {
+    pub(crate) fn sender(&self) -> Option<mpsc::Sender<Work>> {
         self.queue.clone()
     }
 
     pub(crate) fn clean(&self, aftermath: Aftermath) {
+        self.tell(Work::Clean(Box::new(aftermath)));
+    }
+
+    /// A task is being ended: if its program has ended, nothing is waited for any more.
+    pub(crate) fn end(&self, task: TaskRef, ends: Ends) {
+        self.tell(Work::End(task, ends));
+    }
+
+    fn tell(&self, work: Work) {
         if let Some(queue) = &self.queue {
             // The thread ends only when the queue does.
-            let _ = queue.send(aftermath);
+            let _ = queue.send(work);
         }
     }
 }
@@ -93,16 +104,34 @@ impl Drop for Cleanup {
     }
 }
 
+fn look_after(work: &mpsc::Receiver<Work>, cleaned: &UnboundedSender<Input>) {
+    // When the loop has ended nobody wants to know, but the files are removed all the same.
+    let done = |aftermath| drop(cleaned.send(clean(aftermath)));
+    let mut patient = Patient::default();
+    loop {
+        let told = match patient.next() {
+            None => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(next) => work.recv_timeout(next.saturating_duration_since(Instant::now())),
+        };
+        let ready = match told {
+            Ok(Work::Clean(aftermath)) => patient.take_in(Instant::now(), *aftermath),
+            Ok(Work::End(task, ends)) => patient.is_ended(task, ends),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        ready.into_iter().for_each(done);
+        // Also when there is always something else to do.
+        patient.look(Instant::now()).into_iter().for_each(done);
+    }
+    patient.into_all().for_each(done);
+}
+
 fn clean(aftermath: Aftermath) -> Input {
-    let Aftermath { mut input, task_dir, nodes_dir, sinks, declared, instance, keeps } = aftermath;
+    let Aftermath { mut input, task_dir, nodes_dir, sinks, promised } = aftermath;
     if let Input::Ended { outcome, .. } = &mut input
-        && *outcome == Outcome::Finished
-        && let Some(text) = declared::missing(&declared)
+        && let Some(text) = promised.end(*outcome == Outcome::Finished)
     {
         *outcome = Outcome::Failed(FailureKind::Output, text);
-    }
-    if !keeps && matches!(input, Input::Ended { outcome: Outcome::Failed(..), .. }) {
-        declared::move_aside(&declared, instance);
     }
     if let Input::Ended { outcome, .. } = &mut input {
         sinks::complete(&sinks, outcome);
@@ -159,9 +188,10 @@ fn error_file(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use hq_model::paths::TaskPaths;
-    use hq_model::{JobId, OnClose, OutputSink, TaskId, TaskRef, TaskSpec, Usage};
+    use hq_model::{Instance, JobId, OnClose, OutputSink, TaskId, TaskSpec, Usage};
 
     use super::*;
+    use crate::declared::Declared;
 
     fn check(content: &[u8], expected: &str) {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -212,9 +242,11 @@ mod tests {
                 task_dir: bytes("dir", task),
                 nodes_dir: Vec::new(),
                 sinks: sinks::of_task(&spec, paths),
-                declared: vec![Declared::new(bytes("result", task), true)],
-                keeps: false,
-                instance: Instance(0),
+                promised: Promised::new(
+                    vec![Declared::new(bytes("result", task), b"%{TASK_ID}", false)],
+                    Instance(0),
+                    std::time::Duration::ZERO,
+                ),
             });
         }
         for expected in 0..20 {

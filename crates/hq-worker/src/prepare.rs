@@ -10,14 +10,13 @@ use std::sync::Arc;
 use hq_core::output_messages::ReadOrder;
 use hq_core::worker::Start;
 use hq_core::worker_messages::Template;
-use hq_model::entry::ENTRY;
 use hq_model::entry::is_of_entry;
 use hq_model::paths::{PathTemplates, Place, TaskPaths};
 use hq_model::pattern::{KNOWN, Pattern};
 use hq_model::task::Pin;
 use hq_model::{Body, ByteString, Compression, Entry, OutputSink, Stream, TaskSpec};
 
-use crate::declared::Declared;
+use crate::declared::{Declared, Promised};
 use crate::enforce::Limits;
 use crate::environment::{Node, VariantEnvironment};
 use crate::launcher::text::Subject;
@@ -365,15 +364,15 @@ impl Prepared {
     }
 
     /// What it is to leave behind.
-    pub(crate) fn declared(&self, start: &Start) -> Vec<Declared> {
-        let outputs = &self.template.spec.outputs;
-        if outputs.is_empty() {
-            return Vec::new();
+    pub(crate) fn promised(&self, start: &Start) -> Promised {
+        let spec = &self.template.spec;
+        if spec.outputs.is_empty() {
+            return Promised::default();
         }
-        let paths = self.paths_of(start).outputs;
-        let names_task = |name: &str| name == "TASK_ID" || name.starts_with(ENTRY);
-        let is_own = |output: &ByteString| Pattern::new(output).names().any(names_task);
-        paths.into_iter().zip(outputs).map(|(path, output)| Declared::new(path, is_own(output))).collect()
+        let is_speculated = spec.speculate.is_some();
+        let paths = self.paths_of(start).outputs.into_iter().zip(&spec.outputs);
+        let declared = paths.map(|(path, text)| Declared::new(path, text, is_speculated));
+        Promised::new(declared.collect(), start.instance, spec.output_patience)
     }
 
     fn variant(&self, start: &Start) -> &VariantEnvironment {

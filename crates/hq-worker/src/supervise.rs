@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hq_core::log::Written;
 use hq_core::output_messages::{ReadAnswer, ReadOrder};
 use hq_core::record::FailureKind;
-use hq_core::worker::{Input, Outcome, RunsIn, Start};
+use hq_core::worker::{Ends, Input, Outcome, RunsIn, Start};
 use hq_core::worker_messages::Template;
 use hq_model::request::{CPUS, MEM};
 use hq_model::{Instance, Stream, TaskRef, Usage, WorkerId, paths};
@@ -17,7 +17,7 @@ use hq_stream::{Attempt, Output};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::declared::{self, Declared};
+use crate::declared::Promised;
 use crate::enforce::Enforcer;
 use crate::environment::Node;
 use crate::launcher::{End, Ended, Launcher, MARK, Slot, text};
@@ -47,7 +47,7 @@ pub(crate) struct Supervisor {
     pub(crate) running: HashMap<TaskRef, u32>,
     pub(crate) runners: Runners,
     /// Of tasks that are to leave something behind.
-    declared: HashMap<TaskRef, Vec<Declared>>,
+    promised: HashMap<TaskRef, Promised>,
     /// Of tasks on several nodes.
     pub(crate) parts: HashMap<TaskRef, Part>,
     /// Processes of parts that are not there yet.
@@ -115,7 +115,7 @@ impl Supervisor {
             free: Vec::new(),
             running: HashMap::new(),
             runners: Runners::new(heard),
-            declared: HashMap::new(),
+            promised: HashMap::new(),
             parts: HashMap::new(),
             asked: Vec::new(),
             buffers: Buffers::default(),
@@ -184,14 +184,8 @@ impl Supervisor {
             self.refuse(start.task, error);
             return self.runner_is_not_made(&start);
         }
-        let mut outputs = prepared.declared(&start);
-        // With two attempts at once, what is there may be of the other one.
-        if !outputs.is_empty() && prepared.template.spec.speculate.is_none() {
-            if let Some(before) = start.instance.0.checked_sub(1) {
-                declared::move_lost_aside(&outputs, prepared.template.submitted, Instance(before));
-            }
-            declared::look(&mut outputs);
-        }
+        let mut promised = prepared.promised(&start);
+        promised.begin(prepared.template.submitted);
         if !start.nodes.is_empty() {
             let mut dir = Vec::new();
             self.node.append_nodes_dir(&start, &mut dir);
@@ -201,8 +195,8 @@ impl Supervisor {
             }
         }
         if let Some(RunsIn { runner, is_new }) = start.runs_in {
-            if !outputs.is_empty() {
-                self.declared.insert(start.task, outputs);
+            if !promised.is_empty() {
+                self.promised.insert(start.task, promised);
             }
             return self.call(start, prepared, runner, is_new);
         }
@@ -226,8 +220,8 @@ impl Supervisor {
         match ordered {
             Ok(()) => {
                 self.running.insert(start.task, slot.index);
-                if !outputs.is_empty() {
-                    self.declared.insert(start.task, outputs);
+                if !promised.is_empty() {
+                    self.promised.insert(start.task, promised);
                 }
                 if !start.nodes.is_empty() {
                     self.open_part(start.clone(), prepared.clone());
@@ -351,13 +345,19 @@ impl Supervisor {
         Some(Slot { index, generation: self.slots[index as usize].generation })
     }
 
-    /// Sends a signal to the process group of a task, if it still runs. One that `ends` is to leave nothing behind.
-    pub(crate) fn signal(&mut self, task: TaskRef, signal: u8, ends: bool) {
+    /// Sends a signal to the process group of a task, if it still runs. One that is ended is to leave nothing behind.
+    pub(crate) fn signal(&mut self, task: TaskRef, signal: u8, ends: Option<Ends>) {
         if self.signal_part(task, signal) {
             return;
         }
+        if let Some(ends) = ends {
+            match self.promised.get_mut(&task) {
+                Some(promised) => promised.is_ended(ends),
+                None => self.cleanup.end(task, ends),
+            }
+        }
         if let Some(index) = self.running.get(&task).copied() {
-            self.signal_slots(&[index], signal, ends);
+            self.signal_slots(&[index], signal, ends.is_some());
         }
     }
 
@@ -383,9 +383,13 @@ impl Supervisor {
         }
     }
 
-    /// Ends the launcher and everything that it started.
+    /// Ends the launcher and everything that it started. Nothing is heard of the ends of tasks: what they have left is put
+    /// aside here.
     pub(crate) fn kill_launcher(&mut self) {
         self.launcher.kill(Duration::ZERO);
+        for (_, promised) in self.promised.drain() {
+            promised.end(false);
+        }
     }
 
     /// True when this very start of a task runs.
@@ -544,11 +548,8 @@ impl Supervisor {
         if !start.nodes.is_empty() {
             self.node.append_nodes_dir(&start, &mut nodes_dir);
         }
-        let declared = self.declared.remove(&start.task).unwrap_or_default();
-        let instance = start.instance;
-        // Another attempt may have written what is there.
-        let keeps = prepared.template.spec.speculate.is_some();
-        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, declared, instance, keeps };
+        let promised = self.promised.remove(&start.task).unwrap_or_default();
+        let aftermath = Aftermath { input, task_dir, nodes_dir, sinks, promised };
         match (self.streaming.remove(&start.task), &mut self.streams) {
             (Some(ends), Some(streams)) => streams.end(ends, aftermath),
             _ => self.cleanup.clean(aftermath),

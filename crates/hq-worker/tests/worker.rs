@@ -630,7 +630,9 @@ fn a_canceled_task_is_ended(_: &mut ()) {
         let spec = spec(&["sh", "-c", "echo >begun; exec sleep 1000"]);
         connection.run(spec, &dir, IdSet::range(1, 1), &[]).await;
         fs::read(dir.join("begun")).expect("readable");
-        connection.say(&ToWorker::Cancel { job: JobId(3), ids: IdSet::range(1, 1) }).await;
+        connection
+            .say(&ToWorker::Cancel { job: JobId(3), ids: IdSet::range(1, 1), are_elsewhere: false })
+            .await;
         let mut seen = Seen::default();
         connection.until_ended(&mut seen, 1).await;
         assert_eq!(seen.canceled, IdSet::range(1, 1));

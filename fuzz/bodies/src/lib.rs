@@ -202,6 +202,13 @@ pub fn grammar(bytes: &[u8]) {
     let names = hq_model::pattern::names(bytes);
     let expanded = hq_model::pattern::expand(bytes, &|_| None);
     assert_eq!(expanded, bytes, "unknown placeholders stay: {names:?}");
+    // The text may be an entry, too, and the names in it ask for parts of that.
+    let entry = hq_model::Entry::new(bytes);
+    for name in names.iter().map(String::as_str).chain(["ENTRY", "ENTRY_2", "ENTRY.", "ENTRY.a.0"]) {
+        if let Some(Ok(value)) = entry.value(name) {
+            assert!(value.len() <= bytes.len(), "{name} is no longer than all of {text:?}");
+        }
+    }
 }
 
 fn same<T: PartialEq + Debug, E: Debug>(again: Result<T, E>, first: &T) {

@@ -37,10 +37,12 @@ class TaskOptions(TypedDict, total=False):
     after: Sequence[int | str]
     after_any: Sequence[int | str]
     outputs: Sequence[str]
+    output_patience: Duration
+    end_by: Duration
     key: str
 
 
-_DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect"}
+_DURATIONS = {"time_limit", "kill_grace", "retry_delay", "expect", "output_patience", "end_by"}
 
 
 class Task(StaysHere, ABC):

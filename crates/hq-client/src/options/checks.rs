@@ -46,6 +46,9 @@ pub(super) fn check(common: &CommonOptions, wait: &WaitOptions) -> Result<(), Op
     if outputs.place().is_none() && outputs.compress.is_some_and(|compress| compress != Compression::None) {
         return Err(OptionsError::Needs("--compress", "--stream or --log"));
     }
+    if outputs.output.is_empty() && outputs.output_patience.is_some() {
+        return Err(OptionsError::Needs("--output-patience", "--output"));
+    }
     if failures.retry.is_none() {
         if failures.retry_on.is_some() {
             return Err(OptionsError::RetryWithoutCount("--retry-on"));

@@ -107,6 +107,7 @@ pub(super) struct Task {
     stderr: Option<Output>,
     #[serde(default)]
     outputs: Vec<String>,
+    output_patience: Option<Word>,
     cwd: Option<String>,
     stdin: Option<Stdin>,
     #[serde(default)]
@@ -115,6 +116,7 @@ pub(super) struct Task {
     pub(super) service: bool,
     pin: Option<String>,
     time_limit: Option<Word>,
+    end_by: Option<Word>,
     signal: Option<String>,
     kill_grace: Option<Word>,
     priority: Option<i32>,
@@ -371,6 +373,10 @@ impl Task {
         };
         let requests = requests(self.request)?;
         self.outputs.iter().try_for_each(|output| path("outputs", output).map(|_| ()))?;
+        let output_patience = option("output_patience", self.output_patience, values::duration)?;
+        if self.outputs.is_empty() && output_patience.is_some() {
+            return Err("output_patience needs outputs: it says how long these may be late".into());
+        }
         let pin = match self.pin.as_deref() {
             None | Some("none") => None,
             Some("taskset") => Some(PinArg::Taskset),
@@ -402,12 +408,14 @@ impl Task {
                 stdout: output("stdout", self.stdout)?,
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
+                output_patience,
                 stream,
                 log,
                 compress: together.compress,
             },
             failures: FailureOptions {
                 time_limit: option("time_limit", self.time_limit, values::time_limit)?,
+                end_by: option("end_by", self.end_by, values::end_by)?,
                 signal: option("signal", self.signal, values::warning)?,
                 kill_grace: option("kill_grace", self.kill_grace, values::duration)?,
                 retry: self.retry,

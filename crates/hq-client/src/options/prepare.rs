@@ -80,6 +80,9 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
         // In a configuration file it is for the submits to which it can apply.
         beside.task.outputs.compress = None;
     }
+    if common.task.outputs.output.is_empty() && beside.task.outputs.output.is_empty() {
+        beside.task.outputs.output_patience = None;
+    }
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
     check(&common, &wait)?;
@@ -341,13 +344,15 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, stream: _, log: _, compress } = outputs;
+    let OutputOptions { stdout, stderr, output: declared, output_patience, stream: _, log: _, compress } =
+        outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
     let is_used = is_streamed && (stdout.is_none() || stderr.is_none());
     let (priority, pin) = (resources.priority, resources.pin);
     let FailureOptions {
         time_limit,
+        end_by,
         signal,
         kill_grace,
         retry,
@@ -367,10 +372,12 @@ pub(super) fn spec(
         stdout: output(stdout, is_streamed, STDOUT_DEFAULT),
         stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),
+        output_patience: output_patience.unwrap_or_default(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
         time_limit,
+        end_by,
         kill_grace: kill_grace.unwrap_or(KILL_GRACE),
         warning: signal,
         crash_limit: crash_limit.unwrap_or_default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
-use hq_model::task::{CrashLimit, Pin, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
@@ -239,13 +239,23 @@ pub struct OutputOptions {
 
     /// A file or directory that each task leaves behind; may be given several times
     ///
-    /// A task that exits with 0 and has not made all of them has failed. What an attempt that failed leaves there is moved
-    /// aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that was there before.
+    /// A task that exits with 0 and has not made all of them has failed. What an attempt leaves there that failed, was canceled
+    /// or was ended is moved aside, to PATH.failed-INSTANCE; except a directory at a path without %{TASK_ID}, and a link that
+    /// was there before.
     /// Relative paths start at the task's working directory; placeholders as for --stdout.
     ///
     /// Example: `--output 'poses/%{TASK_ID}.pdbqt'`.
     #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new())]
     pub output: Vec<String>,
+
+    /// How long what --output names may be late
+    ///
+    /// Network file systems may show a file some seconds after the task that made it has ended. So long, the worker looks again
+    /// before it says that an output is missing; the task counts as running meanwhile, and keeps its CPUs and its time limit.
+    ///
+    /// Example: `--output result.dat --output-patience 30s`.
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
+    pub output_patience: Option<Duration>,
 
     /// Collect the outputs of all tasks in a few files in this directory, one for each worker
     ///
@@ -288,6 +298,17 @@ pub struct FailureOptions {
     /// Examples: `--time-limit 90s`, `--time-limit 1:30:00`.
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::time_limit)]
     pub time_limit: Option<Duration>,
+
+    /// Start nothing that could not have ended by then
+    ///
+    /// A time of day (`18:00`; tomorrow's where today's has passed), a date and a time (`2026-12-24 18:00`, with an offset for
+    /// another time zone), or a duration from the submit (`8h`). A task starts only while as much time is left as it takes: its
+    /// --expect, else its --time-request. What runs is left alone; what has not started by then is canceled, and what waits for
+    /// that to succeed is aborted.
+    ///
+    /// Examples: `--end-by 18:00 --expect 20m`, `--end-by 8h --time-request 1h`.
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME|DURATION", value_parser = values::end_by)]
+    pub end_by: Option<EndBy>,
 
     /// Send a signal this long before --time-limit, or before the worker ends for want of time
     ///
@@ -433,6 +454,7 @@ impl OutputOptions {
             stdout: self.stdout.or(script.stdout),
             stderr: self.stderr.or(script.stderr),
             output: [script.output, self.output].concat(),
+            output_patience: self.output_patience.or(script.output_patience),
             stream: self.stream.or(script.stream),
             log: self.log.or(script.log),
             compress: self.compress.or(script.compress),
@@ -444,6 +466,7 @@ impl FailureOptions {
     fn over(self, script: FailureOptions) -> FailureOptions {
         FailureOptions {
             time_limit: self.time_limit.or(script.time_limit),
+            end_by: self.end_by.or(script.end_by),
             signal: self.signal.or(script.signal),
             kill_grace: self.kill_grace.or(script.kill_grace),
             retry: self.retry.or(script.retry),

@@ -13,13 +13,60 @@ use hq_model::compression::{Compression, CompressionError};
 use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
-use hq_model::task::{CrashLimit, RetryOn, SpeculateFactor, Warning};
-use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, signal};
+use hq_model::task::{CrashLimit, EndBy, RetryOn, SpeculateFactor, Warning};
+use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, Timestamp, signal};
+use jiff::Zoned;
+use jiff::civil::{Date, DateTime, Time};
 
 /// A duration: `1h 30m`, `90s`, `HH:MM:SS`, `MM:SS` or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     hq_model::duration::parse(text).map_err(|e| e.to_string())
 }
+
+/// The value of `--end-by`: a moment, or how long after the submit that is.
+pub fn end_by(text: &str) -> Result<EndBy, String> {
+    end_by_at(text, &Zoned::now())
+}
+
+fn end_by_at(text: &str, now: &Zoned) -> Result<EndBy, String> {
+    let text = text.trim();
+    if !text.contains(':') && !text.contains('T') {
+        return match text.parse::<Date>() {
+            Ok(date) => Err(format!("`{text}` is a day: write the time, too, as in `{date} 18:00`")),
+            Err(_) => {
+                duration(text).map(EndBy::Within).map_err(|error| format!("{error}; or {END_BY_FORMS}"))
+            }
+        };
+    }
+    let bad = |error: jiff::Error| format!("`{text}` is no time ({error}): {END_BY_FORMS}");
+    let moment = |time: jiff::Timestamp| {
+        let micros = u64::try_from(time.as_microsecond()).unwrap_or(0);
+        if time <= now.timestamp() {
+            return Err(format!("`{text}` has passed: it is {now:.0} now", now = now.timestamp()));
+        }
+        Ok(EndBy::At(Timestamp(micros)))
+    };
+    let zone = now.time_zone();
+    if let Ok(time) = text.parse::<Time>()
+        && !text.contains(['-', 'T', 'Z', 'z', '+'])
+    {
+        let today = now.date().to_datetime(time).to_zoned(zone.clone()).map_err(bad)?;
+        if today > *now {
+            return moment(today.timestamp());
+        }
+        let tomorrow = now.date().tomorrow().and_then(|day| day.to_datetime(time).to_zoned(zone.clone()));
+        return moment(tomorrow.map_err(bad)?.timestamp());
+    }
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return moment(time);
+    }
+    let time = text.parse::<DateTime>().and_then(|time| time.to_zoned(zone.clone()));
+    moment(time.map_err(bad)?.timestamp())
+}
+
+/// How moments are written.
+const END_BY_FORMS: &str =
+    "write a time of day (`18:00`), a date and a time (`2026-12-24 18:00`), or a duration (`8h`)";
 
 /// A number that counts something.
 pub trait Count: FromStr<Err = ParseIntError> + Display {
@@ -318,6 +365,33 @@ impl Python {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_in_the_zone_of_the_reader() {
+        let now: Zoned = "2026-11-25T14:00:00+01:00[Europe/Prague]".parse().expect("a time");
+        let check = |text: &str, expected: &str| {
+            let told = end_by_at(text, &now).map(|end_by| match end_by {
+                EndBy::At(at) => format!("{at:#}"),
+                EndBy::Within(time) => format!("after {}s", time.as_secs()),
+            });
+            assert_eq!(told.unwrap_or_else(|error| error), expected, "{text}");
+        };
+        check("18:00", "2026-11-25T17:00:00Z");
+        check("09:30:15", "2026-11-26T08:30:15Z");
+        check("14:00", "2026-11-26T13:00:00Z");
+        check("2026-12-24 18:00", "2026-12-24T17:00:00Z");
+        check("2026-12-24T18:00:30", "2026-12-24T17:00:30Z");
+        check("2026-12-24T18:00:00Z", "2026-12-24T18:00:00Z");
+        check("2026-12-24 18:00:00+05:00", "2026-12-24T13:00:00Z");
+        check("8h", "after 28800s");
+        check("90", "after 90s");
+        check("2026-11-24 18:00", "`2026-11-24 18:00` has passed: it is 2026-11-25T13:00:00Z now");
+        check("2026-12-24", "`2026-12-24` is a day: write the time, too, as in `2026-12-24 18:00`");
+        for wrong in ["25:00", "soon", "18:00 h", "2026-13-01 10:00", ""] {
+            let error = end_by_at(wrong, &now).expect_err(wrong);
+            assert!(error.contains("write a time of day (`18:00`)"), "{error}");
+        }
+    }
 
     #[test]
     fn signals_have_names_and_numbers() {

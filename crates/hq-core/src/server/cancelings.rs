@@ -66,8 +66,8 @@ impl Server {
         self.settle_cancelings(now, effects);
     }
 
-    // Those that are with workers.
-    fn ask_all_back(&mut self, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+    /// Asks back those that are with workers.
+    pub(super) fn ask_all_back(&mut self, id: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
         let job = &self.state.jobs[&id];
         let leased = job.leased.iter().map(|(worker, leased)| (*worker, leased.intersection(ids)));
         let there: Vec<(WorkerId, u32, IdSet)> = leased
@@ -92,7 +92,8 @@ impl Server {
                 let queued = self.state.jobs.get(&id).map(|job| job.queued.intersection(&canceling.open));
                 let queued = queued.unwrap_or_default();
                 if !queued.is_empty() {
-                    let record = Record::Canceled { job: id, ids: queued.clone(), reason: None };
+                    let record =
+                        Record::Canceled { job: id, ids: queued.clone(), reason: None, end_by: None };
                     self.end_by(now, record, &queued, effects);
                     canceling.canceled.union_with(&queued);
                 }

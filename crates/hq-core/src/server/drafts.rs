@@ -89,7 +89,12 @@ impl Server {
         let ids = self.state.jobs[&id].alive();
         if !ids.is_empty() {
             let reason = Some("its client went before it was complete".to_owned());
-            self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason }, &ids, effects);
+            self.end_by(
+                now,
+                Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None },
+                &ids,
+                effects,
+            );
         }
         self.record(now, Record::JobClosed { job: id }, effects);
     }

@@ -39,7 +39,7 @@ impl Server {
         let leased = job.leased.iter().find(|(_, ids)| ids.contains(task)).map(|(worker, _)| *worker);
         let template = TemplateId { job: id, submit };
         let mut workers = Vec::new();
-        let reasons = match (state, run, leased) {
+        let mut reasons = match (state, run, leased) {
             (TaskState::Waiting, _, Some(_)) if self.readiness.is_blocked(whole) => {
                 self.dependency_reasons(id, task)
             }
@@ -64,6 +64,9 @@ impl Server {
                 vec![Reason::new(ReasonKind::Ended, format!("it does not wait: it is {ended}"))]
             }
         };
+        if state == TaskState::Waiting {
+            reasons.extend(self.too_late_reason(now, template));
+        }
         let unresolved = match state {
             TaskState::Waiting => self.unresolved(id, task).iter().map(|(_, open)| open.len()).sum(),
             _ => 0,

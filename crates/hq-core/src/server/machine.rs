@@ -18,6 +18,7 @@ use super::drafts::Drafts;
 use super::ends::EndWaits;
 use super::followers::Followers;
 use super::forecast::{Estimate, Forecast};
+use super::last_moments::LastMoments;
 use super::live::LiveWorker;
 use super::locality::Locality;
 use super::planning::Planning;
@@ -114,6 +115,8 @@ pub struct Server {
     pub(super) touched: BTreeSet<JobId>,
     /// Ended jobs and workers that are still known.
     retention: Retention,
+    /// When tasks may start at the latest.
+    pub(super) last_moments: LastMoments,
     /// What allocations need beyond the records.
     pub(super) alloc: AllocLive,
     /// Tasks that take long.
@@ -173,6 +176,7 @@ impl Server {
             stopping: None,
             touched: BTreeSet::new(),
             retention: Retention::default(),
+            last_moments: LastMoments::default(),
             alloc: AllocLive::default(),
             speculation: Speculation::default(),
             parting: BTreeSet::new(),
@@ -283,6 +287,9 @@ impl Server {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
         let drafts = self.end_drafts(now, effects);
+        if self.stopping.is_none() && !self.is_read_only() {
+            self.end_too_late(now, effects);
+        }
         self.resolve_dependencies(now, effects);
         self.forget_drafts(now, drafts, effects);
         self.put_back_without_followers(now, effects);
@@ -321,6 +328,7 @@ impl Server {
         let begins = self.stopping.is_none() && !self.is_read_only();
         let look = if begins { self.speculation.next_look() } else { None };
         let late = (begins && self.late_from < Timestamp(u64::MAX)).then_some(self.late_from);
+        let too_late = if begins { self.last_moments.next_wakeup() } else { None };
         let plan = self.planning.next_wakeup();
         let gather = if begins { self.gather_ends() } else { None };
         let keep = if begins { self.keeping_ends() } else { None };
@@ -328,7 +336,7 @@ impl Server {
         let draft = self.next_draft_end();
         let wakeups = [
             lost, delay, stop, watches, reads, retirement, look, allocate, plan, gather, keep, waits, draft,
-            late,
+            late, too_late,
         ];
         wakeups.into_iter().flatten().min()
     }

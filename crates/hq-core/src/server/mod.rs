@@ -17,6 +17,7 @@ mod forecast;
 mod gather;
 mod holds;
 mod job_pages;
+mod last_moments;
 mod late;
 mod live;
 mod locality;

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 
 use super::capacity::Needs;
 use super::dispatch::entries_of;
@@ -328,12 +328,15 @@ impl Server {
                 continue;
             }
             let template = TemplateId { job: id, submit };
+            let state = self.state.jobs[&id].state_of(task);
+            let are_elsewhere =
+                !matches!(state, Some(TaskState::Failed | TaskState::Canceled | TaskState::Aborted));
             for worker in workers {
                 let live = self.live.get(&worker);
                 let has_it =
                     |live: &&LiveWorker| live.held.get(&template).is_some_and(|held| held.ids.contains(task));
                 if let Some(connection) = live.filter(has_it).and_then(|live| live.connection) {
-                    let message = ToWorker::Cancel { job: id, ids: IdSet::single(task) };
+                    let message = ToWorker::Cancel { job: id, ids: IdSet::single(task), are_elsewhere };
                     effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
                 }
             }

@@ -233,7 +233,10 @@ impl Server {
         cut(&mut failure.error, ERROR_TEXT_MAX);
         let retries = job.retries.get(&failure.task).copied().unwrap_or(0);
         let submit = job.submit_of(failure.task).unwrap_or(0) as usize;
-        match retry_delay(&job.submits[submit].task.retry, retries, failure.kind) {
+        let delay = retry_delay(&job.submits[submit].task.retry, retries, failure.kind);
+        let template = TemplateId { job: id, submit: submit as u32 };
+        // What would start too late is not tried again: it has failed.
+        match delay.filter(|delay| self.may_start(template, now.after(*delay))) {
             Some(delay) => {
                 let not_before = now.after(delay);
                 self.restart(now, id, &ids, RestartCause::Retry { not_before }, effects);

@@ -415,7 +415,12 @@ impl Server {
             let ended = wanted.len() - ids.len();
             if !ids.is_empty() {
                 let reason = reason.map(str::to_owned);
-                self.end_by(now, Record::Canceled { job: id, ids: ids.clone(), reason }, &ids, effects);
+                self.end_by(
+                    now,
+                    Record::Canceled { job: id, ids: ids.clone(), reason, end_by: None },
+                    &ids,
+                    effects,
+                );
             }
             self.forget_if_over(id);
             answer.push((id, ids, ended));
@@ -479,7 +484,7 @@ impl Server {
             let ids = held.intersection(ids);
             let connection = self.live.get(worker).and_then(|worker| worker.connection);
             if let (false, Some(connection)) = (ids.is_empty(), connection) {
-                let message = ToWorker::Cancel { job: id, ids };
+                let message = ToWorker::Cancel { job: id, ids, are_elsewhere: false };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
             }
         }

@@ -173,6 +173,9 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Some(class) = self.classes.get(&template).copied() else { return false };
+        if !self.may_start(template, now) {
+            return false;
+        }
         // While others wait for a plan, what is free is theirs. A share counts attempts.
         if self.planning.floor().is_some() || self.share_room(class) == 0 {
             return false;
@@ -397,7 +400,7 @@ impl Server {
         }
         for (worker, ids) in others {
             if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
-                let message = ToWorker::Cancel { job: id, ids };
+                let message = ToWorker::Cancel { job: id, ids, are_elsewhere: true };
                 effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
             }
         }

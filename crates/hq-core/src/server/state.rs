@@ -360,9 +360,16 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
             job.set_instance(&ids, *instance);
             job.progress.deferred.insert(*task, after.clone());
         }
-        Record::Canceled { ids, reason, .. } => {
+        Record::Canceled { ids, reason, end_by, .. } => {
             job.take_alive(ids);
             job.progress.canceled.union_with(ids);
+            if let Some(end) = end_by {
+                let too_late = &mut job.progress.too_late;
+                match too_late.iter_mut().find(|(_, known)| known == end) {
+                    Some((known, _)) => known.union_with(ids),
+                    None => too_late.push((ids.clone(), *end)),
+                }
+            }
             if reason.is_some() {
                 job.progress.cancel_reason.clone_from(reason);
             }

@@ -11,6 +11,7 @@ use hq_model::selector::Selector;
 use hq_model::{IdSet, Instance, JobId, TaskId, TaskRef, TaskState, Timestamp, Usage, WorkerId};
 
 use super::job::Job;
+use super::last_moments::too_late;
 use super::machine::{Answer, Server};
 use super::requests::shown_state;
 use crate::client_messages::{AlikeTasks, ClientResponse, TaskInfo};
@@ -83,6 +84,7 @@ struct Common<'a> {
     worker: Option<WorkerId>,
     error: Option<&'a str>,
     failure: Option<FailureKind>,
+    too_late: Option<Timestamp>,
 }
 
 // Those that have it: by intervals, or each with its measures.
@@ -277,6 +279,7 @@ impl Server {
                 nodes: job.nodes.get(&task).cloned().unwrap_or_default(),
                 failure: None,
                 entry: entry.map(<[u8]>::to_vec),
+                too_late: None,
             };
             match state {
                 TaskState::Finished => {
@@ -300,8 +303,11 @@ impl Server {
                     }
                 }
                 TaskState::Aborted | TaskState::Canceled => {
-                    info.error = match state {
-                        TaskState::Aborted => reasons.get(&task).map(|reason| (*reason).to_owned()),
+                    let late = job.too_late.iter().find(|(ids, _)| ids.contains(task));
+                    info.too_late = late.map(|(_, end)| *end);
+                    info.error = match (state, info.too_late) {
+                        (TaskState::Aborted, _) => reasons.get(&task).map(|reason| (*reason).to_owned()),
+                        (_, Some(end)) => Some(too_late(end)),
                         _ => job.cancel_reason.clone(),
                     };
                     // What it used is not known.
@@ -367,10 +373,17 @@ impl<'a> Gathering<'a> {
                 ids.subtract(&with_reasons);
                 None
             }
-            TaskState::Canceled => self.job.cancel_reason.as_deref(),
+            TaskState::Canceled => {
+                for (late, end) in &self.job.too_late {
+                    let late = late.intersection(&ids);
+                    ids.subtract(&late);
+                    self.add_intervals(state, submit, (None, Some(*end)), &late);
+                }
+                self.job.cancel_reason.as_deref()
+            }
             _ => None,
         };
-        self.add_intervals(state, submit, error, &ids);
+        self.add_intervals(state, submit, (error, None), &ids);
     }
 
     // Nothing behind this task is told.
@@ -386,9 +399,16 @@ impl<'a> Gathering<'a> {
         self.singles.union_with(&some);
     }
 
-    fn add_intervals(&mut self, state: TaskState, submit: u32, error: Option<&'a str>, ids: &IdSet) {
+    fn add_intervals(
+        &mut self,
+        state: TaskState,
+        submit: u32,
+        (error, too_late): (Option<&'a str>, Option<Timestamp>),
+        ids: &IdSet,
+    ) {
         for (instance, ids) in self.job.by_instance(ids) {
-            let common = Common { state, submit, instance, crashes: 0, worker: None, error, failure: None };
+            let (worker, failure) = (None, None);
+            let common = Common { state, submit, instance, crashes: 0, worker, error, failure, too_late };
             self.alike.entry(common).or_default().ranges.extend(ids.ranges());
         }
     }
@@ -403,7 +423,8 @@ impl<'a> Gathering<'a> {
         let crashes = self.job.crashes.get(&task).copied().unwrap_or(0);
         let error = failure.map(|failure| failure.error.as_str());
         let failure = failure.map(|failure| failure.kind);
-        let common = Common { state, submit, instance, crashes, worker, error, failure };
+        let too_late = None;
+        let common = Common { state, submit, instance, crashes, worker, error, failure, too_late };
         self.alike.entry(common).or_default().measured.push((task, started, usage));
     }
 
@@ -482,7 +503,7 @@ impl<'a> Gathering<'a> {
                 self.end_at(first.0.checked_sub(1).map(TaskId));
                 break;
             }
-            self.add_intervals(TaskState::Aborted, submit, Some(reason), &ids);
+            self.add_intervals(TaskState::Aborted, submit, (Some(reason), None), &ids);
         }
         ids.difference(&rest)
     }
@@ -536,12 +557,13 @@ impl Common<'_> {
             started: None,
             ended: None,
             usage: None,
-            error: self.error.map(str::to_owned),
+            error: self.too_late.map(too_late).or(self.error.map(str::to_owned)),
             dependencies: Vec::new(),
             key: None,
             nodes: Vec::new(),
             failure: self.failure,
             entry: None,
+            too_late: self.too_late,
         }
     }
 }

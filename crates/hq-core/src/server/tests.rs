@@ -15,6 +15,7 @@ mod graphs;
 mod history;
 mod job_pages;
 mod keys;
+mod last_moments;
 mod logs;
 mod losses;
 mod nodes;
@@ -252,7 +253,7 @@ impl World {
                         words.push(format!("{}:{ids}/{instance}{after}", template.job));
                     }
                 }
-                ToWorker::Cancel { job, ids } => words.push(format!("-{job}:{ids}")),
+                ToWorker::Cancel { job, ids, .. } => words.push(format!("-{job}:{ids}")),
                 ToWorker::Retract { job, ids } => words.push(format!("<{job}:{ids}")),
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
                 ToWorker::ReadOutput(order) => words.push(reads::in_words(order)),

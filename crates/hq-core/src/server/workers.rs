@@ -161,8 +161,20 @@ impl Server {
         };
         let stale = all.difference(&valid);
         if !stale.is_empty() {
-            let message = ToWorker::Cancel { job: id, ids: stale.clone() };
-            effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+            // What was canceled as this very instance was tried nowhere else.
+            let mut only_here = IdSet::new();
+            if let Some(job) = self.state.jobs.get(&id) {
+                let mut ended_early = stale.intersection(&job.canceled);
+                ended_early.union_with(&stale.intersection(&job.aborted));
+                only_here = job.with_instance(&ended_early, held.instance);
+            }
+            let elsewhere = stale.difference(&only_here);
+            for (ids, are_elsewhere) in [(only_here, false), (elsewhere, true)] {
+                if !ids.is_empty() {
+                    let message = ToWorker::Cancel { job: id, ids, are_elsewhere };
+                    effects.push(Effect::ToWorker { connection, message, gate: Gate::Written });
+                }
+            }
             if let Some(live) = self.live.get_mut(&worker) {
                 live.claimed.entry(id).or_default().union_with(&stale);
             }
@@ -194,6 +206,7 @@ impl Server {
         }
         self.wait_on(now, worker, held.template, &queued);
         self.may_be_late(worker, held.template);
+        self.last_moments.look_again(id);
     }
 
     // The class of a template, of which a worker has something. `None` when its job is forgotten: the worker ends that,

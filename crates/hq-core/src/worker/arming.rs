@@ -219,7 +219,9 @@ impl Worker {
             None | Some(Why::Better | Why::Returned | Why::Ended(Ending::Stopped)) => {
                 self.reporting.returned(task.job, &single);
             }
-            Some(Why::Ended(Ending::Canceled)) => self.reporting.canceled(task.job, &single),
+            Some(Why::Ended(Ending::Canceled | Ending::Elsewhere)) => {
+                self.reporting.canceled(task.job, &single);
+            }
             Some(Why::Ended(Ending::Superseded | Ending::Timeout)) => {}
         }
         self.leader_ended(task, false);
@@ -249,7 +251,7 @@ impl Worker {
     pub(super) fn lose_armed(&mut self) {
         for (task, armed) in std::mem::take(&mut self.armed) {
             armed.after.iter().for_each(|(_, grant)| self.pools.free(grant));
-            if armed.called_back == Some(Why::Ended(Ending::Canceled)) {
+            if matches!(armed.called_back, Some(Why::Ended(Ending::Canceled | Ending::Elsewhere))) {
                 self.reporting.canceled(task.job, &IdSet::single(task.task));
             }
         }
@@ -265,8 +267,8 @@ impl Worker {
 fn may_be_armed(known: &Known) -> bool {
     let spec = &known.template.spec;
     let [request] = &spec.requests[..] else { return false };
-    // The launcher starts programs; a function is called.
-    let is_program = spec.body.function().is_none();
+    // The launcher starts programs, at any time; a function is called.
+    let is_program = spec.body.function().is_none() && spec.end_by.is_none();
     let is_plain = is_program && request.nodes == 0 && request.ranks == 0 && !request.takes_whole_nodes();
     let leaves_something =
         spec.task_dir || !spec.outputs.is_empty() || spec.may_remove_outputs() || spec.is_streamed();

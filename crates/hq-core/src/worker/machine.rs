@@ -2,6 +2,7 @@
 
 mod batch;
 mod checking;
+mod ending;
 mod followers;
 mod greeting;
 mod leaving;
@@ -18,6 +19,7 @@ use hq_model::{ByteString, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, Wo
 use rustc_hash::FxHashMap;
 
 pub(super) use batch::Batch;
+pub(super) use ending::{Deadline, Ending};
 
 use super::arming::{Armed, Why};
 use super::faults::NodeFault;
@@ -27,7 +29,7 @@ use super::pools::{Pools, ResolvedRequest};
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
-use super::{Effect, Grant, Input, Outcome, RunnerId};
+use super::{Effect, Ends, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
 use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
 use crate::record::{Failure, FailureKind};
@@ -116,6 +118,8 @@ pub(super) struct Known {
     pub(super) pools: u64,
     // The last one of it ended soon after its start.
     pub(super) is_brisk: bool,
+    // None of them starts after this.
+    pub(super) last_start: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -147,26 +151,6 @@ pub(super) struct Running {
     // It asked for so much of the worker's time.
     pub(super) promised_until: Timestamp,
     pub(super) ending: Option<Ending>,
-}
-
-/// Why a running task is being ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Ending {
-    Timeout,
-    Canceled,
-    /// The worker stops.
-    Stopped,
-    /// A higher instance of the same task was handed over.
-    Superseded,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Deadline {
-    Warning,
-    TimeLimit,
-    Kill,
-    /// It was killed long ago and lives.
-    Unkillable,
 }
 
 impl Worker {
@@ -375,7 +359,10 @@ impl Worker {
                     self.take_batch(now, batch, effects);
                 }
             }
-            ToWorker::Cancel { job, ids } => self.cancel(now, job, &ids, effects),
+            ToWorker::Cancel { job, ids, are_elsewhere } => {
+                let ending = if are_elsewhere { Ending::Elsewhere } else { Ending::Canceled };
+                self.cancel(now, job, &ids, ending, effects);
+            }
             ToWorker::Retract { job, ids } => {
                 let taken = self.unqueue(job, &ids);
                 self.reporting.returned(job, &taken);
@@ -412,7 +399,11 @@ impl Worker {
             let template = Arc::new(content);
             self.drop_templates();
             self.templates_bytes += template.spec.bytes();
-            let before = self.templates.insert(batch.template, Known { template, ways, pools, is_brisk });
+            // Servers that do not say when it was submitted know nothing of such moments.
+            let last_start = template.spec.last_start(template.submitted);
+            let last_start = last_start.filter(|_| template.submitted > Timestamp(0));
+            let known = Known { template, ways, pools, is_brisk, last_start };
+            let before = self.templates.insert(batch.template, known);
             self.templates_bytes -= before.map_or(0, |known| known.template.spec.bytes());
         }
         let job = batch.template.job;
@@ -549,12 +540,12 @@ impl Worker {
         taken
     }
 
-    fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, effects: &mut Vec<Effect>) {
+    fn cancel(&mut self, now: Timestamp, job: JobId, ids: &IdSet, ending: Ending, effects: &mut Vec<Effect>) {
         let taken = self.unqueue(job, ids);
         self.reporting.canceled(job, &taken);
-        self.call_tasks_back(job, ids, Why::Ended(Ending::Canceled), effects);
+        self.call_tasks_back(job, ids, Why::Ended(ending), effects);
         for task in self.running_of(job, ids) {
-            self.end(now, task, Ending::Canceled, effects);
+            self.end(now, task, ending, effects);
         }
     }
 
@@ -608,7 +599,9 @@ impl Worker {
                 let start = Started { job: task.job, task: task.task, instance, at, variant };
                 return self.reporting.canceled_running(start);
             }
-            (Some(Ending::Canceled), _) => return self.reporting.canceled(task.job, &single),
+            (Some(Ending::Canceled | Ending::Elsewhere), _) => {
+                return self.reporting.canceled(task.job, &single);
+            }
             // Nothing of it is an end of the task.
             _ if run.is_part => return self.reporting.interrupted(task.job, &single),
             (Some(Ending::Stopped), Outcome::Failed(..) | Outcome::NotStarted(_)) => {
@@ -653,7 +646,7 @@ impl Worker {
         self.lets_go(task, effects);
         let Some(run) = self.running.get(&task) else { return };
         let grace = self.templates[&run.template].template.spec.kill_grace;
-        effects.push(Effect::Signal { task, signal: SIGTERM, ends: true });
+        effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
         self.deadlines.insert((now.after(grace), task, Deadline::Kill));
     }
 
@@ -667,12 +660,13 @@ impl Worker {
                 Deadline::Warning => {
                     let spec = &self.templates[&run.template].template.spec;
                     if let (None, Some(warning)) = (run.ending, spec.warning) {
-                        effects.push(Effect::Signal { task, signal: warning.signal, ends: false });
+                        effects.push(Effect::Signal { task, signal: warning.signal, ends: None });
                     }
                 }
                 Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
                 Deadline::Kill => {
-                    effects.push(Effect::Signal { task, signal: SIGKILL, ends: true });
+                    let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
+                    effects.push(Effect::Signal { task, signal: SIGKILL, ends });
                     self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
                 }
                 // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.

@@ -144,8 +144,9 @@ pub enum Effect {
         task: TaskRef,
         /// Signal number.
         signal: u8,
-        /// The task is being ended, with everything that it started; its end is told when nothing of that is left.
-        ends: bool,
+        /// Set where the task is being ended, with everything that it started; its end is told when nothing of that is
+        /// left.
+        ends: Option<Ends>,
     },
     /// End the process that executes tasks, and what it started, by force: tasks that were killed do not end. Done before
     /// the next effect; nothing is heard of tasks after it.
@@ -173,6 +174,17 @@ pub enum Effect {
     Send(FromWorker),
     /// End the process: everything was said and every task has ended.
     Exit(WorkerEnd),
+}
+
+/// What the end of an attempt means that is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ends {
+    /// What it does yet counts: its worker stops, and it has succeeded if it ends with success.
+    IfUnfinished,
+    /// It has not succeeded, however its program ends.
+    Anyhow,
+    /// Likewise, and another attempt of its task has been started elsewhere: what is there may be of that one.
+    ForAnother,
 }
 
 /// A task to start.

@@ -284,6 +284,9 @@ pub(super) fn in_time(
     life: Option<Life>,
     now: Timestamp,
 ) -> Option<Option<u32>> {
+    if known.last_start.is_some_and(|last| last < now) && !batch.is_part {
+        return None;
+    }
     let requests = &known.template.spec.requests;
     let is_late = |variant: u32| !batch.is_part && !has_time(life, now, &requests[variant as usize]);
     let placed = batch.variant.filter(|variant| !is_late(*variant));

@@ -19,7 +19,7 @@ use hq_model::{
 };
 use proptest::prelude::*;
 
-use super::{Effect, Input, Outcome, Worker};
+use super::{Effect, Ends, Input, Outcome, Worker};
 use crate::limits::{
     KEPT_MAX, NODE_FAULT_PAUSE_MIN, OUTSIDE_END_TIME, OVERTAKEN_MAX, REPORT_INTERVAL, UNKILLABLE_TIME,
 };
@@ -93,7 +93,10 @@ impl World {
                 Effect::EndRunner { runner } => self.done.push(format!("end runner {}", runner.0)),
                 Effect::GoOn { task } => self.done.push(format!("go on {task}")),
                 Effect::Recall { task } => self.done.push(format!("recall {task}")),
-                Effect::Signal { task, signal, .. } => self.done.push(format!("signal {task} {signal}")),
+                Effect::Signal { task, signal, ends } => {
+                    let for_another = if ends == Some(Ends::ForAnother) { " for another" } else { "" };
+                    self.done.push(format!("signal {task} {signal}{for_another}"));
+                }
                 Effect::KillLauncher => self.done.push("kill launcher".to_owned()),
                 Effect::Exit(end) => self.done.push(format!("exit {end:?}")),
                 Effect::Send(FromWorker::Report(report)) => self.note(&report),
@@ -387,22 +390,14 @@ fn a_time_limit_ends_a_task_that_ignores_sigterm() {
 }
 
 #[test]
-fn canceled_tasks_are_dropped_or_ended() {
-    let mut world = World::new(|_| {});
-    world.run(1, "0-3", 0, |_| {});
-    world.did();
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "1-2".parse().expect("ids") }));
-    world.wait(Duration::from_millis(10));
-    assert_eq!(world.did(), "signal 1@1 15, canceled 1:2");
-    world.end(1, 1, failed());
-    assert_eq!(world.did(), "start 1@3/0, canceled 1:1");
-}
-
-#[test]
 fn a_task_with_the_node_to_itself_starts_when_it_is_empty() {
     let mut world = World::new(|_| {});
     world.run(1, "1", 0, |_| {});
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::single(TaskId(1)) }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: IdSet::single(TaskId(1)),
+        are_elsewhere: false,
+    }));
     assert_eq!(world.did(), "start 1@1/0, signal 1@1 15");
     let ranks = |exclusive| {
         move |spec: &mut TaskSpec| {
@@ -566,7 +561,11 @@ fn a_worker_that_is_done_looks_for_its_server_to_tell_the_results() {
 fn what_runs_when_the_launcher_dies_is_left_running_and_the_worker_leaves_at_once() {
     let mut world = World::new(|_| {});
     world.run(1, "0-4", 0, |_| {});
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "0".parse().expect("ids") }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: "0".parse().expect("ids"),
+        are_elsewhere: false,
+    }));
     world.step(Input::LauncherLost);
     assert_eq!(
         world.did(),
@@ -578,7 +577,11 @@ fn what_runs_when_the_launcher_dies_is_left_running_and_the_worker_leaves_at_onc
 fn a_launcher_that_does_not_kill_what_it_should_is_killed_when_the_worker_leaves() {
     let mut world = World::new(|_| {});
     world.run(1, "0-1", 0, |_| {});
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: "0".parse().expect("ids") }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: "0".parse().expect("ids"),
+        are_elsewhere: false,
+    }));
     world.wait(Duration::from_secs(5));
     world.wait(UNKILLABLE_TIME * 2);
     world.did();
@@ -638,7 +641,7 @@ fn a_higher_instance_replaces_a_running_attempt() {
     world.run(1, "0", 0, |_| {});
     world.run(1, "0", 0, |_| {});
     world.run(1, "0", 1, |_| {});
-    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15");
+    assert_eq!(world.did(), "start 1@0/0, signal 1@0 15 for another");
     world.end(1, 0, failed());
     assert_eq!(world.did(), "start 1@0/1");
 }
@@ -659,7 +662,7 @@ proptest! {
                 3 => world.end(1, id, failed()),
                 4 => {
                     let ids = IdSet::range(id, id + count);
-                    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids }));
+                    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids, are_elsewhere: false }));
                 }
                 _ => world.wait(Duration::from_secs(u64::from(id))),
             }

@@ -97,11 +97,8 @@ fn count(value: &Value, place: &Place, key: &str, least: i64) -> Result<u32, Pro
         })
 }
 
-/// A time: a number is minutes, a text with units is what every duration of hq is.
-///
-/// # Errors
-/// When it is neither.
-pub(crate) fn duration(value: &Value, place: &Place, key: &str) -> Result<Duration, Problem> {
+// A time: a number is minutes, a text with units is what every duration of hq is.
+fn duration(value: &Value, place: &Place, key: &str) -> Result<Duration, Problem> {
     let minutes = match value {
         Value::Int(int) => Some(*int as f64),
         Value::Float(float) => Some(*float),
@@ -125,6 +122,19 @@ pub(crate) fn duration(value: &Value, place: &Place, key: &str) -> Result<Durati
             Err(Problem::bad(place.clone(), message).hint("with units, `1h 30m` can be written, too"))
         }
     }
+}
+
+/// When a run is ended.
+///
+/// # Errors
+/// When it is no time, or nothing could run within it.
+pub(crate) fn time_limit(value: &Value, place: &Place) -> Result<Duration, Problem> {
+    let limit = duration(value, place, "time_limit")?;
+    if limit.is_zero() {
+        let message = format!("`time_limit: {}`: nothing ends within that", value.str());
+        return Err(Problem::bad(place.clone(), message).hint("without `time_limit` nothing is ended"));
+    }
+    Ok(limit)
 }
 
 /// How often a run is tried again.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{check_keys, files, loops, members, near, resources, text, warn_of_near};
-use crate::makefile::{Member, Rule, Step};
+use crate::makefile::{Member, Rule, Step, Text};
 use crate::plan::Rerun;
 use crate::problem::{Problem, did_you_mean};
 use crate::value::Value;
@@ -74,10 +74,28 @@ pub(super) fn read(file: &Arc<str>, entry: &Entry, warnings: &mut Vec<Problem>) 
         steps.push(step);
     }
     let place = entry.place(file);
-    let rule =
-        Rule { name, place, inputs, outputs, loops: looped, setup, script, rerun, steps, fixed_resources };
+    let mut rule = Rule {
+        name,
+        place,
+        inputs,
+        outputs,
+        loops: looped,
+        setup,
+        script,
+        rerun,
+        steps,
+        fixed_resources,
+        names_resource: false,
+        uses_mpirun: false,
+    };
+    rule.names_resource = names(rule.texts(), "resource");
+    rule.uses_mpirun = names(rule.setup.iter().chain([&rule.script]), "mpirun");
     check_fixed(&rule)?;
     Ok(rule)
+}
+
+fn names<'a>(texts: impl IntoIterator<Item = &'a Text>, name: &str) -> bool {
+    texts.into_iter().any(|text| text.template.fields().iter().any(|field| field.name == name))
 }
 
 fn rerun(file: &Arc<str>, node: &Node) -> Result<Rerun, Problem> {
@@ -121,7 +139,7 @@ fn check_fixed(rule: &Rule) -> Result<(), Problem> {
         };
         match *key {
             "retry" => drop(resources::retry(&value, &member.place())?),
-            "time_limit" => drop(resources::duration(&value, &member.place(), "time_limit")?),
+            "time_limit" => drop(resources::time_limit(&value, &member.place())?),
             _ => (),
         }
     }

@@ -90,6 +90,12 @@ fn attributes_that_are_nearly_keys_are_warned_of() {
         "a:\n  out: a\n  script: x\n  resources: {cpu: 1}\n",
         "rules.yaml:4:3: `resources` of the rule `a` is an attribute of yours; did you mean `resource`?",
     );
+    rules(
+        "a:\n  out: a\n  script: x\n  rertun: mtime\n  rteun: 1\n  rerunn: 1\n  setpu: y\n",
+        "rules.yaml:4:3: `rertun` of the rule `a` is an attribute of yours; did you mean `rerun`?\n\
+         rules.yaml:6:3: `rerunn` of the rule `a` is an attribute of yours; did you mean `rerun`?\n\
+         rules.yaml:7:3: `setpu` of the rule `a` is an attribute of yours; did you mean `setup`?",
+    );
     rules("a:\n  out: a\n  script: x\n  frames: 7\n", "");
     targets(
         "t:\n  out: a\n  dirnam: d\n",
@@ -122,6 +128,10 @@ fn values_that_cannot_be_name_their_place() {
     rules(
         "a: {out: a, script: x, retry: -1}\n",
         "rules.yaml:1:31: `retry: -1`: a whole number from 0 on is meant",
+    );
+    rules(
+        "a: {out: a, script: x, time_limit: 0}\n",
+        "rules.yaml:1:36: `time_limit: 0`: nothing ends within that\n  hint: without `time_limit` nothing is ended",
     );
     rules(
         "a: {out: a, script: x, mpirun: y}\n",

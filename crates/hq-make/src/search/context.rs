@@ -16,8 +16,10 @@ use crate::value::Value;
 
 /// Targets with one directory and the same attributes.
 pub(super) struct Context {
-    pub dir: Rc<Vec<u8>>,
-    pub dir_shown: String,
+    pub dir: Arc<[u8]>,
+    /// The same for all contexts of that directory.
+    pub dir_number: usize,
+    pub dir_shown: Arc<str>,
     pub targets: Vec<usize>,
     pub attributes: Rc<Vec<(Arc<str>, Value)>>,
     rules: Rc<Compiled>,
@@ -27,6 +29,11 @@ impl Context {
     /// The variables of a rule.
     pub(super) fn variables(&self, rule: usize) -> &[(Arc<str>, Kind)] {
         &self.rules.variables[rule]
+    }
+
+    /// Whether the outputs of a rule name attributes of the rule.
+    pub(super) fn names_own(&self, rule: usize) -> bool {
+        self.rules.names_own[rule]
     }
 
     /// All names that rules make without variables, and their outputs as they are written.
@@ -40,7 +47,7 @@ impl Context {
 pub(super) struct Contexts {
     pub all: Vec<Context>,
     index: FxHashMap<(Vec<u8>, String), usize>,
-    dirs: FxHashMap<Vec<u8>, Rc<Vec<u8>>>,
+    dirs: FxHashMap<Arc<[u8]>, usize>,
     compiled: FxHashMap<String, Rc<Compiled>>,
 }
 
@@ -48,6 +55,8 @@ pub(super) struct Contexts {
 struct Compiled {
     /// Per rule, its template variables in order.
     variables: Vec<Vec<(Arc<str>, Kind)>>,
+    /// Per rule, whether its outputs name attributes of its own.
+    names_own: Vec<bool>,
     literals: FxHashMap<String, Vec<usize>>,
     /// The same without names.
     kinds: Vec<Vec<Kind>>,
@@ -107,10 +116,13 @@ impl Contexts {
                 rules
             }
         };
-        let shared = self.dirs.entry(dir.clone()).or_insert_with(|| Rc::new(dir.clone())).clone();
+        let dir: Arc<[u8]> = dir.into();
+        let next = self.dirs.len();
+        let dir_number = *self.dirs.entry(dir.clone()).or_insert(next);
         self.all.push(Context {
-            dir_shown: paths::shown(base, &dir),
-            dir: shared,
+            dir_shown: paths::shown(base, &dir).into(),
+            dir,
+            dir_number,
             targets: vec![target],
             attributes: Rc::new(known),
             rules,
@@ -233,6 +245,7 @@ fn used_names(make: &Makefile) -> BTreeSet<&str> {
 fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled, Vec<Problem>> {
     let mut compiled = Compiled {
         variables: Vec::new(),
+        names_own: Vec::new(),
         kinds: Vec::new(),
         literals: FxHashMap::default(),
         patterns: Vec::new(),
@@ -243,6 +256,12 @@ fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled
     for (number, rule) in make.rules.iter().enumerate() {
         match outputs(rule, attributes) {
             Ok((variables, patterns)) => {
+                let fields = rule.outputs.iter().flat_map(|file| file.text.template.fields());
+                let is_known = |name: &str| {
+                    attributes.iter().any(|(known, _)| **known == *name)
+                        || variables.iter().any(|(known, _)| **known == *name)
+                };
+                compiled.names_own.push(fields.into_iter().any(|field| !is_known(&field.name)));
                 compiled.variables.push(variables);
                 for pattern in patterns {
                     match pattern.as_literal() {
@@ -261,6 +280,7 @@ fn compile(make: &Makefile, attributes: &[(Arc<str>, Value)]) -> Result<Compiled
                 }
             }
             Err(problem) => {
+                compiled.names_own.push(false);
                 compiled.variables.push(Vec::new());
                 problems.push(problem);
             }

@@ -61,7 +61,7 @@ struct Names<'a> {
     context: &'a Context,
     variables: &'a [(Arc<str>, crate::pattern::Kind)],
     values: &'a [Value],
-    members: Vec<(Arc<str>, Value)>,
+    members: Vec<(&'a str, Value)>,
     is_script: bool,
 }
 
@@ -76,12 +76,12 @@ impl Scope for Names<'_> {
         if self.is_script && name == "mpirun" {
             return Some(Value::text("$HQ_MPIRUN"));
         }
-        self.members.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.clone())
+        self.members.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
     }
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.variables.iter().map(|(name, _)| name.to_string()).collect();
-        names.extend(self.members.iter().map(|(name, _)| name.to_string()));
+        names.extend(self.members.iter().map(|(name, _)| (*name).to_owned()));
         names.extend(self.context.attributes.iter().map(|(name, _)| name.to_string()));
         if self.is_script {
             names.push("mpirun".to_owned());
@@ -102,28 +102,26 @@ pub(super) fn fill(
     expressions: &mut Expressions,
 ) -> Result<Filled, Stop> {
     let variables = context.variables(rule);
+    let names_own = context.names_own(rule);
     let rule = &make.rules[rule];
     let mut names = Names { context, variables, values, members: Vec::new(), is_script: false };
     let mut filled = Filled::default();
     // Attributes that outputs name are known before all others, as when the name was matched.
-    let mut attributes: Vec<(Arc<str>, Value)> = Vec::new();
-    let needs_own = |names: &Names| {
-        let fields = rule.outputs.iter().flat_map(|file| file.text.template.fields());
-        fields.into_iter().any(|field| names.get(&field.name).is_none())
-    };
-    if needs_own(&names) {
+    let mut attributes: Vec<(&str, Value)> = Vec::new();
+    if names_own {
         for step in &rule.steps {
             if let Step::Attribute(name, member) = step
                 && let Ok(value) = member.expand(&names)
             {
-                attributes.push((name.clone(), value.clone()));
-                names.members.push((name.clone(), value));
+                attributes.push((name, value.clone()));
+                names.members.push((name, value));
             }
         }
     }
     let (outputs, _, out) = files(rule, &rule.outputs, &[], &names, expressions)?;
     filled.outputs = outputs;
-    names.members = vec![("out".into(), out)];
+    names.members.clear();
+    names.members.push(("out", out));
     for step in &rule.steps {
         match step {
             Step::Inputs => {
@@ -131,14 +129,13 @@ pub(super) fn fill(
                 let (inputs, families, inp) = files(rule, &rule.inputs, looped, &names, expressions)?;
                 filled.inputs = inputs;
                 filled.families = families;
-                names.members.push(("inp".into(), inp));
+                names.members.push(("inp", inp));
             }
             Step::Resource(entries) => {
                 if let Some(fixed) = &rule.fixed_resources {
                     filled.resources = fixed.clone();
                 }
-                let is_named = rule.fixed_resources.is_none() || rule_names(rule, "resource");
-                if is_named {
+                if rule.fixed_resources.is_none() || rule.names_resource {
                     let mut values = Vec::new();
                     for (key, member) in entries {
                         values.push((key.clone(), member.expand(&names)?, member.place()));
@@ -147,7 +144,7 @@ pub(super) fn fill(
                         filled.resources = read::resources(&values)?;
                     }
                     let pairs = values.into_iter().map(|(key, value, _)| (Value::Str(key), value));
-                    names.members.push(("resource".into(), Value::dict(pairs.collect())));
+                    names.members.push(("resource", Value::dict(pairs.collect())));
                 }
             }
             Step::Env(entries) => {
@@ -169,7 +166,7 @@ pub(super) fn fill(
                 match *key {
                     "retry" => filled.retry = Some(read::retry(&value, &member.place())?),
                     "time_limit" => {
-                        filled.time_limit = Some(read::duration(&value, &member.place(), "time_limit")?);
+                        filled.time_limit = Some(read::time_limit(&value, &member.place())?);
                     }
                     _ => match value {
                         Value::List(keys) => filled.locality = keys.iter().map(Value::str).collect(),
@@ -179,25 +176,24 @@ pub(super) fn fill(
                 }
             }
             Step::Attribute(name, member) => {
-                let known = attributes.iter().find(|(known, _)| known == name);
+                let known = attributes.iter().find(|(known, _)| *known == &**name);
                 let value = match known {
                     Some((_, value)) => value.clone(),
                     None => member.expand(&names)?,
                 };
-                names.members.push((name.clone(), value));
+                names.members.push((name, value));
             }
         }
     }
-    if !names.members.iter().any(|(name, _)| &**name == "inp") {
-        names.members.push(("inp".into(), Value::Files(Arc::default())));
+    if !names.members.iter().any(|(name, _)| *name == "inp") {
+        names.members.push(("inp", Value::Files(Arc::default())));
     }
     names.is_script = true;
     if let Some(setup) = &rule.setup {
         filled.setup = setup.expand(&names)?;
     }
     filled.script = rule.script.expand(&names)?;
-    let texts = rule.setup.iter().chain([&rule.script]);
-    filled.uses_mpirun = texts.flat_map(|text| text.template.fields()).any(|field| field.name == "mpirun");
+    filled.uses_mpirun = rule.uses_mpirun;
     for (text, what) in [(&filled.setup, "setup"), (&filled.script, "script")] {
         if text.contains('\0') {
             let message =
@@ -208,10 +204,6 @@ pub(super) fn fill(
     Ok(filled)
 }
 
-fn rule_names(rule: &Rule, name: &str) -> bool {
-    rule.texts().iter().any(|text| text.template.fields().iter().any(|field| field.name == name))
-}
-
 // The names of files, and what scripts see of them.
 fn files(
     rule: &Rule,
@@ -220,13 +212,13 @@ fn files(
     scope: &dyn Scope,
     expressions: &mut Expressions,
 ) -> Result<(Vec<String>, Vec<u32>, Value), Stop> {
-    let mut all = Vec::new();
-    let mut families = Vec::new();
-    let mut by_key = Vec::new();
+    let mut all = Vec::with_capacity(fixed.len());
+    let mut families = Vec::with_capacity(fixed.len());
+    let mut by_key = Vec::with_capacity(fixed.len());
     for file in fixed {
         let name = name(rule, file, scope)?;
         families.push(by_key.len() as u32);
-        by_key.push((file.key.to_string(), paths::quote_text(&name).into_owned()));
+        by_key.push((file.key.clone(), paths::quote_text(&name).into_owned()));
         all.push(name);
     }
     for block in loops {
@@ -242,7 +234,7 @@ fn files(
                 families.push(by_key.len() as u32);
                 all.push(name);
             }
-            by_key.push((file.key.to_string(), text));
+            by_key.push((file.key.clone(), text));
         }
     }
     Ok((all, families, Value::Files(Arc::new(Files { by_key }))))

@@ -79,10 +79,13 @@ impl Search<'_> {
         problems
     }
 
-    /// Whether a file is missing, no rule makes it, and nobody waits for it.
+    /// Whether a file is missing that somebody asks for, no rule makes it, and nobody waits for it.
     pub(super) fn is_unmakable(&self, file: FileId) -> bool {
         let node = &self.files[file.index()];
-        node.maker.is_none() && node.is_there == Some(false) && !self.wanted.wait_inputs
+        node.maker.is_none()
+            && node.is_there == Some(false)
+            && !self.wanted.wait_inputs
+            && self.is_asked(file.index())
     }
 
     // Where the text stands that names the file first.
@@ -147,11 +150,11 @@ impl Search<'_> {
     /// The files that a name of the command line stands for.
     pub(super) fn files_called(&self, name: &str) -> Vec<FileId> {
         let path = paths::join(&self.wanted.base, name);
-        if let Some(file) = self.file_index.get(&path) {
+        if let Some(file) = self.file_index.get(&path[..]) {
             return vec![*file];
         }
         let dirs = self.contexts.all.iter().map(|context| paths::join(&context.dir, name));
-        dirs.filter_map(|path| self.file_index.get(&path).copied()).collect()
+        dirs.filter_map(|path| self.file_index.get(&path[..]).copied()).collect()
     }
 
     /// What is said of a name of the command line that stands for nothing.

@@ -1,5 +1,7 @@
 //! What scripts and logs are called, and what stands in a script.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::{Search, fill::Filled};
@@ -10,19 +12,23 @@ use crate::plan::Run;
 use crate::problem::Problem;
 use crate::value::Value;
 
+/// What stands before the text of a script, about.
+const HEAD_BYTES: usize = 64;
+
 /// What the script and the log of a run are called, without their endings.
 pub(super) fn name(rule: &Rule, vars: &[Value]) -> String {
     let mut name = rule.name.to_string();
     for value in vars {
         name.push('.');
-        name.push_str(&value.str());
+        value.write_str(&mut name);
     }
     name
 }
 
 /// The text of a script, and where in it what the rule says begins.
 pub(super) fn script(dir: &[u8], filled: &Filled) -> (Vec<u8>, usize) {
-    let mut text = b"#!/usr/bin/env bash\n".to_vec();
+    let mut text = Vec::with_capacity(HEAD_BYTES + dir.len() + filled.setup.len() + filled.script.len());
+    text.extend_from_slice(b"#!/usr/bin/env bash\n");
     if filled.uses_mpirun {
         let ranks = filled.resources.ranks_total();
         text.extend_from_slice(format!(": \"${{HQ_MPIRUN:=mpirun -n {ranks}}}\"\n").as_bytes());
@@ -49,15 +55,17 @@ impl Search<'_> {
     /// # Errors
     /// When a name is too long, or that of a file which is made or needed.
     pub(super) fn name_scripts(&self, runs: &mut [Run]) -> Result<(), Vec<Problem>> {
-        let mut names: FxHashMap<(Vec<u8>, String), u32> = FxHashMap::default();
-        let dir = |run: &Run| self.wanted.workdir.clone().unwrap_or_else(|| run.dir.clone());
+        let workdir: Option<Arc<[u8]>> = self.wanted.workdir.as_deref().map(Arc::from);
+        let dir = |run: &Run| workdir.clone().unwrap_or_else(|| run.dir.clone());
+        let mut names: FxHashMap<(Arc<[u8]>, &str), u32> = FxHashMap::default();
         for run in runs.iter() {
-            *names.entry((dir(run), run.name.clone())).or_default() += 1;
+            *names.entry((dir(run), &run.name)).or_default() += 1;
         }
+        let is_double: Vec<bool> = runs.iter().map(|run| names[&(dir(run), &*run.name)] > 1).collect();
         let mut problems: Vec<Problem> = Vec::new();
-        for run in runs.iter_mut() {
+        for (run, is_double) in runs.iter_mut().zip(is_double) {
             let into = dir(run);
-            if names.get(&(into.clone(), run.name.clone())).is_some_and(|count| *count > 1) {
+            if is_double {
                 // Runs of several directories in one, or values with points in them: their names are told apart.
                 run.name = format!("{}.{}", run.name, identity(run));
             }
@@ -66,10 +74,12 @@ impl Search<'_> {
                 problems.push(Problem::bad(run.place.clone(), message));
                 continue;
             }
-            let path = |end: &str| paths::join(&into, &format!("./{}{end}", run.name));
+            // Whatever the rule is called, its files are below the directory.
+            let root = if run.name.starts_with('/') { "./" } else { "" };
+            let path = |end: &str| paths::join(&into, &[root, &run.name, end].concat());
             let (script, log) = (path(".sh"), path(".log"));
             for path in [&script, &log] {
-                if let Some(file) = self.file_index.get(path) {
+                if let Some(file) = self.file_index.get(&path[..]) {
                     let what = if *path == script { "script" } else { "log" };
                     let message = format!("`{}` is the {what} of the run `{}`", self.shown(*file), run.name);
                     let problem = Problem::bad(run.place.clone(), message).chain(self.chain(*file));

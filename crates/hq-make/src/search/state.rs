@@ -1,10 +1,14 @@
 //! Which runs are needed, and why: the three rules for that.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
+use super::context::Context;
 use super::names::{name, script};
 use super::{Search, fill::Filled};
 use crate::known::{Cache, relative};
+use crate::paths;
 use crate::plan::{FileId, FileState, Plan, Reason, Rerun, Run, RunId, RunState, WantedFile};
 use crate::problem::Problem;
 use crate::value::Value;
@@ -32,14 +36,17 @@ impl Search<'_> {
             let node = &self.files[file];
             plan.files.push(WantedFile {
                 path: node.path.clone(),
-                shown: self.shown(id),
+                shown_at: paths::shown_at(&self.wanted.base, &node.path) as u32,
                 maker: node.maker.map(|maker| Self::run_id(&place, maker)),
                 is_target: node.is_target,
                 state: FileState::There,
             });
         }
+        self.ask(&order);
+        let targets: Vec<Arc<[Arc<str>]>> = self.contexts.all.iter().map(|of| self.targets_of(of)).collect();
+        plan.runs.reserve_exact(order.len());
         for (at, run) in order.iter().enumerate() {
-            plan.runs.push(self.take_run(*run, at));
+            plan.runs.push(self.take_run(*run, at, &targets));
         }
         self.name_scripts(&mut plan.runs)?;
         let known = self.world.known;
@@ -74,7 +81,7 @@ impl Search<'_> {
             };
             let message = format!(
                 "{}{others} from the future, by {ahead}: clocks differ, and what is newer cannot be told",
-                plan.files[file.index()].shown
+                plan.files[file.index()].shown()
             );
             let place = self.make.rules[0].place.clone();
             plan.warnings.push(Problem { place: None, ..Problem::bad(place, message) });
@@ -91,27 +98,27 @@ impl Search<'_> {
         Ok(plan)
     }
 
-    fn take_run(&mut self, run: usize, at: usize) -> Run {
+    fn targets_of(&self, context: &Context) -> Arc<[Arc<str>]> {
+        context.targets.iter().map(|target| self.make.targets[*target].name.clone()).collect()
+    }
+
+    fn take_run(&mut self, run: usize, at: usize, targets: &[Arc<[Arc<str>]>]) -> Run {
         let filled: Filled = std::mem::take(&mut self.runs[run].filled);
         let context = self.context(run);
         let node = &self.runs[run];
         let rule = &self.make.rules[node.key.rule];
-        let (script, text_at) = script(&node.key.dir, &filled);
+        let (script, text_at) = script(&context.dir, &filled);
         let variables = context.variables(node.key.rule);
         Run {
             id: RunId(at as u32),
-            rule: rule.name.to_string(),
-            targets: context
-                .targets
-                .iter()
-                .map(|target| self.make.targets[*target].name.to_string())
-                .collect(),
-            dir: node.key.dir.to_vec(),
+            rule: rule.name.clone(),
+            targets: targets[node.context].clone(),
+            dir: context.dir.clone(),
             dir_shown: context.dir_shown.clone(),
             vars: variables
                 .iter()
                 .zip(&node.vars)
-                .map(|((name, _), value): (&(_, _), &Value)| (name.to_string(), value.str()))
+                .map(|((name, _), value): (&(_, _), &Value)| (name.clone(), value.str()))
                 .collect(),
             name: name(rule, &node.vars),
             inputs: node.inputs.clone(),
@@ -144,6 +151,9 @@ impl Search<'_> {
         cache: &mut Cache<'_>,
         future: &mut FxHashMap<FileId, i64>,
     ) -> Result<Decided, Problem> {
+        if let Some(state) = self.state_behind(node) {
+            return Ok(Decided::plainly(state));
+        }
         let run = &plan.runs[at];
         let is_there = |search: &Search<'_>, file: FileId| search.files[file.index()].is_there == Some(true);
         let maker = |file: FileId| plan.files[file.index()].maker.map(|maker| &plan.runs[maker.index()]);

@@ -59,7 +59,8 @@ fn a_project_with_merges_is_planned_for_each_of_its_directories() {
     let disk = Disk::new("chloride/mol.xyz sodium/mol.xyz chloride/conf_2.xyz");
     let plan = plan(CHEMISTRY_RULES, CHEMISTRY_TARGETS, &disk, Rerun::Exists).expect("a plan");
     assert_eq!((plan.needed().count(), plan.missing.len()), (19, 0));
-    let find = |dir: &str, name: &str| plan.runs.iter().find(|run| run.dir_shown == dir && run.name == name);
+    let find =
+        |dir: &str, name: &str| plan.runs.iter().find(|run| *run.dir_shown == *dir && run.name == name);
     assert!(find("chloride", "conformer.2").is_none() && find("sodium", "conformer.2").is_some());
     let run = find("chloride", "ebind.3").expect("a run");
     assert!(run.script.ends_with(b"export OMP_NUM_THREADS=4\npython ebind.py conf_3.xyz -1 > bind_3.json\n"));
@@ -532,12 +533,45 @@ fn rules_that_nobody_asks_for_are_checked_on_demand() {
     );
 }
 
+// Runs with their states, looking behind files that are there.
+fn listed(rules: &str, targets: &str, files: &str) -> String {
+    let wanted = Wanted { look_behind: true, ..Wanted::default() };
+    let found = plan_of(rules, targets, &Disk::new(files), &wanted, None).expect("a plan");
+    let state = |run: &crate::Run| match &run.state {
+        RunState::There => "there",
+        RunState::Needed(_) => "needed",
+        RunState::Unasked => "unasked",
+        RunState::Cannot(_) => "cannot",
+        RunState::Perhaps(_) => "perhaps",
+    };
+    let mut all: Vec<String> = found.runs.iter().map(|run| format!("{} {}", run.name, state(run))).collect();
+    all.extend(found.missing.iter().map(|problem| problem.message.clone()));
+    all.join(", ")
+}
+
+#[test]
+fn what_is_behind_files_that_are_there_is_shown_on_demand_and_not_needed() {
+    for (files, expected) in [
+        ("a b c", "b there, a there"),
+        ("a c", "b unasked, a there"),
+        ("a", "b unasked, a there"),
+        ("b", "b there, a needed"),
+        ("c", "b needed, a needed"),
+        ("", "b cannot, a cannot, `c` is missing, and no rule makes it"),
+    ] {
+        assert_eq!(listed(A_FROM_B, WANT_A, files), expected, "{files}");
+    }
+    // A rule with a mode of its own asks for what it takes, also when it is there.
+    let mixed = A_FROM_B.replace("out: [a]", "out: [a], rerun: mtime");
+    assert_eq!(listed(&mixed, WANT_A, "a c"), "b needed, a needed");
+}
+
 #[test]
 fn a_chain_of_many_runs_needs_no_stack() {
     let rules = "n: {inp: ['{prev}'], out: ['{x}.o'], script: x}\n"
         .replace("['{prev}']", "")
         .replace("inp: , ", "loop: {p: '[{x} - 1] if {x} else []', inp: ['{p}.o']}, ");
-    let found = plan(&rules, "t: {out: [20000.o]}\n", &Disk::new(""), Rerun::Exists).expect("a plan");
-    assert_eq!(found.needed().count(), 20_001);
-    assert_eq!(found.runs[20_000].after, [crate::RunId(19_999)]);
+    let found = plan(&rules, "t: {out: [99999.o]}\n", &Disk::new(""), Rerun::Exists).expect("a plan");
+    assert_eq!(found.needed().count(), 100_000);
+    assert_eq!(found.runs[99_999].after, [crate::RunId(99_998)]);
 }

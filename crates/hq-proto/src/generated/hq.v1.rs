@@ -285,6 +285,14 @@ pub struct TaskSpec {
     /// earlier release, which replace none of these, find a program that is nowhere in the other places.
     #[prost(bytes = "vec", repeated, tag = "150")]
     pub with_entries: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// How long `outputs` may be late.
+    #[prost(uint64, tag = "151")]
+    pub output_patience_ns: u64,
+    /// Until when they are to have ended; else so long after the submit.
+    #[prost(uint64, optional, tag = "152")]
+    pub end_by_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "153")]
+    pub end_within_ns: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -2535,6 +2543,9 @@ pub struct TaskInfo {
     /// Where paths of its files depend on it.
     #[prost(bytes = "vec", optional, tag = "150")]
     pub entry: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+    /// It was canceled without having started: it could not have ended by then any more.
+    #[prost(uint64, optional, tag = "151")]
+    pub too_late_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobTaskIds {
@@ -2654,7 +2665,7 @@ pub mod to_worker {
         #[prost(message, tag = "2")]
         Run(super::Run),
         #[prost(message, tag = "3")]
-        Cancel(super::TasksOfJob),
+        Cancel(super::CancelTasks),
         #[prost(message, tag = "4")]
         Retract(super::TasksOfJob),
         /// Reports up to this number are on disk.
@@ -2670,6 +2681,16 @@ pub mod to_worker {
         #[prost(uint64, tag = "101")]
         DropRead(u64),
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CancelTasks {
+    #[prost(uint32, tag = "1")]
+    pub job: u32,
+    #[prost(uint32, repeated, tag = "2")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    /// Another attempt of them has been handed out.
+    #[prost(bool, tag = "150")]
+    pub are_elsewhere: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Welcome {
@@ -3289,6 +3310,9 @@ pub struct TasksCanceled {
     pub ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(string, optional, tag = "3")]
     pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    /// They had not started, and could not have ended by then any more.
+    #[prost(uint64, optional, tag = "150")]
+    pub end_by_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TasksAborted {
@@ -3374,6 +3398,17 @@ pub struct JobKept {
     /// Absent in journals of releases that did not count causes.
     #[prost(message, repeated, tag = "120")]
     pub causes: ::prost::alloc::vec::Vec<FailureCause>,
+    /// Of `canceled`.
+    #[prost(message, repeated, tag = "150")]
+    pub too_late: ::prost::alloc::vec::Vec<TasksTooLate>,
+}
+/// Tasks that could not have ended by then any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TasksTooLate {
+    #[prost(uint32, repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<u32>,
+    #[prost(uint64, tag = "2")]
+    pub end_by_us: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadyService {

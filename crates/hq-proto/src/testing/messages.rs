@@ -3,8 +3,8 @@
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary,
-    PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
+    RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -97,7 +97,12 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         (vec(job_detail(), 0..3), of(page_start()), of(timestamp()))
             .prop_map(|(jobs, next, now)| JobDetails { jobs, next, now }),
         vec(canceled, 0..4).prop_map(Canceled),
-        (vec((job(), task_info()), 0..4), vec(alike_tasks(), 0..3), of(task_ref()), of(timestamp()))
+        (
+            vec((job(), tasks::task_info()), 0..4),
+            vec(tasks::alike_tasks(), 0..3),
+            of(task_ref()),
+            of(timestamp())
+        )
             .prop_map(|(tasks, groups, next, now)| Tasks { tasks, groups, next, now }),
         vec((job(), id_set()), 0..4).prop_map(TaskIds),
         explanation::task_explanation().prop_map(|explained| Explained(Box::new(explained))),
@@ -310,48 +315,6 @@ fn job_detail() -> impl Strategy<Value = JobDetail> {
         })
 }
 
-fn alike_tasks() -> impl Strategy<Value = AlikeTasks> {
-    (job(), task_info(), finished_span(), any::<bool>()).prop_map(|(job, common, span, is_measured)| {
-        AlikeTasks { job, ids: span.ids, common, measures: is_measured.then_some(span.measures) }
-    })
-}
-
-fn task_info() -> impl Strategy<Value = TaskInfo> {
-    let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
-    let times = (of(timestamp()), of(timestamp()));
-    let state = select(TaskState::ALL.to_vec());
-    let failure = of(failure().prop_map(|failure| failure.kind));
-    let waits = (
-        dependencies().prop_map(|dependencies| dependencies.after),
-        vec(worker(), 0..3),
-        of(text()),
-        failure,
-        of(byte_string()),
-    );
-    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
-        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
-            let (dependencies, nodes, key, failure, entry) = waits;
-            TaskInfo {
-                task: TaskId(task),
-                submit,
-                state,
-                instance,
-                crashes,
-                worker,
-                started,
-                ended,
-                usage,
-                error,
-                dependencies,
-                key,
-                nodes,
-                failure,
-                entry,
-            }
-        },
-    )
-}
-
 fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let multi_node = (of((task_ref(), worker())), any::<bool>());
     let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())), multi_node);
@@ -445,7 +408,11 @@ pub fn to_worker() -> impl Strategy<Value = ToWorker> {
     prop_oneof![
         welcome.prop_map(ToWorker::Welcome),
         vec(run_batch(), 0..3).prop_map(ToWorker::Run),
-        (job(), id_set()).prop_map(|(job, ids)| ToWorker::Cancel { job, ids }),
+        (job(), id_set(), any::<bool>()).prop_map(|(job, ids, are_elsewhere)| ToWorker::Cancel {
+            job,
+            ids,
+            are_elsewhere
+        }),
         (job(), id_set()).prop_map(|(job, ids)| ToWorker::Retract { job, ids }),
         any::<u64>().prop_map(|report| ToWorker::Saved { report }),
         any::<bool>().prop_map(|drain| ToWorker::Stop { drain }),
@@ -576,7 +543,7 @@ pub fn report() -> impl Strategy<Value = Report> {
 
 fn job_progress() -> impl Strategy<Value = JobProgress> {
     let counts = || vec((edgy_id().prop_map(TaskId), any::<u32>()), 0..3);
-    let sets = (id_set(), id_set(), id_set());
+    let sets = (id_set(), id_set(), id_set(), vec((id_set(), timestamp()), 0..3));
     let parts =
         (vec((worker(), id_set()), 0..3), vec((id_set(), text()), 0..3), vec((instance(), id_set()), 0..3));
     let delayed = vec((edgy_id().prop_map(TaskId), timestamp()), 0..3);
@@ -598,6 +565,7 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             finished: sets.0,
             failed: sets.1,
             canceled: sets.2,
+            too_late: sets.3,
             abort_reasons: parts.1,
             instances: parts.2.into_iter().collect(),
             crashes: counted.0.into_iter().collect(),
@@ -675,7 +643,12 @@ pub fn record() -> impl Strategy<Value = Record> {
         }),
         (worker(), finished_span()).prop_map(|(worker, span)| Finished { worker, span }),
         (job(), failure()).prop_map(|(job, failure)| Failed { job, failure }),
-        (job(), id_set(), of(text())).prop_map(|(job, ids, reason)| Canceled { job, ids, reason }),
+        (job(), id_set(), of(text()), of(timestamp())).prop_map(|(job, ids, reason, end_by)| Canceled {
+            job,
+            ids,
+            reason,
+            end_by
+        }),
         (job(), id_set(), text()).prop_map(|(job, ids, reason)| Aborted { job, ids, reason }),
         (worker(), worker_config())
             .prop_map(|(worker, config)| WorkerJoined { worker, config: Box::new(config) }),

@@ -327,7 +327,7 @@ impl Carrier {
     }
 
     fn tell(&self, ended: Ended) {
-        self.done.tell(*ended.aftermath);
+        self.done.tell(ended.aftermath);
     }
 
     // The ends of one turn share one flush.

@@ -32,7 +32,7 @@ use tokio::sync::mpsc::UnboundedSender;
 pub(crate) use remote::LogLink;
 
 use crate::limits;
-use crate::outputs::Aftermath;
+use crate::outputs::{Aftermath, Work};
 use crate::reader;
 
 /// Which attempt printed something.
@@ -102,16 +102,16 @@ pub(crate) struct Done {
     /// When nothing else is to be done.
     pub(crate) told: UnboundedSender<Input>,
     /// The others.
-    pub(crate) cleanup: mpsc::Sender<Aftermath>,
+    pub(crate) cleanup: mpsc::Sender<Work>,
 }
 
 impl Done {
-    fn tell(&self, aftermath: Aftermath) {
+    fn tell(&self, aftermath: Box<Aftermath>) {
         // The thread that takes it ends after that of the streams; when the loop has ended nobody wants to know.
         let _ = if aftermath.is_nothing() {
             self.told.send(aftermath.input).is_ok()
         } else {
-            self.cleanup.send(aftermath).is_ok()
+            self.cleanup.send(Work::Clean(aftermath)).is_ok()
         };
     }
 }

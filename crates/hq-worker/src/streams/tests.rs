@@ -13,6 +13,7 @@ use hq_stream::{Content, StreamFile};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
+use crate::declared::Promised;
 
 fn key(task: u32) -> Key {
     (TaskRef::new(JobId(1), TaskId(task)), Instance(0))
@@ -29,13 +30,11 @@ fn aftermath(key: Key) -> Aftermath {
         task_dir: Vec::new(),
         nodes_dir: Vec::new(),
         sinks: Vec::new(),
-        declared: Vec::new(),
-        keeps: false,
-        instance: key.1,
+        promised: Promised::default(),
     }
 }
 
-fn start() -> (Streams, UnboundedReceiver<Input>, mpsc::Receiver<Aftermath>) {
+fn start() -> (Streams, UnboundedReceiver<Input>, mpsc::Receiver<Work>) {
     let (told, ends) = unbounded_channel();
     let (cleanup, others) = mpsc::channel();
     let link = Arc::new(LogLink::new(unbounded_channel().0));
@@ -91,7 +90,8 @@ fn an_end_after_which_something_is_to_be_done_goes_on_to_that() {
     let (mut streams, mut told, others) = start();
     let Ok(ends) = streams.open(key(0), place(dir.path()), [true, true]) else { panic!("pipes") };
     streams.end(ends, Aftermath { task_dir: b"/somewhere".to_vec(), ..aftermath(key(0)) });
-    assert_eq!(others.recv().expect("an end").task_dir, b"/somewhere");
+    let Ok(Work::Clean(other)) = others.recv() else { panic!("an end") };
+    assert_eq!(other.task_dir, b"/somewhere");
     drop(streams);
     assert_eq!(told.blocking_recv(), None);
 }

@@ -36,8 +36,8 @@ pub(crate) struct MakeArgs {
     /// Start nothing that cannot end within so many minutes
     ///
     /// The `time` of a rule says how long its runs take; rules without it are started until the last moment. What runs is
-    /// left alone. Not with `--submit`.
-    #[arg(value_name = "MINUTES", conflicts_with = "submit", allow_negative_numbers = true, value_parser = minutes)]
+    /// left alone. With `--submit` the minutes begin with the submit.
+    #[arg(value_name = "MINUTES", allow_negative_numbers = true, value_parser = minutes)]
     pub minutes: Option<Duration>,
 
     /// Only this target of TARGETS; may be repeated
@@ -96,7 +96,7 @@ pub(crate) struct LookArgs {
     /// Print the script of one run, such as `an.7`, or `DIR/an.7` where several directories have one
     #[arg(long, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub show_script: Option<String>,
-    /// List the runs that the plan looks at, with their states: with `--rerun mtime` or `hash` all of them
+    /// List all runs with their states
     #[arg(long)]
     pub list: bool,
     /// Check both files, also rules that nobody asks for
@@ -180,6 +180,9 @@ pub(crate) struct HowArgs {
     /// Which failures are tried again: exit codes, `signal`, `timeout`
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, requires = "retry", value_parser = values::retry_on)]
     pub retry_on: Option<RetryOn>,
+    /// How long a file may be shown late after its run, as file systems of a network do
+    #[arg(long, value_name = "DURATION", default_value = "2s", allow_hyphen_values = true, value_parser = values::duration)]
+    pub latency: Duration,
     /// What {mpirun} stands for: see `--launcher` of `hq submit`
     #[arg(long, value_name = "NAME", value_parser = values::launcher)]
     pub launcher: Option<String>,

@@ -1,13 +1,15 @@
 //! A line for each run of a job that is launched, completed or failed, as it happens.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::pin::pin;
 
 use hq_client::{Asking, ClientError, NextOf, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary};
 use hq_core::end_messages::JobEnds;
+use hq_core::limits::TASK_PAGE_MAX;
 use hq_core::record::FailureKind;
-use hq_model::{IdSet, JobId, TaskId, TaskState};
+use hq_model::{IdSet, Instance, JobId, TaskId, TaskState};
 
 use super::home::Started;
 use crate::cli::OutputMode;
@@ -41,8 +43,9 @@ pub(crate) struct Follower<'a> {
     printer: Printer,
     progress: Progress,
     asking: Asking,
-    // Said to be launched.
+    // Said to be launched, and which attempts of those that were launched again.
     launched: IdSet,
+    again: BTreeMap<TaskId, Instance>,
     // Said to have ended.
     ended: IdSet,
     is_asked_what_runs: bool,
@@ -65,6 +68,7 @@ impl<'a> Follower<'a> {
             progress,
             asking,
             launched: IdSet::new(),
+            again: BTreeMap::new(),
             ended: IdSet::new(),
             is_asked_what_runs: false,
         }
@@ -90,12 +94,9 @@ impl<'a> Follower<'a> {
                 }
                 NextOf::Response(JOB, ClientResponse::Progress(jobs)) => self.is_so_far(jobs),
                 NextOf::Response(JOB, ClientResponse::WatchEnded) => {}
-                NextOf::Response(RUNNING, ClientResponse::TaskIds(jobs)) => {
+                NextOf::Response(RUNNING, ClientResponse::Tasks { tasks, .. }) => {
                     self.is_asked_what_runs = false;
-                    let running = jobs.into_iter().next().map_or_else(IdSet::new, |(_, ids)| ids);
-                    let mut new = running.difference(&self.launched);
-                    new.subtract(&self.ended);
-                    self.launch(&new)?;
+                    self.launch(tasks.into_iter().map(|(_, task)| (task.task, task.instance)))?;
                 }
                 NextOf::Response(ENDS, ClientResponse::Ends(ends)) => {
                     if self.hear(*ends, end)? {
@@ -121,17 +122,30 @@ impl<'a> Follower<'a> {
         self.progress.update(&jobs.into_iter().map(|job| (job.job, job)).collect());
         if !self.is_asked_what_runs && self.printer.mode == OutputMode::Cli {
             self.is_asked_what_runs = true;
-            let states = vec![TaskState::Running];
-            self.asking.ask(RUNNING, ClientRequest::TaskIds { jobs: only([self.job]), states });
+            let request = ClientRequest::ListTasks {
+                jobs: only([self.job]),
+                tasks: None,
+                states: vec![TaskState::Running],
+                after: None,
+                limit: TASK_PAGE_MAX,
+                grouped: false,
+            };
+            self.asking.ask(RUNNING, request);
         }
     }
 
-    fn launch(&mut self, tasks: &IdSet) -> Result<(), HqError> {
+    fn launch(&mut self, running: impl Iterator<Item = (TaskId, Instance)>) -> Result<(), HqError> {
         let mut lines = String::new();
-        for task in tasks.iter() {
-            lines.push_str(&format!("launched   {}\n", self.name(task)));
+        for (task, instance) in running.filter(|(task, _)| !self.ended.contains(*task)) {
+            let is_new = !self.launched.contains(task);
+            if is_new {
+                lines.push_str(&format!("launched   {}\n", self.name(task)));
+                self.launched.insert(task);
+            }
+            if instance.0 > 0 && self.again.insert(task, instance) != Some(instance) {
+                lines.push_str(&format!("again      {}: attempt {}\n", self.name(task), instance.0 + 1));
+            }
         }
-        self.launched.union_with(tasks);
         self.print(&lines)
     }
 

@@ -18,7 +18,7 @@ pub(crate) use files::Disk;
 pub(crate) use home::{FailedRun, Home, Job, LastRun, Place, Started, job_in, known_in, last_in, started_in};
 pub(crate) use lines::{Ending, Follower};
 pub(crate) use python::Interpreter;
-pub(crate) use settle::settle;
+pub(crate) use settle::{failed, settle, too_late};
 pub(crate) use submits::{How, Submission, name_of, submission};
 pub(crate) use tail::last_lines;
 pub(crate) use taken::ended_lines;

@@ -1,5 +1,5 @@
-//! What a job left that was interrupted: files of runs that had begun and never ended are moved aside, so that nobody takes
-//! them for results.
+//! What is asked of a job beside its ends: which runs were interrupted, whose files are moved aside so that nobody takes
+//! them for results, which failed, and which were not started for want of time.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_model::{Instance, JobId, TaskState};
 use hq_worker::aside;
 
-use super::home::Started;
+use super::home::{FailedRun, Started};
 use crate::commands::unexpected;
 use crate::error::HqError;
 use crate::jobs::only;
@@ -25,12 +25,58 @@ pub(crate) fn settle(
     runs: &[Started],
 ) -> Result<Vec<(PathBuf, PathBuf)>, HqError> {
     let mut moved = Vec::new();
+    for_each_task(session, job, &[TaskState::Waiting, TaskState::Running], |task| {
+        let Some(run) = runs.get(task.task.0 as usize).filter(|_| has_begun(task)) else { return Ok(()) };
+        for (path, before) in &run.outputs {
+            moved.extend(move_aside(Path::new(path), *before, task.instance)?);
+        }
+        Ok(())
+    })?;
+    Ok(moved)
+}
+
+/// How many runs of a job were not started because they could not have ended in time.
+///
+/// # Errors
+/// When the server refuses or is lost.
+pub(crate) fn too_late(session: &mut Session, job: JobId) -> Result<usize, HqError> {
+    let mut count = 0;
+    for_each_task(session, job, &[TaskState::Canceled], |task| {
+        count += usize::from(task.too_late.is_some());
+        Ok(())
+    })?;
+    Ok(count)
+}
+
+/// The runs of a job that have failed.
+///
+/// # Errors
+/// When the server refuses or is lost.
+pub(crate) fn failed(session: &mut Session, job: JobId, runs: &[Started]) -> Result<Vec<FailedRun>, HqError> {
+    let mut failed = Vec::new();
+    for_each_task(session, job, &[TaskState::Failed], |task| {
+        failed.extend(runs.get(task.task.0 as usize).map(|run| FailedRun {
+            name: run.name.clone(),
+            error: task.error.clone().unwrap_or_default(),
+            log: run.log.clone(),
+        }));
+        Ok(())
+    })?;
+    Ok(failed)
+}
+
+fn for_each_task(
+    session: &mut Session,
+    job: JobId,
+    states: &[TaskState],
+    mut with: impl FnMut(&TaskInfo) -> Result<(), HqError>,
+) -> Result<(), HqError> {
     let mut after = None;
     loop {
         let request = ClientRequest::ListTasks {
             jobs: only([job]),
             tasks: None,
-            states: vec![TaskState::Waiting, TaskState::Running],
+            states: states.to_vec(),
             after,
             limit: hq_core::limits::TASK_PAGE_MAX,
             grouped: false,
@@ -38,15 +84,10 @@ pub(crate) fn settle(
         let ClientResponse::Tasks { tasks, next, .. } = session.request(request)? else {
             return unexpected();
         };
-        for (_, task) in tasks.iter().filter(|(_, task)| has_begun(task)) {
-            let Some(run) = runs.get(task.task.0 as usize) else { continue };
-            for (path, before) in &run.outputs {
-                moved.extend(move_aside(Path::new(path), *before, task.instance)?);
-            }
-        }
+        tasks.iter().try_for_each(|(_, task)| with(task))?;
         match next {
             Some(next) => after = Some(next),
-            None => return Ok(moved),
+            None => return Ok(()),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_client::options::PreparedFile;
-use hq_make::{Digests, Files, Plan, Reason, Run, RunId, RunState};
+use hq_make::{Digests, FileId, Files, Plan, Reason, Run, RunId, RunState};
 use hq_model::dependency::Edges;
 use hq_model::job::{Target, TaskIds};
 use hq_model::request::{self, CPUS, GPUS, MEM, RANKS_MAX};
-use hq_model::task::{Retry, RetryOn};
+use hq_model::task::{EndBy, Retry, RetryOn};
 use hq_model::{
     Amount, AmountRequest, Body, Dependencies, Entries, IdSet, JobSpec, OnClose, OutputSink, Policy, Request,
     ResourceRequest, Submit, TaskId, TaskSpec,
@@ -50,6 +50,10 @@ pub(crate) struct How {
     pub retry_on: RetryOn,
     /// How many may fail.
     pub max_fails: Option<u64>,
+    /// How long after its run a file may be late.
+    pub latency: Duration,
+    /// Nothing starts that cannot have ended so long after the submit.
+    pub within: Option<Duration>,
     /// Which of the plan's runs come first: one number each, the larger the sooner.
     pub priorities: Option<Vec<i32>>,
 }
@@ -84,7 +88,7 @@ struct Entry<'a> {
 // What runs have in common that are one submit.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Kind {
-    rule: String,
+    rule: Arc<str>,
     request: String,
     retry: Option<u32>,
     time_limit: Option<Duration>,
@@ -99,7 +103,7 @@ struct Kind {
 
 /// The name of a run that is unique in its plan.
 pub(crate) fn name_of(run: &Run) -> String {
-    match run.dir_shown.as_str() {
+    match &*run.dir_shown {
         "" | "." => run.name.clone(),
         dir => format!("{dir}/{}", run.name),
     }
@@ -116,27 +120,27 @@ pub(crate) fn submission(
     how: &How,
 ) -> Result<Submission, HqError> {
     let groups = groups(plan, how);
-    let mut task_of: HashMap<RunId, TaskId> = HashMap::new();
+    let mut task_of: Vec<Option<TaskId>> = vec![None; plan.runs.len()];
     let (mut runs, mut started, mut submits) = (Vec::new(), Vec::new(), Vec::new());
     for (_, group) in &groups {
         for run in group {
-            task_of.insert(*run, TaskId(u32::try_from(runs.len()).map_err(|_| too_many())?));
+            task_of[run.index()] = Some(TaskId(u32::try_from(runs.len()).map_err(|_| too_many())?));
             runs.push(*run);
         }
     }
+    started.reserve_exact(runs.len());
     let job = JobSpec { name: name.to_owned(), max_fails: how.max_fails, ..JobSpec::default() };
     for (kind, group) in groups {
         let Some(model) = group.first().map(|run| plan.run(*run)) else { continue };
+        let Some(first) = task_of[model.id.index()] else { continue };
         let spec = spec_of(model, &kind, how)?;
         let mut entries = Vec::with_capacity(group.len());
         let mut edges = Vec::with_capacity(group.len());
         for run in group.iter().map(|run| plan.run(*run)) {
             entries.push(entry_of(plan, run)?);
             started.push(started_of(plan, run)?);
-            edges
-                .push(run.after.iter().filter_map(|before| task_of.get(before).copied()).collect::<Vec<_>>());
+            edges.push(run.after.iter().filter_map(|before| task_of[before.index()]).collect::<Vec<_>>());
         }
-        let first = task_of[&group[0]];
         let last = TaskId(first.0 + u32::try_from(group.len() - 1).map_err(|_| too_many())?);
         let edges = Edges::new(edges).ok_or_else(too_many)?;
         let entries = Entries::new(entries.iter().map(Vec::as_slice)).ok_or_else(too_many)?;
@@ -163,21 +167,29 @@ fn too_many() -> HqError {
 fn groups(plan: &Plan, how: &How) -> Vec<(Kind, Vec<RunId>)> {
     let mut kinds: HashMap<Kind, usize> = HashMap::new();
     let mut groups: Vec<(Kind, Vec<RunId>)> = Vec::new();
-    let mut group_of: HashMap<RunId, usize> = HashMap::new();
+    let mut group_of: Vec<usize> = vec![usize::MAX; plan.runs.len()];
+    // Most runs are as the one of their rule before them.
+    let mut latest: HashMap<&str, &Run> = HashMap::new();
     for run in plan.needed() {
-        let kind = kind_of(plan, run, how);
-        let group = *kinds.entry(kind.clone()).or_insert_with(|| {
-            groups.push((kind, Vec::new()));
-            groups.len() - 1
-        });
+        let before = latest.insert(&run.rule, run);
+        let group = match before.filter(|before| are_of_one_kind(before, run, how)) {
+            Some(before) => group_of[before.id.index()],
+            None => {
+                let kind = kind_of(plan, run, how);
+                *kinds.entry(kind.clone()).or_insert_with(|| {
+                    groups.push((kind, Vec::new()));
+                    groups.len() - 1
+                })
+            }
+        };
         groups[group].1.push(run.id);
-        group_of.insert(run.id, group);
+        group_of[run.id.index()] = group;
     }
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
     for run in plan.needed() {
-        let own = group_of[&run.id];
-        before[own]
-            .extend(run.after.iter().filter_map(|run| group_of.get(run)).filter(|group| **group != own));
+        let own = group_of[run.id.index()];
+        let others = run.after.iter().map(|run| group_of[run.index()]);
+        before[own].extend(others.filter(|group| *group != own && *group != usize::MAX));
     }
     let mut open: Vec<usize> = Vec::with_capacity(groups.len());
     let mut behind: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
@@ -205,10 +217,10 @@ fn groups(plan: &Plan, how: &How) -> Vec<(Kind, Vec<RunId>)> {
     let mut levels: BTreeMap<(u32, usize), Vec<RunId>> = BTreeMap::new();
     let mut level_of: HashMap<RunId, u32> = HashMap::new();
     // Needed runs come after those that they wait for.
-    for run in plan.needed().filter(|run| !is_ordered[group_of[&run.id]]) {
+    for run in plan.needed().filter(|run| !is_ordered[group_of[run.id.index()]]) {
         let level = run.after.iter().filter_map(|run| level_of.get(run)).max().map_or(0, |level| level + 1);
         level_of.insert(run.id, level);
-        levels.entry((level, group_of[&run.id])).or_default().push(run.id);
+        levels.entry((level, group_of[run.id.index()])).or_default().push(run.id);
     }
     let kinds: Vec<Option<Kind>> = groups.into_iter().map(|group| Some(group?.0)).collect();
     for ((_, group), runs) in levels {
@@ -230,9 +242,24 @@ fn kind_of(plan: &Plan, run: &Run, how: &How) -> Kind {
         has_locality: !run.locality.is_empty(),
         is_perhaps: matches!(run.state, RunState::Perhaps(_)),
         uses_mpi: uses_mpi(run),
-        awaited: run.awaited.iter().map(|file| plan.file(*file).path.clone()).collect(),
+        awaited: run.awaited.iter().map(|file| plan.file(*file).path.to_vec()).collect(),
         priority: how.priorities.as_ref().map_or(0, |all| all[run.id.index()]),
     }
+}
+
+// Whether the kinds of two runs of a rule are the same, as far as that is seen without writing them down.
+fn are_of_one_kind(one: &Run, other: &Run, how: &How) -> bool {
+    let is_perhaps = |run: &Run| matches!(run.state, RunState::Perhaps(_));
+    how.priorities.is_none()
+        && one.awaited.is_empty()
+        && other.awaited.is_empty()
+        && (one.retry, one.time_limit, one.outputs.len())
+            == (other.retry, other.time_limit, other.outputs.len())
+        && one.locality.is_empty() == other.locality.is_empty()
+        && is_perhaps(one) == is_perhaps(other)
+        && one.resources == other.resources
+        && one.env.iter().map(|(name, _)| name).eq(other.env.iter().map(|(name, _)| name))
+        && uses_mpi(one) == uses_mpi(other)
 }
 
 fn uses_mpi(run: &Run) -> bool {
@@ -270,9 +297,11 @@ fn spec_of(run: &Run, kind: &Kind, how: &How) -> Result<TaskSpec, HqError> {
         stdout: log(),
         stderr: log(),
         outputs: (0..kind.outputs).map(|at| format!("%{{ENTRY.out.{at}}}").into_bytes()).collect(),
+        output_patience: how.latency,
         requests,
         priority: kind.priority,
         time_limit: run.time_limit,
+        end_by: how.within.map(EndBy::Within),
         kill_grace: KILL_GRACE,
         retry: Retry { max: retry, delay: Duration::ZERO, on: how.retry_on.clone() },
         expected: run.resources.time,
@@ -352,31 +381,38 @@ fn entry_of(plan: &Plan, run: &Run) -> Result<Vec<u8>, HqError> {
         ))
         .hint("move a part of it into a file that it calls"));
     }
-    let path = |path: &'_ [u8]| -> Result<String, HqError> {
-        utf8(path)
-            .map(str::to_owned)
-            .ok_or_else(|| wrong(format!("the path {} is not UTF-8", OsStr::from_bytes(path).display())))
-    };
-    let out = run.outputs.iter().map(|file| path(&plan.file(*file).path)).collect::<Result<Vec<_>, _>>()?;
-    let unchanged: Vec<(String, String)> = run
+    let not_utf8 =
+        |path: &[u8]| wrong(format!("the path {} is not UTF-8", OsStr::from_bytes(path).display()));
+    let out: Vec<&str> =
+        run.outputs.iter().map(|file| path_in(plan, *file, &not_utf8)).collect::<Result<_, _>>()?;
+    let unchanged: Vec<(&str, String)> = run
         .expected
         .iter()
-        .map(|(file, digest)| Ok((path(&plan.file(*file).path)?, hex(digest))))
+        .map(|(file, digest)| Ok((path_in(plan, *file, &not_utf8)?, hex(digest))))
         .collect::<Result<_, HqError>>()?;
-    let (dir, script, log) = (path(&run.dir)?, path(&run.script_path)?, path(&run.log_path)?);
+    let path = |path| utf8(path).ok_or_else(|| not_utf8(path));
     let locality = run.locality.join(",");
     let entry = Entry {
         run: &name_of(run),
-        dir: &dir,
-        script: &script,
-        log: &log,
-        out: out.iter().map(String::as_str).collect(),
+        dir: path(&run.dir)?,
+        script: path(&run.script_path)?,
+        log: path(&run.log_path)?,
+        out,
         env: run.env.iter().map(|(_, value)| value.as_str()).collect(),
         locality: &locality,
-        unchanged: unchanged.iter().map(|(path, digest)| (path.as_str(), digest.clone())).collect(),
+        unchanged,
         text,
     };
     Ok(serde_json::to_vec(&entry).map_err(std::io::Error::from)?)
+}
+
+fn path_in<'a>(
+    plan: &'a Plan,
+    file: FileId,
+    not_utf8: &dyn Fn(&[u8]) -> HqError,
+) -> Result<&'a str, HqError> {
+    let path = &plan.file(file).path;
+    utf8(path).ok_or_else(|| not_utf8(path))
 }
 
 fn started_of(plan: &Plan, run: &Run) -> Result<Started, HqError> {

@@ -13,6 +13,9 @@ use super::{Disk, Sha256};
 /// # Errors
 /// When a file cannot be read.
 pub(crate) fn ended_lines(run: &Run, plan: &Plan, is_anything_known: bool) -> io::Result<Vec<u8>> {
+    if run.rerun == Rerun::Exists && !is_anything_known {
+        return Ok(Vec::new());
+    }
     let disk = Disk::default();
     let began = disk.facts(&run.script_path)?.map(|facts| facts.mtime_ns);
     let mut changed = HashSet::new();
@@ -20,12 +23,11 @@ pub(crate) fn ended_lines(run: &Run, plan: &Plan, is_anything_known: bool) -> io
         let path = &plan.file(*input).path;
         let is_later = |facts: &Facts| began.is_some_and(|began| facts.mtime_ns > began);
         if disk.facts(path)?.as_ref().is_some_and(is_later) {
-            changed.insert(path.as_slice());
+            changed.insert(&path[..]);
         }
     }
     let as_taken = AsTaken { changed, disk };
     match run.rerun {
-        Rerun::Exists if !is_anything_known => Ok(Vec::new()),
         Rerun::Exists => {
             let mut run = run.clone();
             run.rerun = Rerun::Hash;

@@ -165,8 +165,13 @@ impl<W: Write> Events<W> {
             Record::Failed { job, failure } | Record::FailureKept { job, failure } => {
                 self.failed(at, *job, failure)
             }
-            Record::Canceled { job, ids, reason } => {
-                self.line(at, "task-canceled", json!({ "job": job.0, "tasks": tasks(ids) }))?;
+            Record::Canceled { job, ids, reason, end_by } => {
+                let mut event = json!({ "job": job.0, "tasks": tasks(ids) });
+                if let Some(end) = end_by {
+                    event["cause"] = "end-by".into();
+                    event["end_by"] = end.to_string().into();
+                }
+                self.line(at, "task-canceled", event)?;
                 match reason {
                     Some(reason) => self.line(at, "job-cancel", json!({ "job": job.0, "reason": reason })),
                     None => Ok(()),

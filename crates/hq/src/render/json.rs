@@ -7,7 +7,7 @@ use hq_core::client_messages::{JobSummary, SubmitInfo, TaskInfo};
 use hq_core::record::FailureKind;
 use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
-use hq_model::task::{CrashLimit, Pin};
+use hq_model::task::{CrashLimit, EndBy, Pin};
 use hq_model::{
     AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec,
     Timestamp, Usage,
@@ -122,6 +122,11 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
         },
         "priority": spec.priority,
         "time_limit": optional_seconds(spec.time_limit),
+        "end_by": match spec.end_by {
+            None => Value::Null,
+            Some(EndBy::At(at)) => at.to_string().into(),
+            Some(EndBy::Within(time)) => seconds(time),
+        },
         "task_dir": spec.task_dir,
         "service": spec.service,
         "stream": stream,
@@ -131,6 +136,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             other => other.to_string().into(),
         },
         "outputs": spec.outputs.iter().map(|path| bytes(path)).collect::<Vec<_>>(),
+        "output_patience": seconds(spec.output_patience),
         "crash_limit": match spec.crash_limit {
             CrashLimit::Times(times) => times.into(),
             other => Value::from(other.to_string()),
@@ -253,6 +259,10 @@ impl Serialize for Task<'_> {
         }
         if let Some(error) = &task.error {
             map.serialize_entry("error", error)?;
+        }
+        if let Some(end) = task.too_late {
+            map.serialize_entry("cause", "end-by")?;
+            map.serialize_entry("end_by", &format_args!("{end}"))?;
         }
         if let Some(kind) = task.failure {
             let (exit_code, signal) = how(kind);

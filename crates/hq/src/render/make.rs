@@ -69,8 +69,8 @@ pub(crate) struct MakeEnded {
     pub tails: Vec<Vec<String>>,
     /// Those that never ran, or were ended.
     pub not_run: usize,
-    /// The time after which nothing was to start, if that was why.
-    pub not_in_time: Option<Duration>,
+    /// Those of them that could not have ended in time.
+    pub not_in_time: usize,
     /// What is wanted and nobody can make.
     pub missing: usize,
     /// How long it took.
@@ -95,9 +95,9 @@ impl Report for MakeEnded {
         );
         let runs = text::count(total as u64, "run");
         writeln!(out, "{runs} in {}: {}", text::measured(self.duration), parts.join(", "))?;
-        if let Some(within) = self.not_in_time.filter(|_| self.not_run > 0) {
-            let within = text::measured(within);
-            writeln!(out, "Not started for want of time: what could not have ended within {within}")?;
+        if self.not_in_time > 0 {
+            let runs = text::count(self.not_in_time as u64, "run");
+            writeln!(out, "Not started for want of time: {runs}")?;
         }
         for (run, tail) in self.failed.iter().zip(&self.tails).take(TAILS_MAX) {
             writeln!(out, "\n{} failed: {}", text::one_line(&run.name), text::one_line(&run.error))?;
@@ -126,6 +126,7 @@ impl Report for MakeEnded {
             .collect();
         let document = json!({
             "completed": self.completed, "unchanged": self.unchanged, "failed": failed, "not_run": self.not_run,
+            "not_in_time": self.not_in_time,
             "missing": self.missing, "duration": json::seconds(self.duration),
         });
         Ok(json::write(out, &document)?)

@@ -121,6 +121,8 @@ pub(crate) fn spec() -> TaskSpec {
         priority: -5,
         time_limit: Some(Duration::from_secs(3600)),
         kill_grace: Duration::from_secs(5),
+        end_by: None,
+        output_patience: Duration::ZERO,
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
         crash_limit: CrashLimit::Times(5),
         retry: Retry {
@@ -186,6 +188,7 @@ pub(crate) fn task(id: u32, state: TaskState) -> TaskInfo {
         nodes: Vec::new(),
         failure: (state == TaskState::Failed).then_some(hq_core::record::FailureKind::Exit(3)),
         entry: None,
+        too_late: None,
     }
 }
 

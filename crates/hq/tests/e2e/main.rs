@@ -4,6 +4,7 @@ mod bad_input;
 mod callers;
 mod cluster;
 mod config;
+mod end_by;
 mod enforce;
 mod entries;
 mod explain;
@@ -22,6 +23,7 @@ mod outputs;
 #[path = "../../../../tests/patience.rs"]
 mod patience;
 mod printed;
+mod promised;
 mod reference;
 mod run;
 mod run_state;

@@ -95,6 +95,16 @@ fn looking_changes_nothing() {
     assert!(place.fails(1, "make --show-script part.9").contains("no run is called `part.9`"), "unknown");
     let listed = place.json("make --list");
     assert_eq!(listed[3]["inputs"], serde_json::json!(["d/part_0", "d/part_1", "d/part_2"]));
+    assert_eq!(
+        (&listed[3]["reason"], &listed[3]["why"]),
+        (&"missing".into(), &"d/whole is missing".into()),
+        "{listed}"
+    );
+    let explained = place.json("make --explain d/part_1");
+    let expected = serde_json::json!([{
+        "file": "d/part_1", "state": "made", "run": "d/part.1", "reason": "missing", "why": "d/part_1 is missing",
+    }]);
+    assert_eq!(explained["files"], expected);
     for form in ["dot", "svg", "json"] {
         place.says(&format!("make --graph g.{form}"));
         assert!(place.read(format!("g.{form}")).contains("whole"), "{form}");
@@ -102,6 +112,62 @@ fn looking_changes_nothing() {
     assert!(place.fails(2, "make --graph g.png").contains("none of .dot, .svg and .json"), "a form");
     place.ok("make --check");
     assert!(!place.path("d").exists() && !place.path(".hq-make").exists());
+}
+
+#[test]
+fn what_is_behind_files_that_are_there_is_shown_and_not_made() {
+    let place = place(RULES, TARGETS);
+    place.ok("make");
+    fs::remove_file(place.path("d/part_1")).expect("there");
+    assert_eq!(
+        place.ok("make --list"),
+        "there    d/part.0\nunasked  d/part.1\nthere    d/part.2\nthere    d/whole\n"
+    );
+    let explained = place.ok("make --explain d/part_1 d/whole");
+    assert!(
+        explained.starts_with(
+            "d/part_1: is missing, and nothing asks part (rules.yaml:2) for it\nd/whole: is there\n"
+        ),
+        "{explained}"
+    );
+    assert_eq!(place.ok("make"), "Nothing to do: the file that is wanted is there\n");
+}
+
+#[test]
+fn directories_that_cannot_be_used_are_said_before_anything_starts() {
+    let place = place(RULES, TARGETS);
+    place.write("file", "");
+    let error = place.fails(1, "make --workdir file");
+    assert!(error.contains("the directory file of --workdir is a file"), "{error}");
+    for (dir, what) in
+        [("file", "is a file"), ("/proc/none", "cannot be made: "), ("/proc", "cannot be written to: ")]
+    {
+        place.write("targets.yaml", format!("# none\none:\n  dirname: {dir}\n  parts: 1\n  out: [whole]\n"));
+        let error = place.fails(1, "make");
+        let expected = format!("targets.yaml:2:1: the target one: the directory {dir} {what}");
+        assert!(error.contains(&expected), "{error}");
+    }
+    assert!(!place.path("runs").exists());
+}
+
+#[test]
+fn what_is_tried_again_is_said() {
+    let rules = "r:\n  out: [x]\n  script: |\n    test -e tried || { touch tried; exit 3; }\n    read line < go\n    touch x\n";
+    let place = place(
+        &rules.replace("{ touch tried; exit 3; }", "{{ touch tried; exit 3; }}"),
+        "t:\n  dirname: .\n  out: [x]\n",
+    );
+    let go = place.pipe("go");
+    let mut command = place.command(["make", "--retry", "1"]);
+    command.stdout(fs::File::create(place.path("said")).expect("a file")).stderr(Stdio::null());
+    let make = Process::start(command);
+    crate::patience::until("it is tried again", || {
+        let said = place.read("said");
+        if said.contains("again      r: attempt 2\n") { Ok(()) } else { Err(said) }
+    });
+    fs::write(go, "on\n").expect("it reads");
+    assert_eq!(make.end(), 0);
+    assert!(place.read("said").contains("completed  r\n"), "{}", place.read("said"));
 }
 
 #[test]
@@ -386,6 +452,17 @@ fn a_server_makes_the_same() {
     fs::write(go, "on\n").expect("it reads");
     server.ok("job wait 2");
     assert_eq!(server.ok("make"), "Nothing to do: all 6 files that are wanted are there\n");
+    // Of a job that nobody waited for, the server knows what failed.
+    server.write("rules.yaml", "bad:\n  out: [none]\n  script: exit 7\n");
+    server.write("targets.yaml", "t:\n  dirname: .\n  out: [none]\n");
+    assert_eq!(server.ok("make --submit"), "Job 3 makes the files: 1 run\n");
+    assert_eq!(server.hq("job wait 3").exit, 1);
+    let failed = server.hq("make --list-failed");
+    assert_eq!(
+        (failed.exit, failed.stdout.as_str()),
+        (1, "bad: Program terminated with exit code 7. (bad.log)\n"),
+        "{failed:?}"
+    );
 }
 
 #[test]
@@ -398,6 +475,16 @@ fn nothing_starts_that_cannot_end_in_time() {
     assert!(ran.stdout.contains(": 1 completed, 2 not run\nNot started for want of time: "), "{ran:?}");
     assert!(!place.path("long").exists() && !place.path("long.sh").exists());
     place.ok("make rules.yaml targets.yaml 31");
+    // On a server the time begins with the submit.
+    let server = Cluster::new();
+    server.write("rules.yaml", rules);
+    server.write("targets.yaml", "t:\n  dirname: .\n  out: [last]\n");
+    let ran = server.hq("make --submit --wait rules.yaml targets.yaml 29.5");
+    assert_eq!(ran.exit, 1, "{ran:?}");
+    assert!(
+        ran.stdout.ends_with(": 1 completed, 2 not run\nNot started for want of time: 1 run\n"),
+        "{ran:?}"
+    );
     // When the time has come, what runs is left alone.
     let rules = "runs:\n  out: [runs]\n  script: |\n    touch begun\n    read line < go\n    touch runs\nnext:\n  inp: [runs]\n  out: [next]\n  script: touch next\n";
     place.write("rules.yaml", rules);

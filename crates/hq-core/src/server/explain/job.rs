@@ -58,6 +58,9 @@ impl Server {
                 others += ids.len();
             }
         }
+        for group in groups.iter_mut().filter(|group| !is_running(group)) {
+            group.reasons.extend(self.too_late_reason_of(now, id, &group.ids));
+        }
         let state = job.counters(self.running_count(id)).state(job.is_open);
         JobExplanation { job: id, state, groups, others }
     }
@@ -243,6 +246,10 @@ impl Server {
         reasons.extend(of_first.into_iter().map(told));
         reasons
     }
+}
+
+fn is_running(group: &TaskGroup) -> bool {
+    group.reasons.first().is_some_and(|reason| reason.kind == ReasonKind::Running)
 }
 
 // What workers with the same reason have in common, as each tells it with its own amounts and times.

@@ -6,6 +6,7 @@ use super::Server;
 use crate::record::Record;
 use crate::server::Effect;
 use crate::server::forecast::Forecast;
+use crate::server::last_moments::LastMoments;
 use crate::server::readiness::Readiness;
 use crate::server::retention::Retention;
 
@@ -27,6 +28,7 @@ impl Server {
             self.queue_again(template);
         }
         self.retention.hear(&self.state, record);
+        self.last_moments.hear(&self.state, record);
         self.touched.extend(record.job());
     }
 
@@ -35,6 +37,7 @@ impl Server {
         self.readiness = Readiness::recount(&self.state);
         self.forecast = Forecast::recount(&self.state);
         self.retention = Retention::recount(self.options.keep_jobs, &self.state);
+        self.last_moments = LastMoments::recount(&self.state);
     }
 
     /// Compares what was heard record by record with a recount: for the simulator and tests.
@@ -44,6 +47,7 @@ impl Server {
     pub fn check_recount(&self) -> Result<(), String> {
         self.readiness.check(&self.state)?;
         self.forecast.check(&self.state)?;
-        self.retention.check(&self.state)
+        self.retention.check(&self.state)?;
+        self.last_moments.check(&self.state)
     }
 }

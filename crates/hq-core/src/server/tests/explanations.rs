@@ -12,7 +12,7 @@ pub(super) fn explained(world: &mut World, job: JobId, task: u32) -> Vec<String>
     explanation(world, job, task).reasons.iter().map(told).collect()
 }
 
-fn explanation(world: &mut World, job: JobId, task: u32) -> TaskExplanation {
+pub(super) fn explanation(world: &mut World, job: JobId, task: u32) -> TaskExplanation {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let request = ClientRequest::ExplainTask { jobs, task: TaskId(task) };
     let ClientResponse::Explained(explained) = world.ask(request) else { panic!("an explanation") };
@@ -27,7 +27,7 @@ fn told(reason: &Reason) -> String {
 }
 
 // `0-3: reason`, for each reason of each group.
-fn job_explained(world: &mut World, job: JobId) -> Vec<String> {
+pub(super) fn job_explained(world: &mut World, job: JobId) -> Vec<String> {
     let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
     let ClientResponse::ExplainedJobs(jobs) = world.ask(ClientRequest::ExplainJobs { jobs }) else {
         panic!("an explanation")

@@ -28,6 +28,38 @@ fn lose(world: &mut World, connection: u64) {
     world.wait(Duration::from_secs(31));
 }
 
+#[test]
+fn a_worker_that_comes_back_hears_which_of_its_tasks_were_tried_elsewhere() {
+    let mut world = World::new();
+    let job = world.submit(2, |_| {});
+    world.worker(2, 2);
+    world.reports(2, |r| r.started = vec![started(job, 0, 0), started(job, 1, 0)]);
+    world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
+    let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+    world.ask(ClientRequest::Cancel { jobs, tasks: Some(IdSet::single(TaskId(1))), reason: None });
+    world.wait(Duration::from_secs(31));
+    world.worker(3, 1);
+    assert_eq!(world.sent(3), "1:0/1");
+    let held = crate::worker_messages::Held {
+        template: crate::worker_messages::TemplateId { job, submit: 0 },
+        variant: None,
+        instance: Instance(0),
+        queued: IdSet::new(),
+        running: IdSet::range(0, 1),
+        started: vec![Timestamp(9), Timestamp(9)],
+    };
+    world.to_workers.clear();
+    world.worker_saying(4, 2, |hello| {
+        hello.known_as = Some(hq_model::WorkerId(1));
+        hello.holds = vec![held];
+    });
+    let canceled = world.to_workers.drain(..).filter_map(|(_, message)| match message {
+        ToWorker::Cancel { ids, are_elsewhere, .. } => Some((ids.to_string(), are_elsewhere)),
+        _ => None,
+    });
+    assert_eq!(canceled.collect::<Vec<_>>(), [("1".to_owned(), false), ("0".to_owned(), true)]);
+}
+
 fn ran(why: &str) -> String {
     format!(
         "Task was running on a lost worker while never restart flag was set. It was worker 1 (node): {why}."

@@ -156,7 +156,7 @@ fn asked_back_it_goes_when_it_has_surely_not_begun() {
 fn canceled_it_is_over_at_once_or_is_ended() {
     let mut world = World::armed("2-5", |_| {});
     world.did();
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("4-5") }));
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("4-5"), are_elsewhere: false }));
     world.never(4);
     assert_eq!(world.did(), "recall 1@4, recall 1@5, canceled 1:4");
     world.follows(3, 5);
@@ -169,7 +169,7 @@ fn canceled_it_is_over_at_once_or_is_ended() {
 fn a_leader_that_is_being_ended_has_no_follower() {
     let mut world = World::armed("2-4", |_| {});
     world.did();
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("2") }));
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("2"), are_elsewhere: false }));
     assert_eq!(world.did(), "recall 1@4, signal 1@2 15");
     world.never(4);
     world.end(1, 2, failed());
@@ -254,7 +254,7 @@ fn what_began_after_a_leader_that_was_being_ended_is_ended() {
     world.run_after(1, "4", 0, Some((TaskId(3), Instance(0))), |_| {});
     world.end(1, 2, Outcome::Finished);
     assert_eq!(world.did(), "start 1@2/0, start 1@3/0, arm 1@4/0 after 1@3, finished 1:2");
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("3") }));
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("3"), are_elsewhere: false }));
     world.follows(3, 4);
     world.end(1, 4, failed());
     assert_eq!(world.did(), "recall 1@4, signal 1@3 15, signal 1@4 15, canceled 1:3, interrupted 1:4");
@@ -265,7 +265,7 @@ fn a_launcher_that_dies_says_nothing_of_what_was_armed() {
     let mut world = World::armed("2-5", |_| {});
     world.saves();
     world.did();
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("5") }));
+    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: ids("5"), are_elsewhere: false }));
     world.step(Input::LauncherLost);
     assert_eq!(world.did(), "recall 1@5, recall 1@4, canceled 1:5, exit LauncherLost");
 }

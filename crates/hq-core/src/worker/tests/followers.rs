@@ -30,7 +30,11 @@ fn it_goes_back_when_its_leader_does_not_end_well() {
     world.did();
     world.end(1, 0, failed());
     assert_eq!(world.did(), "failed 1:0, returned 1:1");
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::range(2, 2) }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: IdSet::range(2, 2),
+        are_elsewhere: false,
+    }));
     world.end(1, 2, Outcome::Finished);
     assert_eq!(world.did(), "signal 1@2 15, canceled 1:2, returned 1:3");
 }
@@ -68,7 +72,11 @@ fn it_can_be_asked_back_and_canceled() {
     world.follow(3, 0, 2, 0);
     world.did();
     world.step(Input::Server(ToWorker::Retract { job: JobId(1), ids: IdSet::range(1, 1) }));
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::range(3, 3) }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: IdSet::range(3, 3),
+        are_elsewhere: false,
+    }));
     world.wait(Duration::from_millis(10));
     assert_eq!(world.did(), "returned 1:1, canceled 1:3");
     world.end(1, 0, Outcome::Finished);

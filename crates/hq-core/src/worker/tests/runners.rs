@@ -270,7 +270,11 @@ fn a_call_that_is_ended_or_dies_while_it_waits_gives_back_what_it_has_left() {
     world.steps(vec![waits(0), waits(1)]);
     world.did();
     world.steps(vec![wants(0), wants(1)]);
-    world.step(Input::Server(ToWorker::Cancel { job: JobId(1), ids: IdSet::single(TaskId(1)) }));
+    world.step(Input::Server(ToWorker::Cancel {
+        job: JobId(1),
+        ids: IdSet::single(TaskId(1)),
+        are_elsewhere: false,
+    }));
     assert_eq!(world.did(), "go on 1@1, signal 1@1 15");
     world.step(Input::RunnerEnded { runner: RunnerId(1) });
     world.end(1, 0, failed());

@@ -63,3 +63,24 @@ fn a_task_is_warned_before_its_limit_or_the_end_of_its_worker() {
         assert_eq!(world.did(), "signal 1@0 10", "{limit:?}");
     }
 }
+
+#[test]
+fn what_could_not_end_in_time_is_not_started() {
+    let mut world = World::new(|_| {});
+    let seconds = Duration::from_secs;
+    // It may start within 40 s.
+    world.wait(seconds(1));
+    world.run(1, "0-3", 0, |spec| {
+        spec.end_by = Some(hq_model::task::EndBy::Within(seconds(100)));
+        spec.expected = Some(seconds(60));
+    });
+    assert!(world.did().starts_with("start 1@0/0, start 1@1/0"));
+    world.end(1, 0, Outcome::Finished);
+    assert!(world.did().contains("start 1@2/0"));
+    world.wait(seconds(41));
+    world.did();
+    world.end(1, 1, Outcome::Finished);
+    assert!(!world.did().contains("start"), "it is too late");
+    world.run(2, "0", 0, |_| {});
+    assert!(world.did().contains("start 2@0/0"), "and holds up nobody");
+}

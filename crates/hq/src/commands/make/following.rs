@@ -13,7 +13,9 @@ use crate::commands::unexpected;
 use crate::embedded::StateDir;
 use crate::error::HqError;
 use crate::jobs::only;
-use crate::make::{Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in};
+use crate::make::{
+    Ending, FailedRun, Follower, Job, Place, Started, job_in, last_lines, started_in, too_late,
+};
 use crate::render::make::MakeEnded;
 use crate::signals::Signals;
 
@@ -23,7 +25,8 @@ pub(super) struct Ends {
     completed: usize,
     unchanged: usize,
     failed: BTreeMap<TaskId, String>,
-    not_run: usize,
+    canceled: usize,
+    aborted: usize,
 }
 
 impl Ends {
@@ -42,31 +45,45 @@ impl Ends {
                 self.failed.insert(task, error.clone());
                 "failed"
             }
-            Ending::Canceled | Ending::Aborted(_) => {
-                self.not_run += 1;
+            Ending::Canceled => {
+                self.canceled += 1;
+                "not run"
+            }
+            Ending::Aborted(_) => {
+                self.aborted += 1;
                 "not run"
             }
         }
     }
 
     /// What is said at the end.
-    pub(super) fn ended(self, runs: &[Started], begin: Instant) -> MakeEnded {
+    ///
+    /// # Errors
+    /// When the server that has the job is lost.
+    pub(super) fn ended(
+        self,
+        session: &mut Session,
+        job: JobId,
+        runs: &[Started],
+        begin: Instant,
+    ) -> Result<MakeEnded, HqError> {
+        let not_in_time = if self.canceled > 0 { too_late(session, job)? } else { 0 };
         let failed = self.failed.into_iter().filter_map(|(task, error)| {
             let run = runs.get(task.0 as usize)?;
             Some(FailedRun { name: run.name.clone(), error, log: run.log.clone() })
         });
         let failed: Vec<FailedRun> = failed.collect();
         let tails = failed.iter().map(|run| last_lines(&run.log)).collect();
-        MakeEnded {
+        Ok(MakeEnded {
             completed: self.completed,
             unchanged: self.unchanged,
             failed,
             tails,
-            not_run: self.not_run,
-            not_in_time: None,
+            not_run: self.canceled + self.aborted,
+            not_in_time,
             missing: 0,
             duration: begin.elapsed(),
-        }
+        })
     }
 }
 
@@ -100,7 +117,7 @@ pub(super) fn follow_to_the_end(
         async || signals.next().await,
         |_, _, signal| Err(HqError::interrupted(signal, format!("Interrupted; job {job} goes on"))),
     )?;
-    let mut ended = ends.ended(runs, begin);
+    let mut ended = ends.ended(session, job, runs, begin)?;
     context.printer.print(&mut ended)?;
     Ok(ended.exit())
 }

@@ -2,30 +2,32 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
-use hq_make::{FileId, Plan, Rerun, Run, RunState, picture};
+use hq_client::Session;
+use hq_make::{FileId, FileState, Plan, Rerun, Run, RunState, picture};
+use hq_model::JobId;
 use serde_json::{Value, json};
 
+use super::following::has_ended;
 use super::{Context, home_path, load, planned, remembered, rerun};
 use crate::cli::make::{GraphOfArg, MakeArgs};
 use crate::error::HqError;
-use crate::make::{job_in, last_in, name_of};
+use crate::make::{FailedRun, Job, Place, failed, job_in, last_in, name_of, started_in};
 use crate::render::make::{Failures, Shown};
 
 pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     if args.look.list_failed {
-        let last = last_in(&home_path(args)).unwrap_or_default();
-        let exit = u8::from(!last.failed.is_empty());
-        context.printer.print(&mut Failures(last.failed))?;
+        let failed = match of_job_on_server(&home_path(args))? {
+            Some(failed) => failed,
+            None => last_in(&home_path(args)).unwrap_or_default().failed,
+        };
+        let exit = u8::from(!failed.is_empty());
+        context.printer.print(&mut Failures(failed))?;
         return Ok(exit);
     }
     let make = load(context, args)?;
-    // Only this mode looks at what is behind files that are there.
-    let rerun = match rerun(args)? {
-        Rerun::Exists if args.look.show_script.is_some() => Rerun::Mtime,
-        rerun => rerun,
-    };
-    let plan = planned(context, args, &make, &remembered(args), rerun)?;
+    let plan = planned(context, args, &make, &remembered(args), rerun(args)?)?;
     if job_in(&home_path(args)).is_some() {
         context.printer.note(
             "A run was interrupted here, or still goes on: what it has left unfinished counts as it is until `hq make` has looked at it",
@@ -39,7 +41,8 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
     let mut shown = if args.look.list {
         list(&plan)
     } else if let Some(files) = &args.look.explain {
-        Shown::of(hq_make::explain(&plan, files), json!({ "runs": runs(&plan) }))
+        let document = json!({ "files": explained(&plan, files), "runs": runs(&plan) });
+        Shown::of(hq_make::explain(&plan, files), document)
     } else if let Some(file) = &args.look.graph {
         graph(args, &plan, file)?
     } else if let Some(name) = &args.look.show_script {
@@ -56,6 +59,21 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
         return Err(super::refused(&plan.missing));
     }
     Ok(exit)
+}
+
+// What has failed of a job whose end nobody has seen yet, if the server that has it still knows it.
+fn of_job_on_server(home: &Path) -> Result<Option<Vec<FailedRun>>, HqError> {
+    let Some(Job { place: Place::Server { uid, dir }, job: Some(job), .. }) = job_in(home) else {
+        return Ok(None);
+    };
+    let mut session = Session::connect(&dir).map_err(|error| {
+        HqError::from(error)
+            .hint(format!("job {job} of the server in {} made files here last", dir.display()))
+    })?;
+    if session.server_uid() != uid || has_ended(&mut session, JobId(job))?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(failed(&mut session, JobId(job), &started_in(home)?)?))
 }
 
 fn dry_run(plan: &Plan) -> Shown {
@@ -150,17 +168,49 @@ fn state(run: &Run) -> &'static str {
         RunState::There => "there",
         RunState::Needed(_) => "needed",
         RunState::Perhaps(_) => "perhaps",
+        RunState::Unasked => "unasked",
         RunState::Cannot(_) => "cannot",
+    }
+}
+
+// The files that are asked about, those of the targets if none is.
+fn explained(plan: &Plan, names: &[String]) -> Value {
+    let files: Vec<FileId> = match names {
+        [] => plan.targets.clone(),
+        names => names.iter().flat_map(|name| hq_make::files_called(plan, name)).collect(),
+    };
+    let one = |id: &FileId| {
+        let file = plan.file(*id);
+        let run = file.maker.map(|maker| plan.run(maker)).filter(|run| run.state != RunState::There);
+        let state = match file.state {
+            FileState::There => "there",
+            FileState::Made => "made",
+            FileState::Awaited => "awaited",
+            FileState::Unmakable => "missing",
+        };
+        json!({
+            "file": file.shown(), "state": state, "run": run.map(name_of), "reason": run.and_then(reason),
+            "why": run.and_then(|run| hq_make::why(plan, run)),
+        })
+    };
+    files.iter().map(one).collect()
+}
+
+fn reason(run: &Run) -> Option<&'static str> {
+    match &run.state {
+        RunState::Needed(reason) | RunState::Perhaps(reason) => Some(reason.word()),
+        RunState::There | RunState::Unasked | RunState::Cannot(_) => None,
     }
 }
 
 fn runs(plan: &Plan) -> Value {
     let files =
-        |files: &[FileId]| files.iter().map(|file| plan.file(*file).shown.clone()).collect::<Vec<_>>();
+        |files: &[FileId]| files.iter().map(|file| plan.file(*file).shown().into_owned()).collect::<Vec<_>>();
     let path = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let one = |run: &Run| {
         json!({
-            "name": name_of(run), "rule": run.rule, "dir": run.dir_shown, "targets": run.targets, "state": state(run),
+            "name": name_of(run), "rule": &*run.rule, "dir": &*run.dir_shown, "targets": run.targets.iter().map(|target| &**target).collect::<Vec<_>>(), "state": state(run),
+            "reason": reason(run), "why": hq_make::why(plan, run),
             "inputs": files(&run.inputs), "outputs": files(&run.outputs), "script": path(&run.script_path),
             "log": path(&run.log_path), "place": run.place.to_string(),
             "rerun": match run.rerun { Rerun::Exists => "exists", Rerun::Mtime => "mtime", Rerun::Hash => "hash" },

@@ -13,8 +13,7 @@ use hq_worker::launcher::Launcher;
 
 use super::before::{Before, job_name};
 use super::following::{Ends, cancel, follow_to_the_end};
-use super::in_time::InTime;
-use super::{Context, home_path, level, load, planned, refused, remembered, rerun};
+use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
 use crate::commands::{end_quietly_when_nobody_reads, worker};
 use crate::embedded::{Cluster, ClusterOptions, Workers, check_fits, interrupted_twice, nodes_of_batch_job};
@@ -24,7 +23,7 @@ use crate::make::{
     Disk, Ending, Follower, Home, How, Job, LastRun, Place, Sha256, Started, Submission, ended_lines, hex,
     name_of, submission,
 };
-use crate::render::make::{MakeEnded, Shown};
+use crate::render::make::Shown;
 use crate::signals::{HeldSignals, Signals};
 
 pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
@@ -58,6 +57,7 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
         home.say_last(&LastRun::default())?;
         return maker.nothing_to_do(&plan);
     }
+    places::prepare(&make, &plan, args.how.workdir.as_deref())?;
     match launcher {
         None => maker.submit(&plan),
         Some(launcher) => maker.run(&plan, launcher),
@@ -98,7 +98,7 @@ impl Maker<'_> {
         if missing > 0 {
             return Err(refused(&plan.missing));
         }
-        let document = serde_json::json!({ "completed": 0, "unchanged": 0, "failed": [], "not_run": 0, "missing": 0, "duration": 0.0 });
+        let document = serde_json::json!({ "completed": 0, "unchanged": 0, "failed": [], "not_run": 0, "not_in_time": 0, "missing": 0, "duration": 0.0 });
         self.context.printer.print(&mut Shown::of(text, document))?;
         Ok(0)
     }
@@ -116,6 +116,8 @@ impl Maker<'_> {
             retry: how.retry,
             retry_on: how.retry_on.clone().unwrap_or_default(),
             max_fails,
+            latency: how.latency,
+            within: self.args.minutes,
             priorities,
         }
     }
@@ -123,9 +125,6 @@ impl Maker<'_> {
     fn submission(&self, plan: &Plan, node: order::Node) -> Result<Submission, HqError> {
         let dir = std::env::current_dir()?;
         let name = job_name()?;
-        if let Some(workdir) = &self.args.how.workdir {
-            std::fs::create_dir_all(workdir)?;
-        }
         submission(plan, &name, dir.as_os_str().as_bytes(), &self.how(plan, node))
     }
 
@@ -225,8 +224,6 @@ impl Maker<'_> {
         let SubmittedFile { job: id, .. } =
             submitted.map_err(|NotSubmitted { error, .. }| HqError::from(error))?;
         self.home.note(&Job { job: Some(id.0), ..job })?;
-        let mut in_time = InTime::new(self.args.minutes, plan, &runs);
-        in_time.cancel_due(&mut session, id)?;
         let workers = Workers {
             launcher,
             config,
@@ -238,15 +235,15 @@ impl Maker<'_> {
         held.release()?;
         let begin = Instant::now();
         let (ends, signal) =
-            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started), &mut in_time)?;
+            self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))?;
+        let mut ended = ends.ended(&mut session, id, &started, begin)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
         drop(session);
         cluster.stop()?;
         self.home.end()?;
         end_quietly_when_nobody_reads();
-        let mut ended = ends.ended(&started, begin);
         self.home.say_last(&LastRun { failed: ended.failed.clone() })?;
-        ended = MakeEnded { not_in_time: self.args.minutes, missing: plan.missing.len(), ..ended };
+        ended.missing = plan.missing.len();
         self.context.printer.print(&mut ended)?;
         if !plan.missing.is_empty() {
             self.context.printer.error(&refused(&plan.missing));
@@ -261,7 +258,6 @@ impl Maker<'_> {
         session: &mut Session,
         signals: &mut Signals,
         (job, plan, runs, started): (JobId, &Plan, &[RunId], &[Started]),
-        in_time: &mut InTime,
     ) -> Result<(Ends, Option<u8>), HqError> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let ends = RefCell::new(Ends::default());
@@ -287,25 +283,14 @@ impl Maker<'_> {
         enum Event {
             Signal(u8),
             WorkerEnded(HqError),
-            Due,
         }
-        let in_time = RefCell::new(in_time);
         let next = async || {
-            let due = in_time.borrow().next();
-            let is_due = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 signal = signals.next() => Event::Signal(signal),
                 end = cluster.worker_ended() => Event::WorkerEnded(end),
-                () = is_due => Event::Due,
             }
         };
         let act = |session: &mut Session, progress: &mut crate::progress::Progress, event| match event {
-            Event::Due => in_time.borrow_mut().cancel_due(session, job),
             Event::Signal(signal) if first.is_none() => {
                 first = Some(signal);
                 progress.end();

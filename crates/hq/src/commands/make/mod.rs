@@ -2,9 +2,9 @@
 
 mod before;
 mod following;
-mod in_time;
 mod looking;
 mod making;
+mod places;
 mod tending;
 
 use std::fs;
@@ -123,6 +123,7 @@ fn planned(
         names => Force::Named(names.to_vec()),
     };
     let workdir = args.how.workdir.as_ref().map(std::path::absolute).transpose()?;
+    let look = &args.look;
     let wanted = Wanted {
         base,
         targets: args.only_targets.clone(),
@@ -131,6 +132,10 @@ fn planned(
         rerun,
         workdir: workdir.map(|path| path.as_os_str().as_bytes().to_vec()),
         check: args.look.check,
+        look_behind: look.list
+            || look.explain.is_some()
+            || look.graph.is_some()
+            || look.show_script.is_some(),
         wait_inputs: args.wait_inputs,
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

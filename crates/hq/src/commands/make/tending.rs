@@ -67,7 +67,7 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
         );
     }
     let is_of =
-        |run: &&Run| of.is_none_or(|of| run.rule == of || run.targets.iter().any(|target| target == of));
+        |run: &&Run| of.is_none_or(|of| *run.rule == *of || run.targets.iter().any(|target| **target == *of));
     let disk = Disk::default();
     let mut files = Vec::new();
     for run in plan.runs.iter().filter(is_of) {
@@ -91,7 +91,7 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
         }
         let mut err = io::stderr().lock();
         for file in files.iter().take(NAMED_MAX) {
-            writeln!(err, "  {}", crate::render::text::one_line(&file.shown))?;
+            writeln!(err, "  {}", crate::render::text::one_line(&file.shown()))?;
         }
         if files.len() > NAMED_MAX {
             writeln!(err, "  and {} more", files.len() - NAMED_MAX)?;
@@ -107,11 +107,11 @@ fn delete(args: &MakeArgs, plan: &Plan, of: Option<&str>, names: &[String]) -> R
     for file in &files {
         match fs::remove_file(OsStr::from_bytes(&file.path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(HqError::failed("io", format!("{} cannot be removed: {error}", file.shown)));
+                return Err(HqError::failed("io", format!("{} cannot be removed: {error}", file.shown())));
             }
             _ => {}
         }
     }
-    let removed: Vec<&str> = files.iter().map(|file| file.shown.as_str()).collect();
+    let removed: Vec<_> = files.iter().map(|file| file.shown()).collect();
     Ok(Shown::message(format!("{count} removed\n"), json!({ "removed": removed })))
 }

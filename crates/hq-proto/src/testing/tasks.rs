@@ -1,0 +1,50 @@
+//! Any task that is shown.
+
+use hq_core::client_messages::{AlikeTasks, TaskInfo};
+
+use super::*;
+
+/// Any tasks that are told together.
+pub(super) fn alike_tasks() -> impl Strategy<Value = AlikeTasks> {
+    (job(), task_info(), finished_span(), any::<bool>()).prop_map(|(job, common, span, is_measured)| {
+        AlikeTasks { job, ids: span.ids, common, measures: is_measured.then_some(span.measures) }
+    })
+}
+
+/// Any task.
+pub(super) fn task_info() -> impl Strategy<Value = TaskInfo> {
+    let numbers = (edgy_id(), any::<u32>(), instance(), any::<u32>());
+    let times = (of(timestamp()), of(timestamp()));
+    let state = select(TaskState::ALL.to_vec());
+    let failure = of(failure().prop_map(|failure| failure.kind));
+    let waits = (
+        dependencies().prop_map(|dependencies| dependencies.after),
+        vec(worker(), 0..3),
+        of(text()),
+        failure,
+        (of(byte_string()), of(timestamp())),
+    );
+    (numbers, state, of(worker()), times, of(usage()), of(text()), waits).prop_map(
+        |((task, submit, instance, crashes), state, worker, (started, ended), usage, error, waits)| {
+            let (dependencies, nodes, key, failure, (entry, too_late)) = waits;
+            TaskInfo {
+                task: TaskId(task),
+                submit,
+                state,
+                instance,
+                crashes,
+                worker,
+                started,
+                ended,
+                usage,
+                error,
+                dependencies,
+                key,
+                nodes,
+                failure,
+                entry,
+                too_late,
+            }
+        },
+    )
+}
