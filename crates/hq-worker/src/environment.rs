@@ -242,8 +242,9 @@ impl VariantEnvironment {
         if is_pinned_by_omp && is_free("OMP_PROC_BIND") {
             block.set("OMP_PROC_BIND", b"close");
         }
-        let sets_cuda = asks(&[NVIDIA, GPUS]) && is_free("CUDA_VISIBLE_DEVICES");
-        let sets_rocr = asks(&[AMD, GPUS]) && is_free("ROCR_VISIBLE_DEVICES");
+        // Whoever asks for GPUs sees those that it was given, whatever the user says: others run on the rest.
+        let sets_cuda = asks(&[NVIDIA, GPUS]);
+        let sets_rocr = asks(&[AMD, GPUS]);
         if sets_cuda && is_free("CUDA_DEVICE_ORDER") {
             block.set("CUDA_DEVICE_ORDER", b"PCI_BUS_ID");
         }
@@ -603,8 +604,14 @@ mod tests {
                 "ROCR_VISIBLE_DEVICES=4,5",
             ],
         );
+    }
+
+    #[test]
+    fn who_asks_for_gpus_sees_those_that_it_was_given_whatever_the_user_says() {
         let cuda = variables(NVIDIA, 2, &[("CUDA_VISIBLE_DEVICES", "0")]);
-        assert!(cuda.contains(&"CUDA_VISIBLE_DEVICES=0".to_owned()));
-        assert!(!cuda.contains(&"CUDA_VISIBLE_DEVICES=4".to_owned()));
+        assert!(cuda.contains(&"CUDA_VISIBLE_DEVICES=4".to_owned()), "{cuda:?}");
+        assert!(!cuda.contains(&"CUDA_VISIBLE_DEVICES=0".to_owned()), "{cuda:?}");
+        let rocr = variables(AMD, 1, &[("ROCR_VISIBLE_DEVICES", "7")]);
+        assert!(rocr.contains(&"ROCR_VISIBLE_DEVICES=4".to_owned()), "{rocr:?}");
     }
 }

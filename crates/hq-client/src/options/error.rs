@@ -59,7 +59,9 @@ pub enum OptionsError {
     #[error("Resource '{0}' defined more than once; give one amount for it")]
     ResourceTwice(String),
     /// A placeholder where it cannot be.
-    #[error("%{{CWD}} cannot be used in --cwd: it is what --cwd sets")]
+    #[error(
+        "Working directory path cannot contain the working directory placeholder `%{{CWD}}`: it is what --cwd sets"
+    )]
     CwdInCwd,
     /// A placeholder that the path of a stream cannot have.
     #[error("%{{{name}}} cannot be used in {option}; %{{JOB_ID}}, %{{SUBMIT_DIR}} and %{{SERVER_UID}} can")]
@@ -124,7 +126,9 @@ pub enum OptionsError {
         script: String,
     },
     /// `#HQ` lines with something wrong in them.
-    #[error("the #HQ lines of {script} are wrong: {message}")]
+    #[error(
+        "Could not parse directives from {script}: You have used invalid parameter(s) after a #HQ directive: {message}"
+    )]
     Directive {
         /// The script.
         script: String,

@@ -299,7 +299,10 @@ fn bad_input_is_named() {
             "--stdin --each-line - cmd",
             "standard input can be read once only: both --stdin and --each-line - want it",
         ),
-        ("--cwd '%{CWD}/x' cmd", "%{CWD} cannot be used in --cwd: it is what --cwd sets"),
+        (
+            "--cwd '%{CWD}/x' cmd",
+            "Working directory path cannot contain the working directory placeholder `%{CWD}`: it is what --cwd sets",
+        ),
         ("--retry-on 3 cmd", "--retry-on needs --retry: without it nothing is retried"),
         ("--on-notify x cmd", "--on-notify works only together with --wait or --progress"),
         ("--nodes 2 --pin omp cmd", "--nodes cannot be used together with --pin"),
@@ -570,7 +573,7 @@ fn bad_directives_name_the_script() {
     assert_eq!(place.error("quote.sh"), "the #HQ lines of quote.sh have a quote that is never closed");
     for (line, word) in [("unknown.sh", "--nome"), ("command.sh", "echo"), ("value.sh", "--cpus")] {
         let error = place.error(line);
-        assert!(error.starts_with(&format!("the #HQ lines of {line} are wrong: ")), "{error}");
+        assert!(error.starts_with(&format!("Could not parse directives from {line}: You have used invalid parameter(s) after a #HQ directive: ")), "{error}");
         assert!(error.contains(word) && !error.contains("--help"), "{error}");
     }
 }

@@ -89,7 +89,9 @@ impl<W: Write> Events<W> {
                 self.line(at, "worker-forgotten", json!({ "id": worker.0 }))
             }
             Record::JobOpened { job, spec, .. } => {
-                self.line(at, "job-open", json!({ "job": job.0, "job_desc": job_desc(spec) }))
+                self.line(at, "job-open", json!({
+                    "job": job.0, "job_id": job.0, "name": spec.name, "max_fails": spec.max_fails, "job_desc": job_desc(spec),
+                }))
             }
             Record::Submitted { job, ids, task, submit_dir, .. } => {
                 let known = self.state.jobs.get(job);
@@ -105,7 +107,7 @@ impl<W: Write> Events<W> {
                 });
                 self.line(at, "job-created", event)
             }
-            Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0 })),
+            Record::JobClosed { job } => self.line(at, "job-close", json!({ "job": job.0, "job_id": job.0 })),
             Record::JobForgotten { job } => self.line(at, "job-forgotten", json!({ "job": job.0 })),
             Record::Leased { worker, job, ids } => self.line(
                 at,
@@ -173,7 +175,7 @@ impl<W: Write> Events<W> {
                 }
                 self.line(at, "task-canceled", event)?;
                 match reason {
-                    Some(reason) => self.line(at, "job-cancel", json!({ "job": job.0, "reason": reason })),
+                    Some(reason) => self.line(at, "job-cancel", json!({ "job": job.0, "job_id": job.0, "reason": reason })),
                     None => Ok(()),
                 }
             }
