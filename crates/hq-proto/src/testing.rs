@@ -31,6 +31,7 @@ mod allocation;
 mod explanation;
 mod messages;
 mod output;
+mod overview;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
 

@@ -4,6 +4,7 @@ mod bad_input;
 mod callers;
 mod cluster;
 mod config;
+mod dashboard;
 mod enforce;
 mod entries;
 mod explain;
@@ -17,6 +18,7 @@ mod lifeline;
 mod logs;
 mod make;
 mod matrix;
+mod metrics;
 mod nodes;
 mod outputs;
 #[path = "../../../../tests/patience.rs"]
