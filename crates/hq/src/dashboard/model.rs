@@ -135,6 +135,10 @@ pub(crate) struct Model {
     pub failures: Option<JobFailures>,
     /// Some of its tasks, and whether there are more.
     pub tasks: (Vec<TaskInfo>, bool),
+    /// Some of those that run.
+    pub running: Vec<TaskInfo>,
+    /// How the job that is shown was over time.
+    pub job_series: Series,
     /// Only tasks in this state.
     pub filter: Option<TaskState>,
     /// The task that is shown.
@@ -182,6 +186,8 @@ impl Model {
             job: None,
             failures: None,
             tasks: (Vec::new(), false),
+            running: Vec::new(),
+            job_series: Series::default(),
             filter: None,
             task: None,
             reasons: None,
@@ -266,7 +272,9 @@ impl Model {
         match self.screen() {
             Screen::Overview => Vec::new(),
             Screen::Jobs => vec![Want::Jobs],
-            Screen::Job(job) => vec![Want::Job(job), Want::Failures(job), Want::Tasks(job)],
+            Screen::Job(job) => {
+                vec![Want::Job(job), Want::Failures(job), Want::Tasks(job), Want::Running(job)]
+            }
             Screen::Task(task) => {
                 let mut wants = vec![Want::Task(task)];
                 match self.task.as_ref().map(|info| info.state) {

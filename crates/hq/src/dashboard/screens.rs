@@ -233,15 +233,18 @@ fn key_line(model: &Model, theme: Theme, width: usize) -> Line<'static> {
         if matches!(model.link, Link::Replay(_)) {
             keys.extend([("Space", "pause"), ("+ -", "speed"), ("← →", "move")]);
         }
-        keys.extend([("?", "keys"), ("q", "quit")]);
     }
-    let (mut spans, mut used) = (Vec::new(), 0);
-    for (key, word) in keys {
-        let length = key.chars().count() + word.chars().count() + 3;
-        if used + length > width {
-            break;
-        }
-        used += length;
+    // These are always there; others only as far as there is room.
+    let last = if model.mode == Mode::Choose { [("?", "keys"), ("q", "quit")].as_slice() } else { &[] };
+    let length = |key: &str, word: &str| key.chars().count() + word.chars().count() + 3;
+    let mut left = width.saturating_sub(last.iter().map(|(key, word)| length(key, word)).sum());
+    keys.retain(|(key, word)| {
+        let fits = length(key, word) <= left;
+        left = if fits { left - length(key, word) } else { 0 };
+        fits
+    });
+    let mut spans = Vec::new();
+    for (key, word) in keys.iter().chain(last) {
         spans.push(Span::styled(format!(" {key} "), theme.title()));
         spans.push(Span::raw(format!("{word} ")));
     }

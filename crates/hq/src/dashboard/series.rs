@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hq_core::client_messages::Overview;
 use hq_model::Timestamp;
+use hq_model::job::Counters;
 
 /// Points that are kept. When there are more, every second one of the older half goes.
 const POINTS_MAX: usize = 1024;
@@ -51,6 +52,14 @@ impl Point {
             gpus: part(overview, |name| name.starts_with("gpus")),
             memory: part(overview, |name| name == "mem"),
         }
+    }
+}
+
+impl Point {
+    /// What is said of one job.
+    pub(crate) fn of_job(at: Timestamp, tasks: &Counters) -> Point {
+        let (running, waiting) = (tasks.running, tasks.waiting);
+        Point { at, ended: tasks.terminal(), failed: tasks.failed, running, waiting, ..Point::default() }
     }
 }
 

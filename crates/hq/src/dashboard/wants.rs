@@ -31,6 +31,8 @@ pub(crate) enum Want {
     Failures(JobId),
     /// Some of its tasks.
     Tasks(JobId),
+    /// Some of those that run.
+    Running(JobId),
     /// A task.
     Task(TaskRef),
     /// What it waits for.
@@ -71,6 +73,14 @@ impl Want {
                 jobs: only([job]),
                 tasks: None,
                 states: filter.into_iter().collect(),
+                after: None,
+                limit: TASKS_MAX,
+                grouped: false,
+            },
+            Want::Running(job) => ClientRequest::ListTasks {
+                jobs: only([job]),
+                tasks: None,
+                states: vec![TaskState::Running],
                 after: None,
                 limit: TASKS_MAX,
                 grouped: false,

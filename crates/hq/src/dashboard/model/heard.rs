@@ -20,7 +20,9 @@ impl Model {
             |(known, _): &(Overview, u64)| known.uid != overview.uid || known.epoch != overview.epoch;
         if self.overview.as_ref().is_some_and(is_other) {
             self.forget_answers();
-            self.say(now_ms, "The server was started again".to_owned());
+            if self.link == Link::Live {
+                self.say(now_ms, "The server was started again".to_owned());
+            }
         }
         self.series.push(Point::of(&overview));
         self.overview = Some((overview, now_ms));
@@ -99,10 +101,18 @@ impl Model {
                     self.choose(line);
                 }
             }
-            (Want::Job(_), ClientResponse::JobDetails { mut jobs, .. }) => self.job = jobs.pop(),
+            (Want::Job(_), ClientResponse::JobDetails { mut jobs, now, .. }) => {
+                self.job = jobs.pop();
+                if let (Some(job), Some(now)) = (&self.job, now) {
+                    self.job_series.push(Point::of_job(now, &job.summary.counters));
+                }
+            }
             (Want::Failures(_), ClientResponse::Failures { mut jobs, .. }) => self.failures = jobs.pop(),
             (Want::Tasks(_), ClientResponse::Tasks { tasks, next, .. }) => {
                 self.tasks = (tasks.into_iter().map(|(_, task)| task).collect(), next.is_some());
+            }
+            (Want::Running(_), ClientResponse::Tasks { tasks, .. }) => {
+                self.running = tasks.into_iter().map(|(_, task)| task).collect();
             }
             (Want::Task(_), ClientResponse::Tasks { mut tasks, .. }) => {
                 self.task = tasks.pop().map(|(_, task)| task);

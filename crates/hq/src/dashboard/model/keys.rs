@@ -3,6 +3,7 @@
 use hq_core::alloc::messages::QueueStatus;
 use hq_model::{Channel, JobState, TaskRef, TaskState};
 
+use super::super::series::Series;
 use super::super::wants::Action;
 use super::{Link, Mode, Model, Screen, Sort};
 
@@ -218,6 +219,7 @@ impl Model {
             Screen::Jobs => {
                 if let Some(job) = self.chosen_job() {
                     (self.job, self.failures, self.tasks) = (None, None, (Vec::new(), false));
+                    (self.running, self.job_series) = (Vec::new(), Series::default());
                     self.filter = None;
                     self.screens.push(Screen::Job(job));
                     self.choose(0);

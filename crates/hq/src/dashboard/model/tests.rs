@@ -115,6 +115,10 @@ pub(crate) fn answer(want: Want) -> ClientResponse {
             let next = Some(TaskRef::new(job, TaskId(40)));
             ClientResponse::Tasks { tasks: tasks.collect(), groups: Vec::new(), next, now: None }
         }
+        Want::Running(job) => {
+            let tasks = [4, 8, 12, 16].map(|id| (job, task(id, TaskState::Running)));
+            ClientResponse::Tasks { tasks: tasks.into(), groups: Vec::new(), next: None, now: None }
+        }
         Want::Task(wanted) => {
             let states = [TaskState::Running, TaskState::Failed, TaskState::Finished, TaskState::Waiting];
             let info = task(wanted.task.0, states[wanted.task.0 as usize % 4]);

@@ -9,7 +9,7 @@ use ratatui::widgets::{Cell, Paragraph, Wrap};
 
 use super::super::text::{count, safe, time};
 use super::super::wants::TASKS_MAX;
-use super::parts::{List, counted, job_style, lines, part, progress, right, task_style};
+use super::parts::{List, chart, counted, job_style, lines, part, progress, right, task_style};
 use super::{Places, View, short_time};
 use crate::render::text as words;
 
@@ -20,16 +20,24 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
     };
     let causes = view.model.failures.as_ref().map_or(0, |failures| failures.causes.len());
     let failures = if causes > 0 { (causes as u16 + 1).min(area.height / 4).max(2) } else { 0 };
-    let longest = longest(&view.model.tasks.0);
+    let longest = longest(&view.model.running);
     let slow = if longest.is_empty() { 0 } else { (longest.len() as u16 + 1).min(4) };
+    // How it went is shown where there is room, and once something is known of that.
+    let has_past = area.height >= 26 && !view.model.job_series.span().is_zero();
     let rows = [
-        Constraint::Length(6),
+        Constraint::Length(7),
+        Constraint::Length(if has_past { 5 } else { 0 }),
         Constraint::Length(failures),
         Constraint::Length(if area.height >= 18 { slow } else { 0 }),
         Constraint::Min(2),
     ];
-    let [top, why, slowest, tasks] = Layout::vertical(rows).areas(area);
+    let [top, past, why, slowest, tasks] = Layout::vertical(rows).areas(area);
     draw_head(frame, top, job, view);
+    if has_past {
+        let series = &view.model.job_series;
+        let title = format!("Its tasks per second, over {}", time(series.span()));
+        chart(frame, past, &title, &series.rates(view.now, usize::from(past.width)), None, view);
+    }
     draw_failures(frame, why, view);
     if slowest.height > 0 {
         let inner = part(frame, slowest, "Running longest", view.theme);
@@ -78,9 +86,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, job: &JobDetail, view: &View<'_>
             Span::styled(state.word(), job_style(state, view.theme)),
             Span::raw(format!(": {}", counted(&summary.counters))),
         ]),
+        Line::from(format!("submitted {}, {took}", short_time(job.submitted))),
         Line::from(format!(
-            "submitted {}, {took}; ended tasks: {} wall, {} CPU, {} MiB at most",
-            short_time(job.submitted),
+            "ended tasks used {} wall, {} CPU, {} MiB at most",
             time(wall),
             time(cpu),
             count(usage.rss_max_kib / 1024)
