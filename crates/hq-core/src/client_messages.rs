@@ -15,9 +15,11 @@ use crate::cause::JobFailures;
 pub use crate::client_pages::{AlikeTasks, JobPage, PageStart, WorkerFilter};
 use crate::clock_gap::ClockGap;
 pub use crate::end_messages::{JobEnds, JobResults};
+pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
 use crate::limit_value::LimitValue;
 use crate::output_messages::{Output, OutputRead};
+pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
 pub use crate::worker_info::WorkerInfo;
 
@@ -89,8 +91,24 @@ pub enum ClientRequest {
         /// Only jobs in one of these states; all when empty.
         states: Vec<JobState>,
     },
+    /// The latest jobs. Answered by `JobList`, which counts no tasks that no worker could run.
+    LatestJobs {
+        /// Only jobs in one of these states; all when empty.
+        states: Vec<JobState>,
+        /// Only jobs with this text in their name, whatever its case, or with this number.
+        text: String,
+        /// Only jobs before this one.
+        before: Option<JobId>,
+        /// At most so many, and never more than `JOBS_PAGE_MAX`.
+        limit: u32,
+    },
     /// Answered by `JobCounts`.
     CountJobs,
+    /// Everything in counts. Answered by `Overview`.
+    Overview {
+        /// The `change` of what the client has seen: it is answered when something else is to be seen. At once without one.
+        seen: Option<u64>,
+    },
     /// Answered by `JobDetails`.
     JobInfo {
         /// The jobs to describe.
@@ -224,8 +242,11 @@ pub enum ClientRequest {
     Events {
         /// Go on with what happens, until the client leaves.
         follow: bool,
-        /// Begin with the record of this number: the `next` of the last `Events` that came. 0 for all.
+        /// Begin with the record of this number: the `next` of the last `Events` that came. 0 for all, [`FROM_NOW`] for
+        /// none: then the first answer, without records, says that from now on nothing is missed.
         after: u64,
+        /// Only these.
+        filter: EventFilter,
     },
 }
 
@@ -307,6 +328,8 @@ pub enum ClientResponse {
     },
     /// Answer to `AwaitEnds`.
     Ends(Box<JobEnds>),
+    /// Answer to `Overview`.
+    Overview(Box<Overview>),
     /// How far watched jobs are; at first all, then those that changed.
     Progress(Vec<JobSummary>),
     /// A task's words.

@@ -25,6 +25,10 @@ pub const CANCEL_REASON_MAX: usize = 200;
 pub const REFUSED_MAX: usize = 100;
 /// Progress messages to one watching client are at least this far apart; the last one is never held back.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Clients that watch everything in counts are told what has changed at least this far apart.
+pub const OVERVIEW_INTERVAL: Duration = Duration::from_millis(250);
+/// Jobs on a page of the latest ones.
+pub const JOBS_PAGE_MAX: u32 = 10_000;
 /// Bytes that one answer holds of what a task prints; a reader asks again for more.
 pub const OUTPUT_READ_BYTES_MAX: u32 = 64 << 10;
 /// How long a read waits for something to be printed; then the answer says that there is nothing, and the reader asks again.

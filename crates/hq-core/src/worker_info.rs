@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hq_model::worker::WorkerConfig;
-use hq_model::{TaskRef, Timestamp, WorkerId};
+use hq_model::{Amount, TaskRef, Timestamp, WorkerId};
 
 use crate::worker_messages::WorkerEnd;
 
@@ -40,4 +40,7 @@ pub struct WorkerInfo {
     pub multi_node: Option<(TaskRef, WorkerId)>,
     /// It is kept free for a task on several nodes.
     pub is_reserved: bool,
+    /// How much of each of its resources is taken by tasks, in the order in which it offers them; nothing when that is not
+    /// known.
+    pub taken: Vec<Amount>,
 }

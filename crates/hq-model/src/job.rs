@@ -201,6 +201,16 @@ impl Counters {
         self.waiting + self.running + self.terminal()
     }
 
+    /// Counts the tasks of another job as well.
+    pub fn add(&mut self, other: &Counters) {
+        self.waiting += other.waiting;
+        self.running += other.running;
+        self.finished += other.finished;
+        self.failed += other.failed;
+        self.canceled += other.canceled;
+        self.aborted += other.aborted;
+    }
+
     /// Tasks that have ended.
     pub fn terminal(&self) -> u64 {
         self.finished + self.failed + self.canceled + self.aborted

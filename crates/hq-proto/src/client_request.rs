@@ -8,6 +8,7 @@ use crate::ProtoError;
 use crate::generated::{self as form, client_request::Body};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire, tasks_from_wire, tasks_to_wire};
+use crate::overview::{events_to_wire, filter_from_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required, wire_enum};
 
 wire_enum!(WorkerFilter = WorkerFilter, "filter of workers": All, Running, Offline);
@@ -138,9 +139,16 @@ fn to_wire(body: &ClientRequest) -> Body {
         ClientRequest::Alloc(request) => Body::Alloc(request.to_wire()),
         ClientRequest::FlushJournal => Body::FlushJournal(form::Nothing {}),
         ClientRequest::PruneJournal => Body::PruneJournal(form::Nothing {}),
-        ClientRequest::Events { follow, after } => {
-            Body::Events(form::FollowEvents { follow: *follow, after: *after })
+        ClientRequest::Events { follow, after, filter } => {
+            Body::Events(events_to_wire(*follow, *after, filter))
         }
+        ClientRequest::Overview { seen } => Body::Overview(form::Look { seen: *seen }),
+        ClientRequest::LatestJobs { states, text, before, limit } => Body::LatestJobs(form::LatestJobs {
+            states: list_to_wire(states),
+            text: text.clone(),
+            before: before.map(|job| job.0),
+            limit: *limit,
+        }),
     }
 }
 
@@ -241,6 +249,15 @@ fn from_wire(body: Body) -> Result<ClientRequest, ProtoError> {
         Body::Alloc(request) => ClientRequest::Alloc(Wire::from_wire(request)?),
         Body::FlushJournal(_) => ClientRequest::FlushJournal,
         Body::PruneJournal(_) => ClientRequest::PruneJournal,
-        Body::Events(events) => ClientRequest::Events { follow: events.follow, after: events.after },
+        Body::Events(form::FollowEvents { follow, after, jobs, kinds }) => {
+            ClientRequest::Events { follow, after, filter: filter_from_wire(jobs, kinds)? }
+        }
+        Body::Overview(look) => ClientRequest::Overview { seen: look.seen },
+        Body::LatestJobs(list) => ClientRequest::LatestJobs {
+            states: list_from_wire(list.states)?,
+            text: list.text,
+            before: list.before.map(JobId),
+            limit: list.limit,
+        },
     })
 }

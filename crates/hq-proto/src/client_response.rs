@@ -1,7 +1,7 @@
 //! What the server answers to clients.
 
 use hq_core::client_messages::{ClientResponse, RequestError};
-use hq_model::{IdSet, Instance, JobId, JobState, QueueId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
+use hq_model::{IdSet, Instance, JobId, QueueId, TaskId, TaskRef, TaskState, Timestamp, WorkerId};
 use prost::Message;
 
 use crate::ProtoError;
@@ -9,6 +9,7 @@ use crate::error::{present, rule};
 use crate::generated::{self as form, client_response::Body, request_error::Error};
 use crate::idset;
 use crate::journal::{decode_record, encode_record};
+use crate::overview::{counts_from_wire, counts_to_wire};
 use crate::shown::{task_from_wire, task_to_wire};
 use crate::wire::{Wire, decode, list_from_wire, list_to_wire, no_kind, required};
 
@@ -57,9 +58,7 @@ fn to_wire(body: &ClientResponse) -> Body {
         }
         ClientResponse::JobList(jobs) => Body::JobList(form::JobSummaries { jobs: list_to_wire(jobs) }),
         ClientResponse::JobCounts(counts) => {
-            let counts =
-                counts.iter().map(|&(state, count)| form::JobCount { state: state.to_wire(), count });
-            Body::JobCounts(form::JobCounts { counts: counts.collect() })
+            Body::JobCounts(form::JobCounts { counts: counts_to_wire(counts) })
         }
         ClientResponse::JobDetails { jobs, next, now } => Body::JobDetails(form::JobDetails {
             jobs: list_to_wire(jobs),
@@ -85,6 +84,7 @@ fn to_wire(body: &ClientResponse) -> Body {
                 jobs.iter().map(|(job, ids)| form::TaskIdsOfJob { job: job.0, ids: idset::to_wire(ids) });
             Body::TaskIds(form::JobTaskIds { jobs: jobs.collect() })
         }
+        ClientResponse::Overview(overview) => Body::Overview(overview.to_wire()),
         ClientResponse::Progress(jobs) => Body::Progress(form::JobSummaries { jobs: list_to_wire(jobs) }),
         ClientResponse::Notification { task, worker, text } => Body::Notification(form::Notification {
             task: Some(task.to_wire()),
@@ -136,10 +136,8 @@ fn from_wire(body: Body) -> Result<ClientResponse, ProtoError> {
         },
         Body::Jobs(jobs) => ClientResponse::Jobs(jobs.numbers.into_iter().map(JobId).collect()),
         Body::JobList(list) => ClientResponse::JobList(list_from_wire(list.jobs)?),
-        Body::JobCounts(counts) => {
-            let counts = counts.counts.into_iter().map(|c| Ok((JobState::from_wire(c.state)?, c.count)));
-            ClientResponse::JobCounts(counts.collect::<Result<_, ProtoError>>()?)
-        }
+        Body::JobCounts(counts) => ClientResponse::JobCounts(counts_from_wire(counts.counts)?),
+        Body::Overview(overview) => ClientResponse::Overview(Box::new(Wire::from_wire(overview)?)),
         Body::JobDetails(details) => ClientResponse::JobDetails {
             jobs: list_from_wire(details.jobs)?,
             next: details.next.map(Wire::from_wire).transpose()?,

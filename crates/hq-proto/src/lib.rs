@@ -20,6 +20,7 @@ pub mod limits;
 mod memory_needed;
 mod node;
 mod output;
+mod overview;
 mod request;
 mod resources;
 mod shown;

@@ -11,7 +11,7 @@ use hq_core::limit_value::LimitValue;
 use hq_core::measures::Measures;
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::{
-    Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
+    Amount, Epoch, IdSet, Instance, JobId, TaskId, TaskRef, TaskSpec, TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::ProtoError;
@@ -326,6 +326,7 @@ impl Wire for WorkerInfo {
             internal_errors: self.internal_errors,
             is_stopping: self.is_stopping,
             away_until_us: self.away_until.map(|time| time.0),
+            taken: self.taken.iter().map(|amount| amount.0).collect(),
         }
     }
 
@@ -349,6 +350,7 @@ impl Wire for WorkerInfo {
             internal_errors: worker.internal_errors,
             is_stopping: worker.is_stopping,
             away_until: worker.away_until_us.map(Timestamp),
+            taken: worker.taken.into_iter().map(Amount).collect(),
         })
     }
 }

@@ -32,6 +32,7 @@ mod explanation;
 mod messages;
 mod output;
 mod tasks;
+mod overview;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
 

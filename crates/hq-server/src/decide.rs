@@ -207,8 +207,15 @@ impl Router {
                 Effect::Persist { at, record } => self.persist(at, record),
                 Effect::Answer { connection, request, mut body, gate } => {
                     self.relieve();
-                    if let ClientResponse::ServerInfo(info) = &mut body {
-                        info.internal_errors = never::count();
+                    match &mut body {
+                        ClientResponse::ServerInfo(info) => info.internal_errors = never::count(),
+                        ClientResponse::Overview(overview) => {
+                            let saved =
+                                self.journal_queue.as_ref().map_or(self.records, |queue| queue.synced());
+                            overview.process.journal_records = self.records;
+                            overview.process.journal_pending = self.records.saturating_sub(saved);
+                        }
+                        _ => {}
                     }
                     self.send(connection, Message::Answer(request, body), gate);
                 }

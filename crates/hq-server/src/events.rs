@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hq_core::client_messages::{ClientResponse, RequestError};
+use hq_core::client_messages::{ClientResponse, EventFilter, RequestError};
 use hq_core::record::Record;
 use hq_journal::{RealDisk, replay_until};
 use hq_model::Timestamp;
@@ -61,8 +61,10 @@ pub(crate) struct Follower {
     reply: Reply,
     /// Set when all of the past was sent.
     has_past: Arc<AtomicBool>,
-    /// What has happened since and was not sent.
-    pending: VecDeque<(Timestamp, Record)>,
+    /// What it wants to hear of.
+    filter: EventFilter,
+    /// What has happened since and was not sent, each with its number.
+    pending: VecDeque<(u64, Timestamp, Record)>,
     bytes: usize,
     /// The number of the record after them.
     next: u64,
@@ -70,15 +72,18 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// A follower that gets nothing before it has the past.
-    pub(crate) fn new(reply: Reply, has_past: Arc<AtomicBool>) -> Follower {
-        Follower { reply, has_past, pending: VecDeque::new(), bytes: 0, next: 0 }
+    pub(crate) fn new(reply: Reply, filter: EventFilter, has_past: Arc<AtomicBool>) -> Follower {
+        Follower { reply, has_past, filter, pending: VecDeque::new(), bytes: 0, next: 0 }
     }
 
     /// Something happened that is not on disk yet.
     pub(crate) fn note(&mut self, seq: u64, at: Timestamp, record: &Record) {
         self.next = seq + 1;
+        if !self.filter.takes(record) {
+            return;
+        }
         self.bytes += memory_size::of_record(record);
-        self.pending.push_back((at, record.clone()));
+        self.pending.push_back((seq, at, record.clone()));
     }
 
     /// Bytes of what was not sent.
@@ -102,9 +107,10 @@ impl Follower {
         }
         while self.is_behind() && self.reply.outbox.bytes() < EVENTS_UNREAD_MAX {
             let count = self.pending.len().min(EVENTS_AT_ONCE);
-            let records: Vec<_> = self.pending.drain(..count).collect();
+            let records = self.pending.drain(..count).map(|(_, at, record)| (at, record));
+            let records: Vec<_> = records.collect();
             self.bytes -= records.iter().map(|(_, record)| memory_size::of_record(record)).sum::<usize>();
-            let next = self.next - self.pending.len() as u64;
+            let next = self.pending.front().map_or(self.next, |first| first.0);
             self.reply.send(ClientResponse::Events { records, next });
         }
         true
@@ -132,6 +138,8 @@ pub(crate) struct Past {
 pub(crate) struct Reading {
     /// Numbers of the records.
     pub(crate) wanted: Range<u64>,
+    /// And what they are about.
+    pub(crate) filter: EventFilter,
     pub(crate) reply: Reply,
     /// Set at the end; without it, the client is told that this was all.
     pub(crate) has_past: Option<Arc<AtomicBool>>,
@@ -237,7 +245,12 @@ impl Progress {
 
     // True when all was sent, false when the client has to read first.
     fn send_some(&mut self, path: &Path, is_alone: bool) -> Result<bool, String> {
-        let Progress { reading: Reading { wanted, reply, .. }, passed, .. } = self;
+        let Progress { reading: Reading { wanted, filter, reply, .. }, passed, .. } = self;
+        if wanted.is_empty() {
+            // Nothing of the past is wanted: what follows begins here.
+            reply.send(ClientResponse::Events { records: Vec::new(), next: wanted.end });
+            return Ok(true);
+        }
         let disk = RealDisk::open(path).map_err(|error| error.to_string())?;
         let mut records = Vec::new();
         let mut bytes = 0;
@@ -257,6 +270,7 @@ impl Progress {
                 return Ok(());
             }
             match decode_record(record) {
+                Ok(record) if !filter.takes(&record.1) => {}
                 Ok(record) => {
                     bytes += memory_size::of_record(&record.1);
                     records.push(record);

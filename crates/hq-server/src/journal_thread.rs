@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hq_core::alloc::BatchOrder;
+use hq_core::client_messages::EventFilter;
 use hq_core::record::Record;
 use hq_core::server::{Gate, JournalOrder};
 use hq_model::Timestamp;
@@ -46,12 +47,12 @@ pub(crate) trait Log: Send {
     fn tend(&mut self, queue: &Arc<JournalQueue>);
     /// Replaces history by the records that rebuild the present, in the background, and answers then.
     fn compact(&mut self, reply: Reply, queue: &Arc<JournalQueue>);
-    /// Sends the records appended so far, from number `after` on, in the background; they are on disk. At the end the flag is set,
+    /// Sends the records appended so far, from a number on and as far as they are wanted, in the background; they are on disk. At the end the flag is set,
     /// or without one the client is told that this was all.
     fn send_past(
         &mut self,
         reply: Reply,
-        after: u64,
+        wanted: (u64, EventFilter),
         has_past: Option<Arc<AtomicBool>>,
         queue: &Arc<JournalQueue>,
     );
@@ -223,12 +224,12 @@ impl<L: Log> JournalThread<L> {
                 JournalOrder::Events { follow: true, .. } if self.followers.len() >= FOLLOWERS_MAX => {
                     reply.done(Err(format!("sent: {FOLLOWERS_MAX} clients follow it already")));
                 }
-                JournalOrder::Events { follow, after } => {
+                JournalOrder::Events { follow, after, filter } => {
                     let has_past = follow.then(Arc::<AtomicBool>::default);
                     if let Some(has_past) = &has_past {
-                        self.followers.push(Follower::new(reply.clone(), has_past.clone()));
+                        self.followers.push(Follower::new(reply.clone(), filter.clone(), has_past.clone()));
                     }
-                    self.log.send_past(reply, after, has_past, &self.queue);
+                    self.log.send_past(reply, (after, filter), has_past, &self.queue);
                 }
             }
         }
@@ -394,7 +395,13 @@ mod tests {
             self.done.push("compact".to_owned());
             reply.done(Ok(()));
         }
-        fn send_past(&mut self, _: Reply, _: u64, has_past: Option<Arc<AtomicBool>>, _: &Arc<JournalQueue>) {
+        fn send_past(
+            &mut self,
+            _: Reply,
+            _: (u64, EventFilter),
+            has_past: Option<Arc<AtomicBool>>,
+            _: &Arc<JournalQueue>,
+        ) {
             self.done.push("past".to_owned());
             if let Some(has_past) = has_past {
                 has_past.store(true, std::sync::atomic::Ordering::Release);
@@ -494,7 +501,7 @@ mod tests {
         let (asker, mut hears) = Outbox::new("asker".to_owned(), 1 << 20, Arc::default());
         let reply = Reply { outbox: Arc::new(asker), request: 1 };
         let order = |order| Step::Order(reply.clone(), order);
-        let events = JournalOrder::Events { follow: true, after: 0 };
+        let events = JournalOrder::Events { follow: true, after: 0, filter: EventFilter::default() };
         assert!(matches!(table.turn(vec![record(1), order(JournalOrder::Flush)]), Next::Retry(_)));
         table.thread.queue.push(&mut vec![order(events), order(JournalOrder::Flush)], 0);
         assert!(matches!(table.turn(Vec::new()), Next::Retry(_)));

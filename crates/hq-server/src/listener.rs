@@ -18,6 +18,7 @@ use tracing::{debug, warn};
 
 use crate::inbox::{Event, Inbox, Room};
 use crate::limits::{CLIENT_QUEUE_BYTES_MAX, CLIENT_STALL_MAX, GOODBYE_TIME, WORKER_QUEUE_BYTES_MAX};
+use crate::memory;
 use crate::outbox::{Message, Outbox};
 use crate::sendable;
 use crate::throttle::Throttle;
@@ -237,7 +238,11 @@ async fn write(
     sender.close().await
 }
 
-async fn answer(sender: &mut FrameSender, request: u64, body: ClientResponse) -> Result<(), NetError> {
+async fn answer(sender: &mut FrameSender, request: u64, mut body: ClientResponse) -> Result<(), NetError> {
+    if let ClientResponse::Overview(overview) = &mut body {
+        // Here and not where it is decided, which waits for nobody.
+        overview.process.memory_bytes = memory::in_use().unwrap_or_default();
+    }
     let frame = hq_proto::encode_client_response(request, &body);
     drop(body);
     match sender.send(&frame).await {

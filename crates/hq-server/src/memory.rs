@@ -32,6 +32,13 @@ impl HighWater {
     }
 }
 
+/// Memory of this process that is in use, in bytes, where the system says it.
+pub(crate) fn in_use() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = status.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
 /// Gives back what this thread and, where the allocator can, the others have freed.
 pub(crate) fn give_back() {
     ROUNDS.fetch_add(1, Ordering::Relaxed);

@@ -45,6 +45,7 @@ pub(crate) fn of_response(response: &ClientResponse) -> usize {
         Is::Jobs(jobs) => jobs.heap(),
         Is::JobList(jobs) | Is::Progress(jobs) => jobs.heap(),
         Is::JobCounts(counts) => counts.heap(),
+        Is::Overview(overview) => size_of_val(overview.as_ref()) + overview.resources.len() * LEAST,
         Is::JobDetails { jobs, .. } => jobs.heap(),
         Is::Canceled(jobs) => jobs.heap(),
         Is::Tasks { tasks, groups, .. } => tasks.heap() + groups.heap(),

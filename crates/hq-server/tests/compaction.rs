@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Client, Worker, runtime, spec, stop, try_start, watch};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter};
 use hq_core::server::Keep;
 use hq_server::{Running, ServerOptions};
 
@@ -46,7 +46,9 @@ fn a_long_history_takes_no_room_and_a_restart_finds_the_present() {
             assert_eq!(watch(&mut client, job).await, (500, 500));
         }
         // What is followed is not lost by a compaction either.
-        let events = client.send(&ClientRequest::Events { follow: false, after: 0 }).await;
+        let events = client
+            .send(&ClientRequest::Events { follow: false, after: 0, filter: EventFilter::default() })
+            .await;
         while let ClientResponse::Events { .. } = client.answer(events).await {}
         assert_eq!(client.ask(ClientRequest::FlushJournal).await, ClientResponse::Done);
         let before = jobs(&mut client).await;

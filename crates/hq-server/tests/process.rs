@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Client, Worker, finished, runtime, spec, start, stop, watch};
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter};
 use hq_core::record::Record;
 use hq_core::worker_messages::{FromWorker, Held, Report, ToWorker, WorkerHello};
 use hq_model::worker::WorkerConfig;
@@ -248,7 +248,9 @@ fn watchers_of_events_cost_no_thread_each() {
         let mut watchers = Vec::new();
         for _ in 0..WATCHERS {
             let mut watcher = Client::connect(&server.access).await;
-            let request = watcher.send(&ClientRequest::Events { follow: true, after: 0 }).await;
+            let request = watcher
+                .send(&ClientRequest::Events { follow: true, after: 0, filter: EventFilter::default() })
+                .await;
             watchers.push((watcher, request));
         }
         // The past, and then what happens.

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 44] = [
+pub(crate) const PAGES: [Page; 46] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -35,6 +35,8 @@ pub(crate) const PAGES: [Page; 44] = [
     page!("failed", "docs/guide/failed.md", "faq", "failures"),
     page!("retries", "docs/guide/retries.md"),
     page!("watching", "docs/guide/watching.md", "progress"),
+    page!("dashboard", "docs/guide/dashboard.md"),
+    page!("metrics", "docs/guide/metrics.md", "prometheus", "grafana"),
     page!("functions", "docs/guide/functions.md", "results"),
     page!("python", "docs/guide/python.md", "headquarters", "python-api"),
     page!("lists", "docs/guide/lists.md", "mpi-list", "mpi_list"),

@@ -36,14 +36,7 @@ impl Progress {
     /// Shows these jobs.
     pub(crate) fn update(&mut self, jobs: &BTreeMap<JobId, JobSummary>) {
         let mut sum = Counters::default();
-        for c in jobs.values().map(|job| &job.counters) {
-            sum.waiting += c.waiting;
-            sum.running += c.running;
-            sum.finished += c.finished;
-            sum.failed += c.failed;
-            sum.canceled += c.canceled;
-            sum.aborted += c.aborted;
-        }
+        jobs.values().for_each(|job| sum.add(&job.counters));
         self.running = sum.running;
         // A bar of nothing would look as if all were done.
         if !self.is_shown || sum.total() == 0 {

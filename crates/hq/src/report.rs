@@ -57,6 +57,17 @@ pub(crate) struct Sentence(pub String);
 /// A text that is the result, whatever the mode.
 pub(crate) struct Plain(pub String);
 
+/// What tasks asked for and used, by kind.
+pub(crate) struct Efficiency {
+    /// Those that used most time first.
+    pub kinds: Vec<crate::efficiency::Kind>,
+    /// Tasks of further kinds.
+    pub left_out: u64,
+}
+
+/// How the cluster is, as metrics.
+pub(crate) struct Metrics(pub Vec<crate::metrics::Family>);
+
 /// A single text that is the answer, under this name in JSON.
 pub(crate) struct Answer {
     /// The name.

@@ -264,6 +264,12 @@ impl LiveWorker {
         self.lost_at = now.after(heartbeat * HEARTBEATS_MISSING_MAX);
     }
 
+    /// How much of each pool is promised.
+    pub(super) fn taken(&self) -> impl Iterator<Item = hq_model::Amount> + '_ {
+        let pools = self.resources.pools.iter().zip(self.capacity.free());
+        pools.map(|(pool, free)| hq_model::Amount(pool.kind.total().0.saturating_sub(free.0)))
+    }
+
     /// True when it ends what runs there: it was stopped, or its process was asked to end or came to its time limit.
     pub(super) fn ends_tasks(&self) -> bool {
         self.is_draining && self.stop.is_none_or(|stop| !stop.drain)

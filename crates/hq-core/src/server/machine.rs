@@ -21,6 +21,7 @@ use super::forecast::{Estimate, Forecast};
 use super::last_moments::LastMoments;
 use super::live::LiveWorker;
 use super::locality::Locality;
+use super::overview::Watching;
 use super::planning::Planning;
 use super::queue::{ClassId, Queue};
 use super::readiness::Readiness;
@@ -88,6 +89,8 @@ pub struct Server {
     pub(super) running: BTreeMap<JobId, BTreeMap<TaskId, Running>>,
     /// Clients that wait.
     clients: Clients,
+    /// Clients that watch everything.
+    pub(super) watching: Watching,
     pub(super) end_waits: EndWaits,
     pub(super) cancelings: Cancelings,
     /// Clients that read what tasks print.
@@ -159,6 +162,7 @@ impl Server {
             worker_connections: BTreeMap::new(),
             running: BTreeMap::new(),
             clients: Clients::default(),
+            watching: Watching::default(),
             end_waits: EndWaits::default(),
             cancelings: Cancelings::default(),
             reads: Reads::default(),
@@ -215,6 +219,7 @@ impl Server {
         self.options.info.uid = uid;
         self.options.info.epoch = epoch;
         self.options.info.started = now;
+        self.watching.begin(epoch);
         self.recount();
         let jobs: Vec<JobId> = self.state.jobs.keys().copied().collect();
         for id in jobs {
@@ -246,6 +251,7 @@ impl Server {
             }
             Input::ClientGone { connection } => {
                 self.clients.forget(connection);
+                self.watching.forget(connection);
                 self.end_waits.forget(connection);
                 self.cancelings.forget(connection);
                 self.forget_reader(connection, effects);
@@ -266,9 +272,11 @@ impl Server {
             }
             Input::JournalFails { error } => {
                 let since = self.options.info.journal_trouble.as_ref().map_or(now, |trouble| trouble.0);
+                self.watching.touch();
                 self.options.info.journal_trouble = Some((since, error));
             }
             Input::JournalWorks => {
+                self.watching.touch();
                 self.options.info.journal_trouble = None;
                 self.wait_for_welcomed(now, true);
             }
@@ -313,6 +321,7 @@ impl Server {
             self.retire(now, effects);
         }
         self.answer_worker_waits(effects);
+        self.tell_overview(now, effects);
         self.stop_when_done(now, effects);
     }
 
@@ -322,7 +331,7 @@ impl Server {
         let delay = self.readiness.next_wakeup();
         let stop = self.stopping.as_ref().map(|stopping| stopping.deadline);
         let allocate = self.next_allocating();
-        let watches = self.clients.next_wakeup();
+        let watches = [self.clients.next_wakeup(), self.watching.next_wakeup()].into_iter().flatten().min();
         let reads = self.reads.next_wakeup();
         let retirement = if self.is_read_only() { None } else { self.retention.next_wakeup(&self.state) };
         let begins = self.stopping.is_none() && !self.is_read_only();
@@ -539,8 +548,11 @@ impl Server {
                 }
             },
             ClientRequest::Alloc(body) => self.client_asks_alloc(now, connection, request, body, effects),
-            ClientRequest::Events { follow, after } => {
-                order(connection, request, JournalOrder::Events { follow, after }, effects);
+            ClientRequest::Overview { seen } => {
+                self.client_looks(now, (connection, request), seen, effects);
+            }
+            ClientRequest::Events { follow, after, filter } => {
+                order(connection, request, JournalOrder::Events { follow, after, filter }, effects);
             }
             body => {
                 let (result, gate) = match self.change(now, &body, effects) {

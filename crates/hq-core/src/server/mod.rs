@@ -24,6 +24,7 @@ mod locality;
 mod logs;
 mod machine;
 mod nodes;
+mod overview;
 mod picky;
 mod planning;
 mod possible;
@@ -54,7 +55,7 @@ use hq_model::{Timestamp, WorkerId};
 use hq_sched::{Plan, Snapshot};
 
 use crate::alloc::{BatchOrder, BatchReport};
-use crate::client_messages::{ClientRequest, ClientResponse};
+use crate::client_messages::{ClientRequest, ClientResponse, EventFilter};
 use crate::log::{LogBatch, LogPart};
 use crate::record::Record;
 use crate::worker_messages::{FromWorker, ToWorker};
@@ -205,7 +206,7 @@ pub enum Effect {
 }
 
 /// What the journal is asked to do, after all records persisted before. Answered with `Done` at last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum JournalOrder {
     /// Have everything on disk, whatever the durability.
     Flush,
@@ -217,6 +218,8 @@ pub enum JournalOrder {
         follow: bool,
         /// Begin with the record of this number.
         after: u64,
+        /// Only these.
+        filter: EventFilter,
     },
 }
 

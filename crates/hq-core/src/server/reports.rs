@@ -315,6 +315,7 @@ impl Server {
         if !job.attempts_on(worker, &IdSet::single(task), instance).is_empty() {
             self.task_runs(now, worker, TaskRef::new(id, task), instance, at);
             self.touched.insert(id);
+            self.watching.touch();
         }
         let template = submit.map(|submit| TemplateId { job: id, submit });
         let seen = self.within_sight(now, worker, TaskRef::new(id, task), at);

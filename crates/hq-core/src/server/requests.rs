@@ -542,6 +542,7 @@ impl Server {
         for id in &changed {
             let Some(live) = self.live.get_mut(id) else { continue };
             let Some(connection) = live.connection else { continue };
+            self.watching.touch();
             live.is_draining = true;
             live.end = Some(WorkerEnd::Stopped);
             live.stop = Some(Stop { drain });

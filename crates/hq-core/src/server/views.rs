@@ -28,6 +28,9 @@ impl Server {
                 Ok(ClientResponse::ServerInfo(Box::new(info)))
             }
             ClientRequest::ListJobs { states } => Ok(ClientResponse::JobList(self.list_jobs(now, states))),
+            ClientRequest::LatestJobs { states, text, before, limit } => {
+                Ok(ClientResponse::JobList(self.latest_jobs((states, text), *before, *limit)))
+            }
             ClientRequest::CountJobs => Ok(ClientResponse::JobCounts(self.count_jobs())),
             ClientRequest::JobInfo { jobs, page } => self.job_info(now, jobs, page.as_ref(), JOB_PAGE_BYTES),
             ClientRequest::ListTasks { jobs, tasks, states, after, limit, grouped } => {
@@ -213,6 +216,7 @@ impl Server {
             idle_timeout: worker.config.idle_timeout.or(self.options.idle_timeout),
             multi_node: live.and_then(|live| self.multi_node_of(id, live)),
             is_reserved: live.is_some_and(|live| live.reserved.is_some()),
+            taken: live.map_or_else(Vec::new, |live| live.taken().collect()),
         }
     }
 }

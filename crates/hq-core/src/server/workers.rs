@@ -97,6 +97,7 @@ impl Server {
         }
         self.lost_from = self.lost_from.min(live.lost_at);
         self.live.insert(worker, live);
+        self.watching.touch();
         self.worker_connections.insert(connection, worker);
         effects.push(Effect::WorkerJoined { connection, worker });
         let idle_timeout = hello.config.idle_timeout.or(self.options.idle_timeout);
@@ -124,6 +125,7 @@ impl Server {
             stop => stop.map(|stop| stop.drain),
         } {
             if let Some(live) = self.live.get_mut(&worker) {
+                self.watching.touch();
                 live.is_draining = true;
                 live.stop = Some(Stop { drain });
                 live.end = Some(WorkerEnd::Stopped);
@@ -332,6 +334,7 @@ impl Server {
         let Some(worker) = self.worker_connections.remove(&connection) else { return };
         if let Some(live) = self.live.get_mut(&worker).filter(|live| live.connection == Some(connection)) {
             live.connection = None;
+            self.watching.touch();
             let grace = self.options.worker_grace;
             live.lost_at = now.after(if is_closed { grace.min(WORKER_GRACE_CLOSED) } else { grace });
             self.lost_from = self.lost_from.min(live.lost_at);

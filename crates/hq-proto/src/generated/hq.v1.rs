@@ -1628,7 +1628,7 @@ pub struct ClientRequest {
     pub job_page: ::core::option::Option<JobPage>,
     #[prost(
         oneof = "client_request::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 142"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 60, 90, 91, 92, 110, 120, 121, 122, 140, 141, 142, 150, 151"
     )]
     pub body: ::core::option::Option<client_request::Body>,
 }
@@ -1698,6 +1698,10 @@ pub mod client_request {
         AwaitEnds(super::AwaitEnds),
         #[prost(message, tag = "142")]
         CancelWaiting(super::TasksOfJob),
+        #[prost(message, tag = "150")]
+        Overview(super::Look),
+        #[prost(message, tag = "151")]
+        LatestJobs(super::LatestJobs),
     }
 }
 /// A page of what is known of jobs.
@@ -1752,14 +1756,99 @@ pub struct ExplainTask {
     #[prost(uint32, tag = "2")]
     pub task: u32,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FollowEvents {
     /// Go on with what happens.
     #[prost(bool, tag = "1")]
     pub follow: bool,
-    /// The number of the first record that is wanted.
+    /// The number of the first record that is wanted; the largest one for what happens from now on.
     #[prost(uint64, tag = "2")]
     pub after: u64,
+    /// Only what is about these jobs. Servers of earlier releases skip the filter.
+    #[prost(message, optional, tag = "3")]
+    pub jobs: ::core::option::Option<IdSet>,
+    /// Only what is of these kinds; all without any.
+    #[prost(enumeration = "EventKind", repeated, tag = "4")]
+    pub kinds: ::prost::alloc::vec::Vec<i32>,
+}
+/// Everything in counts, once it is something else than what was seen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Look {
+    #[prost(uint64, optional, tag = "1")]
+    pub seen: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LatestJobs {
+    #[prost(enumeration = "JobState", repeated, tag = "1")]
+    pub states: ::prost::alloc::vec::Vec<i32>,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(uint32, optional, tag = "3")]
+    pub before: ::core::option::Option<u32>,
+    #[prost(uint32, tag = "4")]
+    pub limit: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Overview {
+    /// The same as long as nothing changes.
+    #[prost(uint64, tag = "1")]
+    pub change: u64,
+    #[prost(uint64, tag = "2")]
+    pub now_us: u64,
+    #[prost(uint64, tag = "3")]
+    pub started_us: u64,
+    #[prost(uint32, tag = "4")]
+    pub epoch: u32,
+    #[prost(string, tag = "5")]
+    pub uid: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub version: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "7")]
+    pub jobs: ::prost::alloc::vec::Vec<JobCount>,
+    #[prost(message, optional, tag = "8")]
+    pub tasks: ::core::option::Option<Counters>,
+    /// Waiting tasks that wait for room alone.
+    #[prost(uint64, tag = "9")]
+    pub ready: u64,
+    /// Since the server started.
+    #[prost(uint64, tag = "10")]
+    pub finished: u64,
+    #[prost(uint64, tag = "11")]
+    pub failed: u64,
+    #[prost(uint64, tag = "12")]
+    pub canceled: u64,
+    #[prost(uint64, tag = "13")]
+    pub aborted: u64,
+    #[prost(uint64, tag = "14")]
+    pub restarted: u64,
+    #[prost(uint64, tag = "15")]
+    pub workers_active: u64,
+    #[prost(uint64, tag = "16")]
+    pub workers_closed: u64,
+    #[prost(uint64, tag = "17")]
+    pub workers_away: u64,
+    #[prost(uint64, tag = "18")]
+    pub workers_idle: u64,
+    #[prost(message, repeated, tag = "19")]
+    pub resources: ::prost::alloc::vec::Vec<ResourceUse>,
+    #[prost(uint64, tag = "20")]
+    pub memory_bytes: u64,
+    #[prost(uint64, tag = "21")]
+    pub journal_records: u64,
+    #[prost(uint64, tag = "22")]
+    pub journal_pending: u64,
+    #[prost(bool, tag = "23")]
+    pub journal_fails: bool,
+}
+/// Amounts of all connected workers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResourceUse {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub offered: u64,
+    #[prost(uint64, tag = "3")]
+    pub taken: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SubmitRequest {
@@ -1853,7 +1942,7 @@ pub struct ClientResponse {
     pub refused: ::prost::alloc::vec::Vec<RequestError>,
     #[prost(
         oneof = "client_response::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 60, 110, 120, 122, 140, 141, 150"
     )]
     pub body: ::core::option::Option<client_response::Body>,
 }
@@ -1909,6 +1998,8 @@ pub mod client_response {
         Results(super::Results),
         #[prost(message, tag = "141")]
         Ends(super::JobEnds),
+        #[prost(message, tag = "150")]
+        Overview(super::Overview),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2618,6 +2709,47 @@ pub struct WorkerInfo {
     /// How often its process did what can never happen.
     #[prost(uint64, tag = "86")]
     pub internal_errors: u64,
+    /// How much of each pool of its configuration is taken.
+    #[prost(uint64, repeated, tag = "150")]
+    pub taken: ::prost::alloc::vec::Vec<u64>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EventKind {
+    Unspecified = 0,
+    Server = 1,
+    Job = 2,
+    Task = 3,
+    Worker = 4,
+    Allocation = 5,
+}
+impl EventKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EVENT_KIND_UNSPECIFIED",
+            Self::Server => "EVENT_KIND_SERVER",
+            Self::Job => "EVENT_KIND_JOB",
+            Self::Task => "EVENT_KIND_TASK",
+            Self::Worker => "EVENT_KIND_WORKER",
+            Self::Allocation => "EVENT_KIND_ALLOCATION",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EVENT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "EVENT_KIND_SERVER" => Some(Self::Server),
+            "EVENT_KIND_JOB" => Some(Self::Job),
+            "EVENT_KIND_TASK" => Some(Self::Task),
+            "EVENT_KIND_WORKER" => Some(Self::Worker),
+            "EVENT_KIND_ALLOCATION" => Some(Self::Allocation),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -3,8 +3,9 @@
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
-    RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
+    AlikeTasks, ClientRequest, ClientResponse, EventFilter, EventKind, JobDetail, JobEnds, JobPage,
+    JobResults, JobSummary, PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter,
+    WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -21,7 +22,14 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
     let filter = select(vec![WorkerFilter::All, WorkerFilter::Running, WorkerFilter::Offline]);
     prop_oneof![
         select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
-        (any::<bool>(), any::<u64>()).prop_map(|(follow, after)| Events { follow, after }),
+        (any::<bool>(), any::<u64>(), event_filter()).prop_map(|(follow, after, filter)| Events {
+            follow,
+            after,
+            filter
+        }),
+        of(any::<u64>()).prop_map(|seen| Overview { seen }),
+        (job_states(), text(), of(job()), any::<u32>())
+            .prop_map(|(states, text, before, limit)| LatestJobs { states, text, before, limit }),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
         (task_ref(), instance(), dependencies()).prop_map(|(task, instance, waits)| Defer {
             task,
@@ -74,6 +82,11 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
     ]
 }
 
+fn event_filter() -> impl Strategy<Value = EventFilter> {
+    (of(id_set()), vec(select(EventKind::ALL.to_vec()), 0..3))
+        .prop_map(|(jobs, kinds)| EventFilter { jobs, kinds })
+}
+
 /// Any answer to a client.
 pub fn client_response() -> impl Strategy<Value = ClientResponse> {
     (vec(request_error(), 0..3), whole_response()).prop_map(|(refused, rest)| match refused.is_empty() {
@@ -110,6 +123,7 @@ fn whole_response() -> impl Strategy<Value = ClientResponse> {
         (vec(job_failures(), 0..3), of(job())).prop_map(|(jobs, next)| Failures { jobs, next }),
         (vec(job_results(), 0..3), of(task_ref())).prop_map(|(jobs, next)| Results { jobs, next }),
         job_ends().prop_map(|ends| Ends(Box::new(ends))),
+        overview::overview().prop_map(|overview| Overview(Box::new(overview))),
         vec(job_summary(), 0..4).prop_map(Progress),
         output::output().prop_map(Output),
         (task_ref(), worker(), byte_string()).prop_map(|(task, worker, text)| Notification {
@@ -320,7 +334,8 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
     let tasks = (any::<u64>(), any::<u64>(), of((task_ref(), timestamp())), multi_node);
     let ended = of((timestamp(), worker_end()));
     let closed = (any::<bool>(), any::<bool>(), of(timestamp()), of(text()), any::<u64>());
-    (worker(), worker_config(), timestamp(), ended, tasks, closed, of(duration())).prop_map(
+    let taken = vec(any::<u64>().prop_map(Amount), 0..4);
+    (worker(), worker_config(), timestamp(), ended, tasks, closed, (of(duration()), taken)).prop_map(
         |(
             worker,
             config,
@@ -328,7 +343,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
             ended,
             tasks,
             (is_draining, is_stopping, away_until, trouble, internal_errors),
-            idle_timeout,
+            (idle_timeout, taken),
         )| {
             let (tasks_assigned, tasks_running, last_task, (multi_node, is_reserved)) = tasks;
             WorkerInfo {
@@ -347,6 +362,7 @@ fn worker_info() -> impl Strategy<Value = WorkerInfo> {
                 idle_timeout,
                 multi_node,
                 is_reserved,
+                taken,
             }
         },
     )

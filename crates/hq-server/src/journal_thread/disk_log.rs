@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use hq_core::client_messages::EventFilter;
 use hq_core::record::Record;
 use hq_core::server::Server;
 use hq_journal::{Journal, JournalId, OpenError, Options, RealDisk, Snapshot};
@@ -261,7 +262,7 @@ impl Log for DiskLog {
     fn send_past(
         &mut self,
         reply: Reply,
-        after: u64,
+        (after, filter): (u64, EventFilter),
         has_past: Option<Arc<AtomicBool>>,
         queue: &Arc<JournalQueue>,
     ) {
@@ -272,7 +273,7 @@ impl Log for DiskLog {
         match past {
             Ok(past) => {
                 let (wanted, files) = (after..self.journal.next_seq(), self.readers.clone());
-                past.send(Reading { wanted, reply, has_past, _files: files });
+                past.send(Reading { wanted, filter, reply, has_past, _files: files });
                 self.past = Some(past);
             }
             Err(error) => reply.done(Err(error)),

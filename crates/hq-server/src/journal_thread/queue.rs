@@ -71,6 +71,11 @@ impl JournalQueue {
         }
     }
 
+    /// Number of records that are on disk.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
     /// The journal cannot be written, or it can again.
     pub(crate) fn set_failing(&self, is_failing: bool) {
         self.is_failing.store(is_failing, Ordering::Release);

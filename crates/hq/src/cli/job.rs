@@ -24,6 +24,7 @@ pub(crate) enum JobCommand {
     Info(InfoArgs),
     Explain(ExplainArgs),
     Failures(FailuresArgs),
+    Efficiency(EfficiencyArgs),
     Result(ResultArgs),
     Resubmit(ResubmitArgs),
     Cancel(CancelArgs),
@@ -151,6 +152,19 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct FailuresArgs {
     /// Ids such as `1,3-5`, `last` or `all`
     #[arg(allow_negative_numbers = true, value_name = "JOBS", value_parser = selector)]
+    pub jobs: Selector,
+}
+
+/// Compare what tasks asked for with what they used
+///
+/// By kind of task: those that ask for the same. It tells the part of the CPU time that was used, the memory and the time that
+/// 99 of 100 tasks did not exceed, and what to ask for next time: what was enough for those 99, and a tenth more memory. Only
+/// tasks that have ended count. Use is that of the processes of a task; of memory, the largest process.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  hq job efficiency\n  hq job efficiency 3-7 --output-mode json")]
+pub(crate) struct EfficiencyArgs {
+    /// Ids such as `1,3-5`, `last` or `all`
+    #[arg(allow_negative_numbers = true, value_name = "JOBS", default_value = "all", value_parser = selector)]
     pub jobs: Selector,
 }
 

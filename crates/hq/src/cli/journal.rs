@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
+use hq_core::client_messages::EventKind;
+use hq_model::IdSet;
 
 /// Check, read and tend the server's journal
 #[derive(Subcommand, Debug)]
@@ -63,10 +65,53 @@ pub(crate) struct ExportArgs {
 ///
 /// It ends with the server. When the server is killed and started again, it goes on where it was.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  hq journal stream
+  hq journal stream --from-now --kind worker,allocation
+  hq journal stream --jobs 12,15-17 | jq -c 'select(.event.type == \"task-failed\")'")]
 pub(crate) struct StreamArgs {
+    /// Only what is about these jobs
+    #[arg(long, allow_hyphen_values = true, value_name = "IDS", value_parser = values::ids_some)]
+    pub jobs: Option<IdSet>,
+    /// Only events of these kinds, separated by commas [default: all]
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub kind: Vec<KindArg>,
+    /// Leave out the past: print only what happens from now on
+    ///
+    /// `job-completed` is printed of jobs of which the stream has heard the submit.
+    #[arg(long)]
+    pub from_now: bool,
     /// How long to look for a lost server [default: 10m]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub reconnect_timeout: Option<Duration>,
+}
+
+/// What an event is about.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KindArg {
+    /// The server itself
+    Server,
+    /// Jobs: made, given tasks, closed, completed, forgotten
+    Job,
+    /// Tasks
+    Task,
+    /// Workers
+    Worker,
+    /// Queues and allocations
+    Allocation,
+}
+
+impl From<KindArg> for EventKind {
+    fn from(kind: KindArg) -> EventKind {
+        match kind {
+            KindArg::Server => EventKind::Server,
+            KindArg::Job => EventKind::Job,
+            KindArg::Task => EventKind::Task,
+            KindArg::Worker => EventKind::Worker,
+            KindArg::Allocation => EventKind::Allocation,
+        }
+    }
 }
 
 /// Write a page with what happened: workers, tasks, utilisation, waiting times, failures

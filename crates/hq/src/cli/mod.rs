@@ -3,10 +3,12 @@
 
 pub(crate) mod alloc;
 pub(crate) mod config;
+pub(crate) mod dashboard;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod lazy;
 pub(crate) mod make;
+pub(crate) mod metrics;
 pub(crate) mod output_log;
 pub(crate) mod server;
 pub(crate) mod submit;
@@ -190,6 +192,8 @@ pub(crate) enum Command {
     /// Show what configuration files say
     #[command(subcommand, arg_required_else_help = true)]
     Config(Lazy<config::ConfigCommand>),
+    Dashboard(Box<dashboard::DashboardArgs>),
+    Metrics(Box<metrics::MetricsArgs>),
     #[command(alias = "log")]
     OutputLog(Box<output_log::OutputLogArgs>),
     #[command(hide = true)]

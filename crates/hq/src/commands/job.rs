@@ -14,16 +14,17 @@ use super::submit::last_job;
 use super::{Context, Done, exit_of, refused_to, unexpected};
 use crate::cli::OutputMode;
 use crate::cli::job::{
-    CancelArgs, CloseArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs, OpenArgs, ProgressArgs,
-    ResultArgs, TaskIdsArgs, WaitArgs,
+    CancelArgs, CloseArgs, EfficiencyArgs, ExplainArgs, FailuresArgs, ForgetArgs, InfoArgs, ListArgs,
+    OpenArgs, ProgressArgs, ResultArgs, TaskIdsArgs, WaitArgs,
 };
+use crate::efficiency::Kinds;
 use crate::error::HqError;
 use crate::failures::{FailureStream, Look};
 use crate::jobs::{JobStream, ServerJobs, SharedSession, only};
 use crate::progress::Progress;
 use crate::report::{
-    Canceled, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten, Results,
-    Submitted, TaskIds,
+    Canceled, Efficiency, ExplainedJobs, Failures, JobCounts, JobDetails, Jobs, JobsDone, JobsForgotten,
+    Results, Submitted, TaskIds,
 };
 use crate::results::ResultStream;
 use crate::tasks::{ServerPages, TaskStream};
@@ -149,6 +150,23 @@ pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
     let server_uid = session.borrow().server_uid().to_owned();
     let failed = Box::new(move |job| some_failed(&mut session.borrow_mut(), job));
     Ok(Done::ok(JobDetails { now: jobs.now(), jobs, server_uid, failed, tasks })?.noting(notes))
+}
+
+pub(super) fn efficiency(context: &Context, args: EfficiencyArgs) -> Result<Done, HqError> {
+    let session = Rc::new(RefCell::new(context.connect()?));
+    let jobs = selected(&session, args.jobs)?;
+    let ended = vec![TaskState::Finished, TaskState::Failed];
+    let mut tasks = TaskStream::begin(ServerPages::new(session, &jobs, None, ended).with_submits())?;
+    let mut kinds = Kinds::default();
+    for job in jobs {
+        while let Some(task) = tasks.next_of(job)? {
+            if let Some(submit) = tasks.submit_of(job, &task) {
+                kinds.add(job, &submit.spec, task.state == TaskState::Failed, task.usage.as_ref());
+            }
+        }
+    }
+    let left_out = kinds.left_out;
+    Done::ok(Efficiency { kinds: kinds.sorted(), left_out })
 }
 
 /// The jobs that a selector means, ascending.

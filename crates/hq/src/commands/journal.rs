@@ -4,10 +4,10 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use hq_client::Session;
-use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter, EventKind, FROM_NOW};
 use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
-use hq_model::Timestamp;
+use hq_model::{IdSet, Timestamp};
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
 
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context, command: JournalCommand) -> Result<Done, Hq
         JournalCommand::Repair(args) => repair(&journal_of(context, args.journal)?),
         JournalCommand::Export(args) => export(&journal_of(context, args.journal)?),
         JournalCommand::Stream(args) => stream(context, &args),
-        JournalCommand::Replay => read_events(context, false, None),
+        JournalCommand::Replay => read_events(context, Wanted::default(), None),
         JournalCommand::Prune => order(context, ClientRequest::PruneJournal, "The journal was pruned"),
         JournalCommand::Flush => order(context, ClientRequest::FlushJournal, "The journal is on disk"),
         JournalCommand::Report(args) => report(&args),
@@ -80,8 +80,11 @@ fn repair(path: &Path) -> Result<Done, HqError> {
     Done::ok(JournalRepaired { path: path.to_owned(), repaired })
 }
 
-// Each record that this release knows; those of later releases that may be skipped are.
-fn read(path: &Path, take: &mut dyn FnMut(Timestamp, Record) -> Result<(), HqError>) -> Result<(), HqError> {
+/// Each record that this release knows; those of later releases that may be skipped are.
+pub(super) fn read(
+    path: &Path,
+    take: &mut dyn FnMut(Timestamp, Record) -> Result<(), HqError>,
+) -> Result<(), HqError> {
     let disk = open(path)?;
     let mut failed = None;
     let mut apply = |_: u64, bytes: &[u8]| match hq_proto::decode_record(bytes) {
@@ -111,26 +114,52 @@ fn export(path: &Path) -> Result<Done, HqError> {
 }
 
 fn stream(context: &Context, args: &StreamArgs) -> Result<Done, HqError> {
-    read_events(context, true, args.reconnect_timeout)
+    let kinds: Vec<EventKind> = args.kind.iter().map(|kind| (*kind).into()).collect();
+    let after = if args.from_now { FROM_NOW } else { 0 };
+    let wanted = Wanted { follow: true, after, jobs: args.jobs.clone(), kinds };
+    read_events(context, wanted, args.reconnect_timeout)
+}
+
+// Which events are printed.
+#[derive(Default)]
+struct Wanted {
+    follow: bool,
+    after: u64,
+    jobs: Option<IdSet>,
+    kinds: Vec<EventKind>,
+}
+
+impl Wanted {
+    // The records that these events are made from: that a job is complete is told by those of its tasks.
+    fn records(&self) -> EventFilter {
+        let mut kinds = self.kinds.clone();
+        if kinds.contains(&EventKind::Job) && !kinds.contains(&EventKind::Task) {
+            kinds.push(EventKind::Task);
+        }
+        EventFilter { jobs: self.jobs.clone(), kinds }
+    }
 }
 
 fn read_events(
     context: &Context,
-    follow: bool,
+    wanted: Wanted,
     reconnect_timeout: Option<std::time::Duration>,
 ) -> Result<Done, HqError> {
     let mut session = Session::connect(&context.server_dir)?;
     session.wait_for_lost_server(reconnect_timeout);
-    let mut events = Events::to_stdout();
-    let mut watch = session.watch(ClientRequest::Events { follow, after: 0 })?;
+    let filter = wanted.records();
+    let mut events = Events::to_stdout().of_kinds(wanted.kinds);
+    let request = |after| ClientRequest::Events { follow: wanted.follow, after, filter: filter.clone() };
+    let mut watch = session.watch(request(wanted.after))?;
     loop {
         match watch.next_response()? {
             ClientResponse::Events { records, next } => {
-                for (at, record) in &records {
+                // Servers of earlier releases know no filter.
+                for (at, record) in records.iter().filter(|(_, record)| filter.takes(record)) {
                     events.print(*at, record)?;
                 }
                 events.flush()?;
-                watch.resume_with(ClientRequest::Events { follow, after: next });
+                watch.resume_with(request(next));
             }
             ClientResponse::Done => return Done::ok(Streamed),
             _ => return unexpected(),

@@ -3,12 +3,14 @@
 mod alloc;
 mod cat;
 mod config;
+mod dashboard;
 mod deploy;
 mod doc;
 mod inside;
 mod job;
 mod journal;
 mod make;
+mod metrics;
 mod mpirun;
 mod notify;
 mod output_log;
@@ -106,6 +108,8 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
         Command::Worker(Lazy(WorkerCommand::Start(args))) => return worker::start(&context, *args),
         Command::Run(command) => return run::run(&context, command.options),
         Command::Make(args) => return make::make(&context, *args),
+        Command::Dashboard(args) => return dashboard::dashboard(&context, &args),
+        Command::Metrics(args) => return metrics::metrics(&context, &args),
         _ => {}
     }
     end_quietly_when_nobody_reads();
@@ -132,6 +136,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Job(Lazy(JobCommand::Info(args))) => job::info(context, args),
         Command::Job(Lazy(JobCommand::Explain(args))) => job::explain(context, args),
         Command::Job(Lazy(JobCommand::Failures(args))) => job::failures(context, args),
+        Command::Job(Lazy(JobCommand::Efficiency(args))) => job::efficiency(context, args),
         Command::Job(Lazy(JobCommand::Result(args))) => job::result(context, args),
         Command::Job(Lazy(JobCommand::Resubmit(args))) => submit::resubmit(context, args),
         Command::Job(Lazy(JobCommand::Cancel(args))) => job::cancel(context, args),
@@ -175,6 +180,8 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         // Handled before, since they run for long.
         Command::Run(_)
         | Command::Make(_)
+        | Command::Dashboard(_)
+        | Command::Metrics(_)
         | Command::Help { .. }
         | Command::Version
         | Command::Server(Lazy(ServerCommand::Start(_)))

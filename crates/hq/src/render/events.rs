@@ -4,6 +4,7 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 
+use hq_core::client_messages::EventKind;
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
@@ -18,6 +19,8 @@ use crate::error::HqError;
 pub(crate) struct Events<W: Write> {
     out: W,
     state: State,
+    // Only these; all when empty.
+    kinds: Vec<EventKind>,
 }
 
 impl Events<BufWriter<StandardOutput<Stdout>>> {
@@ -30,7 +33,13 @@ impl Events<BufWriter<StandardOutput<Stdout>>> {
 impl<W: Write> Events<W> {
     /// Prints to `out`.
     pub(crate) fn new(out: W) -> Self {
-        Events { out, state: State::default() }
+        Events { out, state: State::default(), kinds: Vec::new() }
+    }
+
+    /// Prints only events of these kinds; all when there are none.
+    pub(crate) fn of_kinds(mut self, kinds: Vec<EventKind>) -> Self {
+        self.kinds = kinds;
+        self
     }
 
     /// Has everything printed reach its reader.
@@ -55,6 +64,9 @@ impl<W: Write> Events<W> {
     }
 
     fn line(&mut self, at: Timestamp, kind: &str, mut event: Value) -> Result<(), HqError> {
+        if !self.kinds.is_empty() && !self.kinds.contains(&kind_of(kind)) {
+            return Ok(());
+        }
         if let Value::Object(event) = &mut event {
             event.insert("type".to_owned(), kind.into());
         }
@@ -226,6 +238,17 @@ impl<W: Write> Events<W> {
         let (task, instance) = (attempt.task.0, attempt.instance.0);
         let event = json!({ "job": job.0, "task": task, "instance": instance, "worker": worker.0 });
         self.line(started, "task-started", event)
+    }
+}
+
+// What an event is about, by the first word of its type.
+fn kind_of(event: &str) -> EventKind {
+    match event.split('-').next().unwrap_or_default() {
+        "server" => EventKind::Server,
+        "job" => EventKind::Job,
+        "worker" => EventKind::Worker,
+        "autoalloc" => EventKind::Allocation,
+        _ => EventKind::Task,
     }
 }
 

@@ -6,6 +6,7 @@
 mod alloc;
 mod alloc_events;
 pub(crate) mod config;
+mod efficiency;
 mod error;
 pub(crate) mod events;
 mod explain;
@@ -16,6 +17,7 @@ mod job;
 mod journal;
 pub(crate) mod json;
 pub(crate) mod make;
+mod metrics;
 mod misc;
 mod output_log;
 mod results;
@@ -95,6 +97,11 @@ impl Printer {
     /// A printer to standard output.
     pub(crate) fn new(mode: OutputMode, colors: Colors) -> Printer {
         Printer { mode, style: Style::of_stdout(colors) }
+    }
+
+    /// True when colours may be used.
+    pub(crate) fn has_colors(&self) -> bool {
+        self.style.has_colors
     }
 
     /// Prints a report.

@@ -30,7 +30,7 @@ use crate::tasks::{Page, Pages, TaskStream, TaskSubmit};
 
 const T0: u64 = 1_790_000_000_000_000;
 
-fn at(seconds: u64) -> Timestamp {
+pub(crate) fn at(seconds: u64) -> Timestamp {
     Timestamp(T0 + seconds * 1_000_000)
 }
 
@@ -258,7 +258,7 @@ fn pools() -> WorkerResources {
     WorkerResources::new(pools, coupling).expect("resources")
 }
 
-fn worker(id: u32) -> WorkerInfo {
+pub(crate) fn worker(id: u32) -> WorkerInfo {
     WorkerInfo {
         worker: WorkerId(id),
         config: WorkerConfig {
@@ -283,6 +283,7 @@ fn worker(id: u32) -> WorkerInfo {
         idle_timeout: Some(Duration::from_secs(300)),
         multi_node: None,
         is_reserved: false,
+        taken: Vec::new(),
     }
 }
 
@@ -293,7 +294,7 @@ fn lost_worker(id: u32) -> WorkerInfo {
     lost
 }
 
-fn away_worker(id: u32) -> WorkerInfo {
+pub(crate) fn away_worker(id: u32) -> WorkerInfo {
     WorkerInfo { away_until: Some(at(120)), is_draining: true, ..worker(id) }
 }
 
@@ -353,7 +354,7 @@ macro_rules! snapshots {
     };
 }
 
-mod alloc;
+pub(crate) mod alloc;
 mod explain;
 mod failures;
 mod narrow;

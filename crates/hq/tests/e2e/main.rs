@@ -5,6 +5,7 @@ mod callers;
 mod cluster;
 mod config;
 mod end_by;
+mod dashboard;
 mod enforce;
 mod entries;
 mod explain;
@@ -18,6 +19,7 @@ mod lifeline;
 mod logs;
 mod make;
 mod matrix;
+mod metrics;
 mod nodes;
 mod outputs;
 #[path = "../../../../tests/patience.rs"]

@@ -30,6 +30,7 @@ impl Server {
         self.retention.hear(&self.state, record);
         self.last_moments.hear(&self.state, record);
         self.touched.extend(record.job());
+        self.watching.hear(record);
     }
 
     /// Makes anew what is derived from the state.

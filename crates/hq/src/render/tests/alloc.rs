@@ -9,7 +9,7 @@ use hq_model::{AllocationRef, QueueId};
 
 use super::*;
 
-fn queue(id: u32, status: QueueStatus) -> QueueInfo {
+pub(crate) fn queue(id: u32, status: QueueStatus) -> QueueInfo {
     QueueInfo {
         queue: QueueId(id),
         params: QueueParams {
@@ -37,7 +37,7 @@ fn queue(id: u32, status: QueueStatus) -> QueueInfo {
     }
 }
 
-fn allocation(number: u32, state: AllocationState) -> AllocationInfo {
+pub(crate) fn allocation(number: u32, state: AllocationState) -> AllocationInfo {
     let has_started = !matches!(state, AllocationState::Queued);
     AllocationInfo {
         allocation: AllocationRef::new(QueueId(1), number),

@@ -1,0 +1,87 @@
+//! How a cluster is, in counts: a few kilobytes, however many jobs, tasks and workers there are. Dashboards and metrics read it.
+
+use hq_model::job::Counters;
+use hq_model::{Amount, Epoch, JobState, Timestamp};
+
+/// Everything at once, in counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// Names what this shows: while nothing changes, the number stays. It means something to this start of the server alone.
+    pub change: u64,
+    /// The time of the server.
+    pub now: Timestamp,
+    /// When this server started.
+    pub started: Timestamp,
+    /// How often it has been started.
+    pub epoch: Epoch,
+    /// Names the server.
+    pub uid: String,
+    /// Version of its program.
+    pub version: String,
+    /// Jobs that are known by state, in the order of [`JobState::ALL`].
+    pub jobs: Vec<(JobState, u64)>,
+    /// Their tasks by state.
+    pub tasks: Counters,
+    /// Those of the waiting ones that wait for nothing but room.
+    pub ready: u64,
+    /// What became of tasks since this server started, whether or not their jobs are known still.
+    pub ended: Ended,
+    /// Workers that are there or may come back.
+    pub workers: WorkerCounts,
+    /// What connected workers offer and how much of it is taken, by name.
+    pub resources: Vec<ResourceUse>,
+    /// The process itself, of which its shell knows.
+    pub process: ServerProcess,
+}
+
+/// Ends of tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// With success.
+    pub finished: u64,
+    /// Without.
+    pub failed: u64,
+    /// By a user.
+    pub canceled: u64,
+    /// Given up by the server.
+    pub aborted: u64,
+    /// Attempts that were begun again: after a crash, a lost worker or a failure that is retried. These tasks have not ended.
+    pub restarted: u64,
+}
+
+/// Workers in counts. Each is in one of the first three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounts {
+    /// Connected, and they take tasks.
+    pub active: u64,
+    /// Connected, and they take none: they are stopping, or cannot start tasks.
+    pub closed: u64,
+    /// Their connection is lost; they may come back.
+    pub away: u64,
+    /// Of the active ones, those on which nothing runs.
+    pub idle: u64,
+}
+
+/// A resource of all connected workers together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceUse {
+    /// Its name.
+    pub name: String,
+    /// How much there is.
+    pub offered: Amount,
+    /// How much is promised to tasks that run or are about to.
+    pub taken: Amount,
+}
+
+/// The server's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerProcess {
+    /// Its memory in use, in bytes; 0 where that is not known.
+    pub memory_bytes: u64,
+    /// Records of the journal since it started.
+    pub journal_records: u64,
+    /// Those of them that are not on disk yet.
+    pub journal_pending: u64,
+    /// The journal cannot be written.
+    pub journal_fails: bool,
+}

@@ -1,0 +1,66 @@
+//! Generators of everything in counts.
+
+use hq_core::client_messages::Overview;
+use hq_core::overview::{Ended, ResourceUse, ServerProcess, WorkerCounts};
+use hq_model::Epoch;
+
+use super::*;
+
+fn resource() -> impl Strategy<Value = ResourceUse> {
+    (text(), any::<u64>(), any::<u64>()).prop_map(|(name, offered, taken)| ResourceUse {
+        name,
+        offered: Amount(offered),
+        taken: Amount(taken),
+    })
+}
+
+fn process() -> impl Strategy<Value = ServerProcess> {
+    any::<(u64, u64, u64, bool)>().prop_map(
+        |(memory_bytes, journal_records, journal_pending, journal_fails)| ServerProcess {
+            memory_bytes,
+            journal_records,
+            journal_pending,
+            journal_fails,
+        },
+    )
+}
+
+fn ended() -> impl Strategy<Value = Ended> {
+    any::<[u64; 5]>().prop_map(|[finished, failed, canceled, aborted, restarted]| Ended {
+        finished,
+        failed,
+        canceled,
+        aborted,
+        restarted,
+    })
+}
+
+fn workers() -> impl Strategy<Value = WorkerCounts> {
+    any::<[u64; 4]>().prop_map(|[active, closed, away, idle]| WorkerCounts { active, closed, away, idle })
+}
+
+/// Any counts.
+pub(super) fn overview() -> impl Strategy<Value = Overview> {
+    let jobs = vec((select(JobState::ALL.to_vec()), any::<u64>()), 0..8);
+    let server = (any::<u64>(), timestamp(), timestamp(), any::<u32>(), text(), text());
+    let counts = (jobs, counters(), any::<u64>(), ended(), workers());
+    (server, counts, vec(resource(), 0..4), process()).prop_map(|(server, counts, resources, process)| {
+        let (change, now, started, epoch, uid, version) = server;
+        let (jobs, tasks, ready, ended, workers) = counts;
+        Overview {
+            change,
+            now,
+            started,
+            epoch: Epoch(epoch),
+            uid,
+            version,
+            jobs,
+            tasks,
+            ready,
+            ended,
+            workers,
+            resources,
+            process,
+        }
+    })
+}
