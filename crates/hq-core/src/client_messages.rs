@@ -242,8 +242,7 @@ pub enum ClientRequest {
     Events {
         /// Go on with what happens, until the client leaves.
         follow: bool,
-        /// Begin with the record of this number: the `next` of the last `Events` that came. 0 for all, [`FROM_NOW`] for
-        /// none: then the first answer, without records, says that from now on nothing is missed.
+        /// Begin with this record: the `next` of the last `Events`. 0 for all; [`FROM_NOW`] for none, said by an empty answer.
         after: u64,
         /// Only these.
         filter: EventFilter,

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 46] = [
+pub(crate) const PAGES: [Page; 47] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -61,6 +61,7 @@ pub(crate) const PAGES: [Page; 46] = [
     page!("exit-codes", "docs/reference/exit-codes.md"),
     page!("error-codes", "docs/reference/error-codes.md"),
     page!("json", "docs/reference/json.md"),
+    page!("events", "docs/reference/events.md", "event"),
     page!("stream-format", "docs/reference/stream-format.md"),
     page!("runner-protocol", "docs/reference/runner-protocol.md"),
     page!("limits", "docs/reference/limits.md"),

@@ -3,9 +3,8 @@
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientRequest, ClientResponse, EventFilter, EventKind, JobDetail, JobEnds, JobPage,
-    JobResults, JobSummary, PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter,
-    WorkerInfo,
+    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary,
+    PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
@@ -22,14 +21,7 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
     let filter = select(vec![WorkerFilter::All, WorkerFilter::Running, WorkerFilter::Offline]);
     prop_oneof![
         select(vec![ServerInfo, StopServer, CountJobs, FlushJournal, PruneJournal]),
-        (any::<bool>(), any::<u64>(), event_filter()).prop_map(|(follow, after, filter)| Events {
-            follow,
-            after,
-            filter
-        }),
-        of(any::<u64>()).prop_map(|seen| Overview { seen }),
-        (job_states(), text(), of(job()), any::<u32>())
-            .prop_map(|(states, text, before, limit)| LatestJobs { states, text, before, limit }),
+        overview::request(),
         (any::<u128>(), submit()).prop_map(|(key, submit)| Submit { key, submit: Box::new(submit) }),
         (task_ref(), instance(), dependencies()).prop_map(|(task, instance, waits)| Defer {
             task,
@@ -66,8 +58,6 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
             }
         ),
         (selector(), task_states()).prop_map(|(jobs, states)| TaskIds { jobs, states }),
-        (selector(), any::<bool>(), any::<bool>())
-            .prop_map(|(jobs, until_closed, notifications)| WatchJobs { jobs, until_closed, notifications }),
         (selector(), filter).prop_map(|(workers, filter)| ListWorkers { workers, filter }),
         (selector(), any::<bool>()).prop_map(|(workers, drain)| StopWorkers { workers, drain }),
         any::<u32>().prop_map(|count| WaitWorkers { count }),
@@ -76,15 +66,9 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         (selector(), of(job())).prop_map(|(jobs, from)| JobFailures { jobs, from }),
         (selector(), of(id_set()), of(task_ref()), any::<bool>())
             .prop_map(|(jobs, tasks, from, with_failed)| Results { jobs, tasks, from, with_failed }),
-        (job(), id_set()).prop_map(|(job, known)| AwaitEnds { job, known }),
         (job(), id_set()).prop_map(|(job, tasks)| CancelWaiting { job, tasks }),
         (selector(), any::<u32>()).prop_map(|(jobs, task)| ExplainTask { jobs, task: TaskId(task) }),
     ]
-}
-
-fn event_filter() -> impl Strategy<Value = EventFilter> {
-    (of(id_set()), vec(select(EventKind::ALL.to_vec()), 0..3))
-        .prop_map(|(jobs, kinds)| EventFilter { jobs, kinds })
 }
 
 /// Any answer to a client.

@@ -1,10 +1,30 @@
-//! Generators of everything in counts.
+//! Generators of everything in counts, and of questions for what is new.
 
-use hq_core::client_messages::Overview;
+use hq_core::client_messages::{ClientRequest, EventFilter, EventKind, Overview};
 use hq_core::overview::{Ended, ResourceUse, ServerProcess, WorkerCounts};
 use hq_model::Epoch;
 
 use super::*;
+
+/// Any question for what is new.
+pub(super) fn request() -> impl Strategy<Value = ClientRequest> {
+    use ClientRequest::{AwaitEnds, Events, LatestJobs, Overview, WatchJobs};
+    let filter = (of(id_set()), vec(select(EventKind::ALL.to_vec()), 0..3))
+        .prop_map(|(jobs, kinds)| EventFilter { jobs, kinds });
+    prop_oneof![
+        (any::<bool>(), any::<u64>(), filter).prop_map(|(follow, after, filter)| Events {
+            follow,
+            after,
+            filter
+        }),
+        of(any::<u64>()).prop_map(|seen| Overview { seen }),
+        (selector(), any::<bool>(), any::<bool>())
+            .prop_map(|(jobs, until_closed, notifications)| WatchJobs { jobs, until_closed, notifications }),
+        (job(), id_set()).prop_map(|(job, known)| AwaitEnds { job, known }),
+        (job_states(), text(), of(job()), any::<u32>())
+            .prop_map(|(states, text, before, limit)| LatestJobs { states, text, before, limit }),
+    ]
+}
 
 fn resource() -> impl Strategy<Value = ResourceUse> {
     (text(), any::<u64>(), any::<u64>()).prop_map(|(name, offered, taken)| ResourceUse {

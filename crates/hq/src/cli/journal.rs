@@ -77,9 +77,9 @@ pub(crate) struct StreamArgs {
     /// Only events of these kinds, separated by commas [default: all]
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub kind: Vec<KindArg>,
-    /// Leave out the past: print only what happens from now on
+    /// Leave out the past: begin with how each job is that has not ended, or is named, and go on with what happens
     ///
-    /// `job-completed` is printed of jobs of which the stream has heard the submit.
+    /// That is said by `job-progress`. What happens meanwhile may be told twice, and is never left out.
     #[arg(long)]
     pub from_now: bool,
     /// How long to look for a lost server [default: 10m]

@@ -1,13 +1,14 @@
 //! `hq journal …`: reads a journal from its files, or from a running server.
 
+use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use hq_client::Session;
+use hq_client::{Session, Watch};
 use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter, EventKind, FROM_NOW};
-use hq_core::record::Record;
+use hq_core::record::{JobProgress, Record};
 use hq_journal::{JournalError, OpenError, RealDisk};
-use hq_model::{IdSet, Timestamp};
+use hq_model::{IdSet, JobId, JobState, TaskId, TaskState, Timestamp};
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
 
@@ -16,6 +17,8 @@ use crate::accounts::{Accounts, Gathered};
 use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs, UtilizationArgs};
 use crate::error::HqError;
 use crate::history::History;
+use crate::jobs::only;
+use crate::logging;
 use crate::render::events::Events;
 use crate::render::{history_page, text};
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
@@ -151,12 +154,18 @@ fn read_events(
     let mut events = Events::to_stdout().of_kinds(wanted.kinds);
     let request = |after| ClientRequest::Events { follow: wanted.follow, after, filter: filter.clone() };
     let mut watch = session.watch(request(wanted.after))?;
+    // Without the past, the stream begins with how jobs are once nothing of what follows is missed.
+    let mut begins =
+        wanted.after == FROM_NOW && (filter.kinds.is_empty() || filter.kinds.contains(&EventKind::Job));
     loop {
         match watch.next_response()? {
             ClientResponse::Events { records, next } => {
                 // Servers of earlier releases know no filter.
                 for (at, record) in records.iter().filter(|(_, record)| filter.takes(record)) {
                     events.print(*at, record)?;
+                }
+                if std::mem::take(&mut begins) {
+                    begin(&mut watch, wanted.jobs.as_ref(), &mut events)?;
                 }
                 events.flush()?;
                 watch.resume_with(request(next));
@@ -165,6 +174,58 @@ fn read_events(
             _ => return unexpected(),
         }
     }
+}
+
+// How jobs are now: those that are named, or all that have not ended. An event that comes after that may tell of a task
+// whose end is in it.
+fn begin(
+    watch: &mut Watch<'_>,
+    jobs: Option<&IdSet>,
+    events: &mut Events<impl std::io::Write>,
+) -> Result<(), HqError> {
+    let states = match jobs {
+        Some(_) => Vec::new(),
+        None => vec![JobState::Running, JobState::Waiting, JobState::Opened],
+    };
+    let ClientResponse::JobList(mut list) = watch.request(ClientRequest::ListJobs { states })? else {
+        return unexpected();
+    };
+    list.retain(|job| jobs.is_none_or(|jobs| jobs.contains(TaskId(job.job.0))));
+    if list.is_empty() {
+        return Ok(());
+    }
+    let all = only(list.iter().map(|job| job.job));
+    let mut ids_in = |states: Vec<TaskState>| -> Result<BTreeMap<JobId, IdSet>, HqError> {
+        match watch.request(ClientRequest::TaskIds { jobs: all.clone(), states })? {
+            ClientResponse::TaskIds(ids) => Ok(ids.into_iter().collect()),
+            _ => unexpected(),
+        }
+    };
+    let mut ids = ids_in(Vec::new())?;
+    let [mut finished, mut failed, mut canceled, mut aborted] = [
+        ids_in(vec![TaskState::Finished])?,
+        ids_in(vec![TaskState::Failed])?,
+        ids_in(vec![TaskState::Canceled])?,
+        ids_in(vec![TaskState::Aborted])?,
+    ];
+    let now = logging::now();
+    for job in list {
+        // One that was forgotten meanwhile has none.
+        let Some(ids) = ids.remove(&job.job) else { continue };
+        let mut of = |ids: &mut BTreeMap<JobId, IdSet>| ids.remove(&job.job).unwrap_or_default();
+        let aborted = of(&mut aborted);
+        let progress = JobProgress {
+            is_open: job.is_open,
+            finished: of(&mut finished),
+            failed: of(&mut failed),
+            canceled: of(&mut canceled),
+            abort_reasons: if aborted.is_empty() { Vec::new() } else { vec![(aborted, String::new())] },
+            cancel_reason: job.cancel_reason.clone(),
+            ..JobProgress::default()
+        };
+        events.begin_with(now, &job, ids, progress)?;
+    }
+    Ok(())
 }
 
 fn order(context: &Context, request: ClientRequest, done: &str) -> Result<Done, HqError> {

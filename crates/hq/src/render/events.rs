@@ -4,7 +4,7 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 
-use hq_core::client_messages::EventKind;
+use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
@@ -45,6 +45,31 @@ impl<W: Write> Events<W> {
     /// Has everything printed reach its reader.
     pub(crate) fn flush(&mut self) -> Result<(), HqError> {
         Ok(self.out.flush()?)
+    }
+
+    /// Begins with how a job is, as events of a journal from its beginning would have left it: what comes after that is
+    /// printed as if these had been.
+    pub(crate) fn begin_with(
+        &mut self,
+        at: Timestamp,
+        summary: &JobSummary,
+        ids: IdSet,
+        progress: JobProgress,
+    ) -> Result<(), HqError> {
+        let job = summary.job;
+        let made = Record::Submitted {
+            job,
+            key: 0,
+            spec: Some(JobSpec { name: summary.name.clone(), ..JobSpec::default() }),
+            ids,
+            entries: Default::default(),
+            keys: Default::default(),
+            dependencies: Default::default(),
+            task: Default::default(),
+            submit_dir: Vec::new(),
+        };
+        self.state.apply(at, &made);
+        self.print(at, &Record::JobKept { job, progress: Box::new(progress) })
     }
 
     /// Prints a record.
@@ -197,7 +222,14 @@ impl<W: Write> Events<W> {
             Record::EndedEarly { job, attempts } => {
                 attempts.iter().try_for_each(|attempt| self.started(*job, attempt))
             }
-            Record::JobKept { job, progress } => self.line(at, "job-progress", kept(*job, progress)),
+            Record::JobKept { job, progress } => {
+                let mut event = kept(*job, progress);
+                if let Some(job) = self.state.jobs.get(job) {
+                    event["name"] = job.spec.name.clone().into();
+                    event["tasks"] = tasks(&job.ids).into();
+                }
+                self.line(at, "job-progress", event)
+            }
             Record::Alloc(record) => match super::alloc_events::event(record) {
                 Some((kind, event)) => self.line(at, kind, event),
                 None => Ok(()),
@@ -290,11 +322,64 @@ fn reason(end: WorkerEnd) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use hq_core::measures::MeasuresWriter;
     use hq_core::record::FinishedSpan;
     use hq_model::{Body, Entries, Epoch, Instance, TaskSpec, Usage};
 
     use super::*;
+
+    // All types of events: words in quotation marks after a time, or in pairs.
+    fn types() -> BTreeSet<&'static str> {
+        let sources = [include_str!("events.rs"), include_str!("alloc_events.rs")];
+        let words = sources.into_iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+        let begins = ["server-", "worker-", "job-", "task-", "autoalloc-", "attempt-", "files-", "service-"];
+        let is_type = |word: &&str| {
+            begins.iter().any(|begin| word.len() > begin.len() && word.starts_with(begin))
+                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        };
+        words.filter(is_type).collect()
+    }
+
+    #[test]
+    fn the_reference_has_every_type_of_event() {
+        let page = include_str!("../../../../docs/reference/events.md");
+        let types = types();
+        assert!(types.len() > 25, "{types:?}");
+        let missing: Vec<_> = types.iter().filter(|word| !page.contains(&format!("`{word}`"))).collect();
+        assert_eq!(missing, Vec::<&&str>::new());
+    }
+
+    #[test]
+    fn a_job_that_was_there_before_is_complete_when_its_last_task_ends() {
+        let at = Timestamp(1_780_000_000_000_000);
+        let mut events = Events::new(Vec::new()).of_kinds(vec![EventKind::Job]);
+        let counters = hq_model::job::Counters { waiting: 1, finished: 2, ..Default::default() };
+        let summary = JobSummary {
+            job: JobId(7),
+            name: "score".into(),
+            is_open: false,
+            counters,
+            cancel_reason: None,
+            unrunnable: 0,
+        };
+        let progress = JobProgress { finished: IdSet::range(1, 2), ..JobProgress::default() };
+        events.begin_with(at, &summary, IdSet::range(1, 3), progress).expect("memory");
+        // What the beginning knew already comes once more, and then the last one.
+        for ids in [IdSet::range(1, 2), IdSet::range(3, 3)] {
+            let record = Record::Canceled { job: JobId(7), ids, reason: None };
+            events.print(at, &record).expect("memory");
+        }
+        let text = String::from_utf8(events.out).expect("JSON is text");
+        let types: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let words: Vec<_> = types.iter().map(|line| line["event"]["type"].clone()).collect();
+        assert_eq!(words, ["job-progress", "job-completed"]);
+        assert_eq!(
+            (&types[0]["event"]["tasks"], &types[0]["event"]["finished"]),
+            (&"1-3".into(), &"1-2".into())
+        );
+    }
 
     #[test]
     fn a_job_from_its_submit_to_its_end() {

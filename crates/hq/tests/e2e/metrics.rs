@@ -181,23 +181,35 @@ fn a_stream_tells_of_some_jobs_and_some_kinds() {
 fn a_stream_from_now_on_leaves_out_the_past() {
     let cluster = Cluster::new();
     cluster.ok("submit --wait --name one -- true");
+    cluster.ok("job open --name open");
     let mut command = cluster.command(["journal", "stream", "--from-now", "--kind", "job"]);
     let (read, write) = std::io::pipe().expect("a pipe");
     command.stdout(write);
     let _process = Process::start(command);
     let (told, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = BufReader::new(read).read_line(&mut line).map(|_| line);
-        // Nobody listens when the test has given up.
-        let _ = told.send(read);
+        for line in BufReader::new(read).lines() {
+            // Nobody listens when the test has given up.
+            if told.send(line.map_err(|error| error.to_string())).is_err() {
+                return;
+            }
+        }
     });
     // When it has begun nobody knows: jobs are submitted until it has heard of one.
-    let line = patience::answer(|| {
-        cluster.ok("submit -- true");
-        heard.try_recv().map_err(drop)
-    });
-    let line: Value = serde_json::from_str(&line.expect("an event").expect("text")).expect("JSON");
-    assert_eq!(line["event"]["type"], "job-created");
-    assert!(line["event"]["job"].as_u64() > Some(1), "{line}");
+    let mut hear = || {
+        let line = patience::answer(|| {
+            cluster.ok("submit -- true");
+            heard.try_recv().map_err(drop)
+        });
+        serde_json::from_str::<Value>(&line.expect("an event").expect("text")).expect("JSON")["event"].clone()
+    };
+    let first = hear();
+    assert_eq!((&first["type"], &first["job"]), (&"job-progress".into(), &2.into()));
+    assert_eq!(
+        (&first["name"], &first["tasks"]),
+        (&"open".into(), &"".into()),
+        "job 1 has ended: it is past"
+    );
+    let next = std::iter::from_fn(|| Some(hear())).find(|event| event["type"] == "job-created");
+    assert!(next.is_some_and(|event| event["job"].as_u64() > Some(2)));
 }

@@ -94,14 +94,14 @@ fn the_page_shows_what_is_drawn() {
 #[test]
 fn screens_of_80_columns() {
     for (name, model) in all_screens() {
-        insta::assert_snapshot!(format!("80x24 {name}"), shown(&model, 80, 24));
+        insta::assert_snapshot!(format!("80x24_{}", name.replace(' ', "_")), shown(&model, 80, 24));
     }
 }
 
 #[test]
 fn screens_of_300_columns() {
     for (name, model) in all_screens() {
-        insta::assert_snapshot!(format!("300x80 {name}"), shown(&model, 300, 80));
+        insta::assert_snapshot!(format!("300x80_{}", name.replace(' ', "_")), shown(&model, 300, 80));
     }
 }
 
