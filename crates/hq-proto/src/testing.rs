@@ -31,8 +31,8 @@ mod allocation;
 mod explanation;
 mod messages;
 mod output;
-mod tasks;
 mod overview;
+mod tasks;
 
 pub use messages::{client_request, client_response, from_worker, record, report, run_batch, to_worker};
 

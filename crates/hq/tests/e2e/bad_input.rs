@@ -103,7 +103,7 @@ fn bad_files_are_named_and_nothing_is_submitted() {
         ("submit --each-line nul true", "entry 1 holds a NUL byte, which no program can be given"),
         ("run --each-line nul true", "entry 1 holds a NUL byte"),
         ("job submit-file torn", "torn"),
-        ("submit --from-json object true", "object holds an object, not an array"),
+        ("submit --from-json object true", "has to be an array: object holds an object"),
         ("submit --from-json torn true", "torn is not valid JSON: EOF while parsing a value at line 2"),
         ("submit --directives=file missing", "cannot read the script"),
         ("submit --stdin=missing true", "cannot read the tasks' standard input missing"),
@@ -133,7 +133,7 @@ fn what_fails_on_the_worker_fails_with_its_reason() {
     cluster.write("not-executable", "echo hi\n");
     cluster.write("file", "");
     for (line, texts) in [
-        ("submit --wait -- no-such-program", ["no-such-program", "exist"]),
+        ("submit --wait -- no-such-program", ["no-such-program", "No such file or directory"]),
         ("submit --wait -- ./not-executable", ["not-executable", "executable"]),
         ("submit --wait --cwd file/sub -- true", ["file/sub", "director"]),
         ("submit --wait --stdout file/out -- true", ["file/out", "irectory"]),
@@ -204,7 +204,10 @@ fn no_server_exits_with_3() {
     let place = Place::new();
     for line in ["job list", "submit true", "server info", "server stop", "worker list", "job wait last"] {
         let error = place.fails(3, line);
-        assert!(error.contains("no access file at") && error.contains("hint:"), "{line}: {error}");
+        assert!(
+            error.contains("No running instance of HQ found at") && error.contains("hint:"),
+            "{line}: {error}"
+        );
     }
     let ran = place.hq("--output-mode json job list");
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).expect("a document");

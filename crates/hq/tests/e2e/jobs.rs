@@ -104,7 +104,9 @@ fn unknown_jobs_are_errors() {
     ] {
         let error = cluster.fails(1, line);
         assert!(
-            error.contains("Job 7 not found.") || error.contains("There are no jobs."),
+            error.contains("Job 7 not found.")
+                || error.contains("job 7 failed; job not found")
+                || error.contains("There are no jobs."),
             "{line}: {error}"
         );
     }

@@ -33,7 +33,7 @@ fn stopping_is_clean_and_a_restart_continues() {
     cluster.ok("submit --wait --name before true");
     cluster.ok("server stop");
     assert_eq!(cluster.server.take().map(crate::cluster::Process::end), Some(0));
-    assert!(cluster.fails(3, "job list").contains("no access file at"));
+    assert!(cluster.fails(3, "job list").contains("No running instance of HQ found at"));
     cluster.start_server("");
     assert_eq!(cluster.json("job list --all")[0]["name"], "before");
     assert_eq!(cluster.json("submit true")["id"], 2);

@@ -35,7 +35,7 @@ fn messages_are_those_scripts_look_for() {
     );
     assert_eq!(
         cluster.json("submit --array 1-2 --stdout same true")["warnings"][0].as_str().map(|w| &w[..3]),
-        Some("all")
+        Some("You")
     );
 }
 

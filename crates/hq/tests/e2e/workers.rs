@@ -248,8 +248,8 @@ fn what_must_never_run_twice_fails_when_its_worker_is_stopped_or_asked_to_end() 
             let why = if way == "stop" { "it was stopped" } else { "it was asked to end" };
             let error = info["error"].as_str().expect("a text");
             let (begin, end) = (
-                "Task ran on worker 1 (",
-                format!(") when {why}, and the task was submitted with --crash-limit never-restart."),
+                "Task was running on a lost worker while never restart flag was set. It was worker 1 (",
+                format!("): {why}."),
             );
             assert!(error.starts_with(begin) && error.ends_with(&end), "{error}");
         }
