@@ -212,7 +212,7 @@ fn begin(
     for job in list {
         // One that was forgotten meanwhile has none.
         let Some(ids) = ids.remove(&job.job) else { continue };
-        let mut of = |ids: &mut BTreeMap<JobId, IdSet>| ids.remove(&job.job).unwrap_or_default();
+        let of = |ids: &mut BTreeMap<JobId, IdSet>| ids.remove(&job.job).unwrap_or_default();
         let aborted = of(&mut aborted);
         let progress = JobProgress {
             is_open: job.is_open,

@@ -12,6 +12,7 @@ use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, Overview};
 
 use super::wants::{Action, Want};
+use crate::commands::unexpected;
 use crate::error::HqError;
 
 /// The counts are asked for at most so often.
@@ -48,12 +49,20 @@ pub(crate) struct Source {
 impl Source {
     /// Connects to the server of a directory.
     pub(crate) fn connect(server_dir: &Path) -> Result<Source, HqError> {
-        let sessions = (open(server_dir)?, open(server_dir)?);
+        let mut sessions = (open(server_dir)?, open(server_dir)?);
         let ((questions, asked), (tell, news)) = (channel(), channel());
+        // Asked here once: a server of a release that does not know the question refuses, and so does the command.
+        let ClientResponse::Overview(first) = sessions.0.request(ClientRequest::Overview { seen: None })?
+        else {
+            return unexpected();
+        };
+        let seen = Some(first.change);
+        // The other end is held below.
+        let _ = tell.send(News::Overview(first));
         let (watching, asking) = (tell.clone(), tell);
         let (dir_watched, dir_asked) = (server_dir.to_owned(), server_dir.to_owned());
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
-        named("hq-watch").spawn(move || watch(sessions.0, &dir_watched, &watching))?;
+        named("hq-watch").spawn(move || watch((sessions.0, seen), &dir_watched, &watching))?;
         named("hq-ask").spawn(move || answer(sessions.1, &dir_asked, &asked, &asking))?;
         Ok(Source { questions, news })
     }
@@ -78,8 +87,7 @@ fn open(server_dir: &Path) -> Result<Session, ClientError> {
 }
 
 // Until nobody listens.
-fn watch(mut session: Session, server_dir: &Path, tell: &Sender<News>) {
-    let mut seen = None;
+fn watch((mut session, mut seen): (Session, Option<u64>), server_dir: &Path, tell: &Sender<News>) {
     loop {
         let news = match session.request(ClientRequest::Overview { seen }) {
             Ok(ClientResponse::Overview(overview)) => {

@@ -40,12 +40,8 @@ impl Digests for Sha256 {
 
 /// A digest as text.
 pub(crate) fn hex(digest: &[u8; 32]) -> String {
-    use std::fmt::Write;
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a text cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn whole(bytes: &[u8]) -> [u8; 32] {

@@ -168,9 +168,12 @@ impl Home {
     /// Remembers a job before it is made.
     pub(crate) fn begin(&self, job: &Job, runs: &[Started]) -> Result<(), HqError> {
         self.write(STARTED, |out| {
+            let mut line = Vec::new();
             for run in runs {
-                serde_json::to_writer(&mut *out, run)?;
-                out.write_all(b"\n")?;
+                line.clear();
+                serde_json::to_writer(&mut line, run)?;
+                line.push(b'\n');
+                out.write_all(&line)?;
             }
             Ok(())
         })?;

@@ -58,9 +58,8 @@ pub(crate) async fn serve(listener: TcpListener, is_remote: bool, make: Make) ->
                 .header_read_timeout(HEAD_TIME)
                 .max_buf_size(HEAD_BYTES_MAX)
                 .serve_connection(TokioIo::new(stream), service);
-            match timeout(CONNECTION_TIME, connection).await {
-                Ok(Err(error)) => debug!(%peer, %error, "a connection has failed"),
-                Ok(Ok(())) | Err(_) => {}
+            if let Ok(Err(error)) = timeout(CONNECTION_TIME, connection).await {
+                debug!(%peer, %error, "a connection has failed");
             }
             drop(permit);
         });

@@ -23,10 +23,10 @@ impl Screen {
     fn open(place: &Place, line: &str) -> Screen {
         let (mut master, mut slave) = (-1, -1);
         let none = std::ptr::null_mut();
-        let mut size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         #[expect(unsafe_code, reason = "there is no safe way to make a terminal")]
         // SAFETY: both places for descriptors are valid, as is the size, and nothing else is asked for.
-        let opened = unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), &mut size) };
+        let opened = unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), &size) };
         assert_eq!(opened, 0, "a terminal can be made");
         #[expect(unsafe_code, reason = "these are new descriptors")]
         // SAFETY: nobody else has these.

@@ -196,7 +196,7 @@ fn a_stream_from_now_on_leaves_out_the_past() {
         }
     });
     // When it has begun nobody knows: jobs are submitted until it has heard of one.
-    let mut hear = || {
+    let hear = || {
         let line = patience::answer(|| {
             cluster.ok("submit -- true");
             heard.try_recv().map_err(drop)

@@ -111,7 +111,7 @@ fn draw_cluster(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &V
 
 /// An amount, with decimals only where it has some.
 pub(super) fn amount(units: u64) -> String {
-    if units % UNITS == 0 { count(units / UNITS) } else { rate(units as f64 / UNITS as f64) }
+    if units.is_multiple_of(UNITS) { count(units / UNITS) } else { rate(units as f64 / UNITS as f64) }
 }
 
 fn draw_charts(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &View<'_>) {
