@@ -6,21 +6,20 @@ use hq_model::dependency::After;
 use hq_model::job::Counters;
 use hq_model::selector::Selector;
 use hq_model::{
-    ByteString, Epoch, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
+    ByteString, IdSet, Instance, JobId, JobSpec, JobState, QueueId, Submit, TaskId, TaskRef, TaskSpec,
     TaskState, Timestamp, Usage, WorkerId,
 };
 
 use crate::alloc::messages::{AllocRequest, AllocResponse};
 use crate::cause::JobFailures;
 pub use crate::client_pages::{AlikeTasks, JobPage, PageStart, WorkerFilter};
-use crate::clock_gap::ClockGap;
 pub use crate::end_messages::{JobEnds, JobResults};
 pub use crate::event_filter::{EventFilter, EventKind, FROM_NOW};
 use crate::explanation::{JobExplanation, TaskExplanation};
-use crate::limit_value::LimitValue;
 use crate::output_messages::{Output, OutputRead};
 pub use crate::overview::Overview;
 use crate::record::{FailureKind, Record, RequestKey};
+pub use crate::server_info::ServerInfo;
 pub use crate::worker_info::WorkerInfo;
 
 /// A request. Each has one answer, but for the watches, which have several.
@@ -563,43 +562,6 @@ impl RequestError {
             RequestError::Batch(_) => "batch",
         }
     }
-}
-
-/// What the core knows about the server; the shell adds directory, hosts and ports.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ServerInfo {
-    /// Names the server.
-    pub uid: String,
-    /// How often it has been started.
-    pub epoch: Epoch,
-    /// When this one started.
-    pub started: Timestamp,
-    /// Process id.
-    pub pid: u32,
-    /// Version of the binary.
-    pub version: String,
-    /// Host for clients.
-    pub client_host: String,
-    /// Port for clients.
-    pub client_port: u16,
-    /// Host for workers.
-    pub worker_host: String,
-    /// Port for workers.
-    pub worker_port: u16,
-    /// Its numbered directory.
-    pub server_dir: ByteString,
-    /// Path of the journal, if there is one.
-    pub journal: Option<ByteString>,
-    /// Since when and why the journal cannot be written, so that nothing can be changed.
-    pub journal_trouble: Option<(Timestamp, String)>,
-    /// How the clock of its machine and the journal differed when it started, where that is worth a word.
-    pub clock_gap: Option<ClockGap>,
-    /// How often its process did what can never happen.
-    pub internal_errors: u64,
-    /// Reads of what tasks print that wait for an answer.
-    pub output_reads: u64,
-    /// Limits by name.
-    pub limits: Vec<(String, LimitValue)>,
 }
 
 /// A line of `job list`.

@@ -23,6 +23,7 @@ pub mod output_messages;
 pub mod overview;
 pub mod record;
 pub mod server;
+mod server_info;
 pub mod worker;
 mod worker_info;
 pub mod worker_messages;

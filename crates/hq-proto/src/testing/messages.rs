@@ -3,8 +3,8 @@
 use super::*;
 use hq_core::cause::{FailureCause, JobFailures};
 use hq_core::client_messages::{
-    AlikeTasks, ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary,
-    PageStart, RequestError, ServerInfo, SubmitInfo, TaskInfo, WorkerFilter, WorkerInfo,
+    ClientRequest, ClientResponse, JobDetail, JobEnds, JobPage, JobResults, JobSummary, PageStart,
+    RequestError, ServerInfo, SubmitInfo, WorkerFilter, WorkerInfo,
 };
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
