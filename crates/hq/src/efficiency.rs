@@ -2,6 +2,7 @@
 //! tasks there are: quantiles come from histograms whose buckets are two percent wide.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hq_model::amount::UNITS;
 use hq_model::request::{CPUS, MEM};
@@ -86,19 +87,27 @@ pub(crate) struct Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     kinds: BTreeMap<String, Kind>,
+    // What the task before executed, and its kind: most tasks are of the submit of the one before.
+    last: Option<(Arc<TaskSpec>, String)>,
     /// Tasks of kinds for which there was no room.
     pub left_out: u64,
 }
 
 impl Kinds {
     /// Counts a task that has ended.
-    pub(crate) fn add(&mut self, job: JobId, spec: &TaskSpec, has_failed: bool, usage: Option<&Usage>) {
-        let asks = asked(spec);
-        if self.kinds.len() >= KINDS_MAX && !self.kinds.contains_key(&asks) {
-            self.left_out += 1;
-            return;
+    pub(crate) fn add(&mut self, job: JobId, spec: &Arc<TaskSpec>, has_failed: bool, usage: Option<&Usage>) {
+        let (_, asks) = match self.last.take() {
+            Some(last) if Arc::ptr_eq(&last.0, spec) => self.last.insert(last),
+            _ => self.last.insert((Arc::clone(spec), asked(spec))),
+        };
+        if !self.kinds.contains_key(asks) {
+            if self.kinds.len() >= KINDS_MAX {
+                self.left_out += 1;
+                return;
+            }
+            self.kinds.insert(asks.clone(), Kind::new(asks.clone(), spec, job));
         }
-        let kind = self.kinds.entry(asks.clone()).or_insert_with(|| Kind::new(asks, spec, job));
+        let Some(kind) = self.kinds.get_mut(asks) else { return };
         kind.jobs.1 = kind.jobs.1.max(job);
         kind.tasks += 1;
         kind.failed += u64::from(has_failed);
@@ -220,18 +229,15 @@ mod tests {
 
     use super::*;
 
-    fn spec(cpus: u64, mem_mib: Option<u64>) -> TaskSpec {
+    fn spec(cpus: u64, mem_mib: Option<u64>) -> Arc<TaskSpec> {
         let one = |name: &str, count| ResourceRequest {
             name: name.into(),
             amount: AmountRequest::Some(Amount::whole(count), Policy::Compact),
         };
         let resources = [Some(one(CPUS, cpus)), mem_mib.map(|mib| one(MEM, mib))];
         let request = Request { resources: resources.into_iter().flatten().collect(), ..Request::default() };
-        TaskSpec {
-            requests: vec![request],
-            time_limit: Some(Duration::from_secs(3600)),
-            ..TaskSpec::default()
-        }
+        let time_limit = Some(Duration::from_secs(3600));
+        Arc::new(TaskSpec { requests: vec![request], time_limit, ..TaskSpec::default() })
     }
 
     fn usage(wall_s: u64, cpu_s: u64, rss_mib: u64) -> Usage {

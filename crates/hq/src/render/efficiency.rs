@@ -143,7 +143,8 @@ fn mib(mib: u64) -> String {
 fn seconds(us: u64) -> String {
     let time = Duration::from_micros(us);
     match us {
-        0..10_000_000 => format!("{:.1}s", time.as_secs_f64()),
+        0..1_000_000 => format!("{} ms", us.div_ceil(1000)),
+        1_000_000..10_000_000 => format!("{:.1}s", time.as_secs_f64()),
         _ => hq_model::duration::format(Duration::from_secs(time.as_secs())),
     }
 }

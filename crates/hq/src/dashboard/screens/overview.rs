@@ -14,7 +14,7 @@ use ratatui::widgets::Cell;
 use super::super::model::Sort;
 use super::super::text::{bar, count, rate, safe, time};
 use super::super::wants::JOBS_MAX;
-use super::parts::{List, chart, counted, job_style, lines, part, progress, right};
+use super::parts::{List, chart, counted, counted_words, job_style, lines, part, progress, right};
 use super::{Places, View};
 
 /// Resources that are listed.
@@ -71,7 +71,7 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &Vie
 fn draw_cluster(frame: &mut Frame<'_>, area: Rect, overview: &Overview, view: &View<'_>) {
     let workers = &overview.workers;
     let area = part(frame, area, "Cluster", view.theme);
-    let mut text = format!("{} workers", count(workers.active + workers.closed));
+    let mut text = counted_words(workers.active + workers.closed, "worker");
     for (number, word) in [(workers.idle, "idle"), (workers.closed, "closed"), (workers.away, "away")] {
         if number > 0 {
             text.push_str(&format!(", {} {word}", count(number)));

@@ -141,6 +141,11 @@ pub(super) fn chart(
     frame.render_widget(Sparkline::default().data(&data).max(1000).style(view.theme.good()), inner);
 }
 
+/// A count with its word: `1 worker`, `2 workers`.
+pub(super) fn counted_words(number: u64, word: &str) -> String {
+    if number == 1 { format!("1 {word}") } else { format!("{} {word}s", count(number)) }
+}
+
 /// Counts of tasks in words, those that are none left out.
 pub(super) fn counted(tasks: &Counters) -> String {
     let all = [

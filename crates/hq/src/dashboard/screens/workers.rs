@@ -11,7 +11,7 @@ use ratatui::widgets::Cell;
 
 use super::super::text::{bar, count, safe, time};
 use super::overview::amount;
-use super::parts::{List, lines, part, right};
+use super::parts::{List, counted_words, lines, part, right};
 use super::{Places, View};
 
 /// Cells of the bar of a resource in the list.
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &
 
 fn draw_list(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, places: &mut Places) {
     let workers = &view.model.workers;
-    let area = part(frame, area, &format!("{} workers", count(workers.len() as u64)), view.theme);
+    let area = part(frame, area, &counted_words(workers.len() as u64, "worker"), view.theme);
     let has_gpus = workers.iter().any(|worker| gpus(worker).1 > 0);
     let mut head = vec!["    ID", "Host", "State", "CPUs"];
     let mut widths = vec![
@@ -124,8 +124,11 @@ fn of(worker: &WorkerInfo, is_it: impl Fn(&str) -> bool) -> (u64, u64) {
 fn draw_one(frame: &mut Frame<'_>, area: Rect, worker: &WorkerInfo, view: &View<'_>) {
     let title = format!("Worker {} on {}", worker.worker, safe(&worker.config.hostname));
     let area = part(frame, area, &title, view.theme);
-    let mut text =
-        format!("{} tasks run, {} are there", count(worker.tasks_running), count(worker.tasks_assigned));
+    let mut text = format!(
+        "{} running, {} there",
+        counted_words(worker.tasks_running, "task"),
+        count(worker.tasks_assigned)
+    );
     if let Some((task, at)) = worker.last_task {
         text.push_str(&format!("; {task} began {} ago", time(view.now.since(at))));
     }
