@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hq_core::record::{FinishedSpan, JobProgress, Record, RestartCause, SecondAttempt};
+use hq_core::record::{FinishedSpan, JobProgress, Outlasted, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
@@ -22,7 +23,7 @@ use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
 use crate::task::{entries_from_wire, entries_to_wire};
-use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, unknown_field};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, required, unknown_field};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
@@ -361,6 +362,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         deferred: progress.deferred.iter().map(deferred_to_wire).collect(),
         nodes: progress.nodes.iter().map(nodes_to_wire).collect(),
         causes: list_to_wire(&progress.causes),
+        outlasted: progress.outlasted.iter().map(outlasted_to_wire).collect(),
     }
 }
 
@@ -392,6 +394,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         deferred: kept.deferred.into_iter().map(deferred_from_wire).collect::<Result<_, _>>()?,
         nodes: kept.nodes.into_iter().map(nodes_from_wire).collect::<Result<_, _>>()?,
         causes: list_from_wire(kept.causes)?,
+        outlasted: kept.outlasted.into_iter().map(outlasted_from_wire).collect(),
     })
 }
 
@@ -429,10 +432,21 @@ fn second_from_wire(second: form::SecondAttempt) -> (TaskId, SecondAttempt) {
     (TaskId(second.task), SecondAttempt { worker, instance })
 }
 
+fn outlasted_to_wire((task, known): (&TaskId, &Outlasted)) -> form::OutlastedTask {
+    form::OutlastedTask { task: task.0, times: known.times, life_ns: nanos(known.life) }
+}
+
+fn outlasted_from_wire(kept: form::OutlastedTask) -> (TaskId, Outlasted) {
+    (TaskId(kept.task), Outlasted { times: kept.times, life: Duration::from_nanos(kept.life_ns) })
+}
+
 fn cause_to_wire(cause: &RestartCause) -> Cause {
     match cause {
         RestartCause::Crash => Cause::Crash(form::Nothing {}),
         RestartCause::Left => Cause::Left(form::Nothing {}),
+        RestartCause::TimeOver { life, waits } => {
+            Cause::TimeOver(form::TimeOver { life_ns: nanos(*life), waits: *waits })
+        }
         RestartCause::Retry { not_before } => Cause::RetryNotBeforeUs(not_before.0),
     }
 }
@@ -441,6 +455,9 @@ fn cause_from_wire(cause: Cause) -> RestartCause {
     match cause {
         Cause::Crash(_) => RestartCause::Crash,
         Cause::Left(_) => RestartCause::Left,
+        Cause::TimeOver(over) => {
+            RestartCause::TimeOver { life: Duration::from_nanos(over.life_ns), waits: over.waits }
+        }
         Cause::RetryNotBeforeUs(time) => RestartCause::Retry { not_before: Timestamp(time) },
     }
 }

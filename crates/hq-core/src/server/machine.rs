@@ -282,6 +282,7 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        self.end_waits_for_time(now);
         let drafts = self.end_drafts(now, effects);
         self.resolve_dependencies(now, effects);
         self.forget_drafts(now, drafts, effects);

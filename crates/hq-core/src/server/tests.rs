@@ -19,6 +19,7 @@ mod logs;
 mod losses;
 mod nodes;
 mod order;
+mod outlasting;
 mod placement;
 mod possible;
 mod reads;

@@ -123,6 +123,7 @@ fn spec() -> TaskSpec {
         kill_grace: Duration::from_secs(5),
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
         crash_limit: CrashLimit::Times(5),
+        on_walltime: hq_model::task::OnWalltime::Wait,
         retry: Retry {
             max: 3,
             delay: Duration::from_secs(10),
