@@ -96,7 +96,7 @@ pub fn worthwhile(work: &Work, coming: u64, (left, slots): (u64, u64), cost: &Co
     // Nobody else would do it.
     let first = u64::from(there == 0);
     if is_known || each_us >= least_us {
-        let wait_us = u128::try_from(cost.wait.as_micros()).unwrap_or(u128::MAX);
+        let wait_us = cost.wait.as_micros();
         let work_us = u128::from(work.tasks) * u128::from(each_us);
         let done_us = u128::from(there) * wait_us;
         let left_us = work_us.saturating_sub(done_us);
