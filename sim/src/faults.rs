@@ -49,6 +49,8 @@ pub struct Faults {
     pub has_variety: bool,
     /// Some tasks are functions: in one of eight seeds.
     pub has_functions: bool,
+    /// Some tasks are pulled, and there are relays: in one of eight seeds.
+    pub has_pulled: bool,
     /// Starts that the node refuses.
     pub not_started_per_mille: u64,
 }
@@ -90,6 +92,7 @@ impl Faults {
             has_multi_node: false,
             has_variety: false,
             has_functions: false,
+            has_pulled: false,
             has_groups: false,
             not_started_per_mille: 0,
         }

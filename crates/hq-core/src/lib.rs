@@ -20,6 +20,7 @@ pub mod never;
 pub mod node_messages;
 pub mod output_messages;
 pub mod record;
+pub mod relay;
 pub mod server;
 pub mod worker;
 mod worker_info;
