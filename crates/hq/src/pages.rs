@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 44] = [
+pub(crate) const PAGES: [Page; 46] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -42,6 +42,7 @@ pub(crate) const PAGES: [Page; 44] = [
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
     page!("make", "docs/guide/make.md", "pmake", "rules"),
+    page!("pull", "docs/guide/pull.md", "dwork", "bag"),
     page!("workers", "docs/guide/workers.md", "worker"),
     page!("slurm", "docs/guide/slurm.md"),
     page!("allocations", "docs/guide/allocations.md", "alloc", "autoalloc"),
@@ -61,6 +62,7 @@ pub(crate) const PAGES: [Page; 44] = [
     page!("json", "docs/reference/json.md"),
     page!("stream-format", "docs/reference/stream-format.md"),
     page!("runner-protocol", "docs/reference/runner-protocol.md"),
+    page!("pull-protocol", "docs/reference/pull-protocol.md"),
     page!("limits", "docs/reference/limits.md"),
     page!("performance", "docs/performance.md"),
     page!("reliability", "docs/reliability.md"),

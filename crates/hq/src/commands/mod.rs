@@ -12,6 +12,7 @@ mod make;
 mod mpirun;
 mod notify;
 mod output_log;
+mod pull;
 mod run;
 mod server;
 mod submit;
@@ -38,6 +39,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::cli::config::ConfigCommand;
 use crate::cli::job::JobCommand;
 use crate::cli::lazy::Lazy;
+use crate::cli::pull::PullCommand;
 use crate::cli::server::ServerCommand;
 use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
@@ -104,6 +106,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
         Command::Worker(Lazy(WorkerCommand::Start(args))) => return worker::start(&context, *args),
+        Command::Pull(Lazy(PullCommand::Relay(args))) => return pull::relay(&context, args),
         Command::Run(command) => return run::run(&context, command.options),
         Command::Make(args) => return make::make(&context, *args),
         _ => {}
@@ -164,6 +167,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
+        Command::Pull(Lazy(command)) => pull::run(context, command),
         Command::OutputLog(args) => output_log::run(context, *args),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();

@@ -18,6 +18,7 @@ pub(crate) mod json;
 pub(crate) mod make;
 mod misc;
 mod output_log;
+mod pull;
 mod results;
 mod server;
 pub(crate) mod style;

@@ -22,6 +22,7 @@ mod outputs;
 #[path = "../../../../tests/patience.rs"]
 mod patience;
 mod printed;
+mod pulled;
 mod reference;
 mod run;
 mod run_state;
