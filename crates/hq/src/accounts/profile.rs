@@ -143,25 +143,31 @@ fn field(text: &str) -> String {
 
 // The lowest lane of a worker that is free.
 #[derive(Default)]
-struct Lanes {
-    busy: BTreeMap<WorkerId, (BinaryHeap<Reverse<(Timestamp, u32)>>, BTreeSet<u32>, u32)>,
+struct Lanes(BTreeMap<WorkerId, LanesOfWorker>);
+
+#[derive(Default)]
+struct LanesOfWorker {
+    // By when they are free again.
+    busy: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    free: BTreeSet<u32>,
+    count: u32,
 }
 
 impl Lanes {
     // Attempts of one worker come in order of their starts.
     fn lane(&mut self, attempt: &Attempt) -> u32 {
-        let (busy, free, count) = self.busy.entry(attempt.worker).or_default();
-        while let Some(Reverse((end, lane))) = busy.peek().copied()
+        let lanes = self.0.entry(attempt.worker).or_default();
+        while let Some(Reverse((end, lane))) = lanes.busy.peek().copied()
             && end <= attempt.start
         {
-            busy.pop();
-            free.insert(lane);
+            lanes.busy.pop();
+            lanes.free.insert(lane);
         }
-        let lane = free.pop_first().unwrap_or_else(|| {
-            *count += 1;
-            *count - 1
+        let lane = lanes.free.pop_first().unwrap_or_else(|| {
+            lanes.count += 1;
+            lanes.count - 1
         });
-        busy.push(Reverse((attempt.end, lane)));
+        lanes.busy.push(Reverse((attempt.end, lane)));
         lane
     }
 }

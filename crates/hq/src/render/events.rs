@@ -167,6 +167,7 @@ impl<W: Write> Events<W> {
                 let cause = match cause {
                     RestartCause::Crash => "crash",
                     RestartCause::Left => "worker-left",
+                    RestartCause::TimeOver { .. } => "worker-time-over",
                     RestartCause::Retry { .. } => "retry",
                 };
                 let event =
@@ -368,7 +369,7 @@ mod tests {
         events.begin_with(at, &summary, IdSet::range(1, 3), progress).expect("memory");
         // What the beginning knew already comes once more, and then the last one.
         for ids in [IdSet::range(1, 2), IdSet::range(3, 3)] {
-            let record = Record::Canceled { job: JobId(7), ids, reason: None };
+            let record = Record::Canceled { job: JobId(7), ids, reason: None, end_by: None };
             events.print(at, &record).expect("memory");
         }
         let text = String::from_utf8(events.out).expect("JSON is text");
