@@ -230,7 +230,7 @@ fn every_end_of_a_function_is_told() {
     let missing = error("--function lab:nothing");
     assert!(missing.contains("cannot be loaded: AttributeError: "), "{missing}");
     let missing = error("--function lab:where --python ./no/python");
-    assert!(missing.contains("no/python") && missing.contains("does not exist"), "{missing}");
+    assert!(missing.contains("no/python") && missing.contains("No such file or directory"), "{missing}");
     let wrong = error("--function lab:double --args-json [1,2,3]");
     assert!(wrong.starts_with("TypeError: "), "{wrong}");
     let limit = error("--function lab:waits --time-limit 1s");
