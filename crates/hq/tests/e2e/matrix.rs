@@ -292,7 +292,10 @@ fn about_job(reader: &Reader<'_>, job: &Job) {
     reader.ok(kind, Mode::Quiet, &info);
     for channel in ["stdout", "stderr"] {
         let cat = format!("job cat {id} {channel}");
-        reader.ok(kind, Mode::Cli, &cat).warns(&format!("of job {id} write no {channel} to files")).says("");
+        reader
+            .ok(kind, Mode::Cli, &cat)
+            .warns(&format!("No task of job {id} has a `{channel}` stream associated with it"))
+            .says("");
         reader.ok(kind, Mode::Quiet, &cat).says("");
     }
     let heads = format!("job cat {id} stdout --print-task-header");
