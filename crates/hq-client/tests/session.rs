@@ -269,6 +269,6 @@ fn a_submit_to_an_open_job_is_followed_by_its_id() {
 fn without_an_access_file_there_is_no_server() {
     let error = Session::connect(Path::new("/nonexistent")).map(|_| ()).expect_err("nobody");
     assert_eq!((error.exit_code(), error.code()), (EXIT_NO_SERVER, "no-access"));
-    assert!(error.to_string().contains("/nonexistent/hq-current/access.json"));
+    assert_eq!(error.to_string(), "No running instance of HQ found at \"/nonexistent\".");
     assert!(error.hint().is_some());
 }
