@@ -1,7 +1,9 @@
 //! How a cluster is, in counts: a few kilobytes, however many jobs, tasks and workers there are. Dashboards and metrics read it.
 
+use std::collections::BTreeMap;
+
 use hq_model::job::Counters;
-use hq_model::{Amount, Epoch, JobState, Timestamp};
+use hq_model::{Amount, Epoch, JobState, ResourcePool, Timestamp};
 
 /// Everything at once, in counts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +73,24 @@ pub struct ResourceUse {
     pub offered: Amount,
     /// How much is promised to tasks that run or are about to.
     pub taken: Amount,
+}
+
+impl ResourceUse {
+    /// Pools with what is taken of them, added up by name.
+    pub fn sums<'a>(pools: impl IntoIterator<Item = (&'a ResourcePool, u64)>) -> Vec<ResourceUse> {
+        let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (pool, taken) in pools {
+            let sum = all.entry(&pool.name).or_default();
+            sum.0 = sum.0.saturating_add(pool.kind.total().0);
+            sum.1 = sum.1.saturating_add(taken);
+        }
+        let named = |(name, (offered, taken)): (&str, (u64, u64))| ResourceUse {
+            name: name.to_owned(),
+            offered: Amount(offered),
+            taken: Amount(taken),
+        };
+        all.into_iter().map(named).collect()
+    }
 }
 
 /// The server's process.

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 
-use hq_make::{Digests, Facts, Files, Known, Rerun, RunState, Source, Wanted, World};
+use hq_make::{Digests, Facts, Files, Known, Rerun, RunState, Wanted, World};
 use proptest::prelude::*;
+
+mod common;
 
 const SOURCES: usize = 4;
 
@@ -170,12 +172,7 @@ fn ours(model: &Model<'_>, disk: &Disk, known: &mut Known) -> BTreeSet<usize> {
             writeln!(text, "run{run}: {{inp: [{inputs}], out: [{}], script: {script}}}", outputs.join(", "));
         wanted.extend(outputs);
     }
-    let targets = format!("all: {{out: [{}]}}\n", wanted.join(", "));
-    let make = hq_make::read(
-        Source { name: "rules.yaml", text: text.as_bytes() },
-        Source { name: "targets.yaml", text: targets.as_bytes() },
-    )
-    .expect("good files");
+    let make = common::read(&text, &wanted);
     let wanted = Wanted { base: b"/w".to_vec(), rerun: Rerun::Hash, ..Wanted::default() };
     let plan = {
         let world = World { files: disk, digests: disk, python: None, known, now_ns: i64::MAX };

@@ -12,8 +12,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use hq_make::{Digests, Facts, Files, Known, Rerun, Source, Wanted, World};
+use hq_make::{Digests, Facts, Files, Known, Rerun, Wanted, World};
 use proptest::prelude::*;
+
+mod common;
 
 /// A run: how many outputs it has, and of which runs before it and of which sources it takes all files.
 #[derive(Clone, Debug)]
@@ -105,12 +107,7 @@ fn ours(rules: &[Rule], times: &Times) -> BTreeSet<usize> {
         let _ = writeln!(text, "run{run}: {{inp: [{inputs}], out: [{}], script: x}}", outputs.join(", "));
         wanted.extend(outputs);
     }
-    let targets = format!("all: {{out: [{}]}}\n", wanted.join(", "));
-    let make = hq_make::read(
-        Source { name: "rules.yaml", text: text.as_bytes() },
-        Source { name: "targets.yaml", text: targets.as_bytes() },
-    )
-    .expect("good files");
+    let make = common::read(&text, &wanted);
     let path = |name: &String| format!("/w/{name}").into_bytes();
     let there = times.iter().filter_map(|(name, time)| time.map(|time| (path(name), i64::from(time))));
     let disk = Virtual(there.collect());

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use hq_core::record::{Failure, FailureKind, Record};
 use hq_core::server::state::State;
-use hq_model::worker::WorkerConfig;
-use hq_model::{AmountRequest, IdSet, JobId, PoolKind, TaskId, Timestamp, WorkerId};
+use hq_model::{JobId, TaskId, Timestamp, WorkerId};
+
+use crate::accounts::{Amounts, Shape, offered};
 
 /// Executions that are remembered one by one; of more only sums are shown.
 const RUNS_MAX: usize = 2_000_000;
@@ -46,8 +47,8 @@ pub(crate) struct History {
 pub(crate) struct WorkerPast {
     /// Its node.
     pub(crate) hostname: String,
-    /// CPUs it offered.
-    pub(crate) cpus: f64,
+    /// What it offered.
+    pub(crate) offered: Amounts,
     /// When it came.
     pub(crate) joined: Timestamp,
     /// When it left.
@@ -119,7 +120,8 @@ impl History {
             Record::WorkerJoined { worker, config } => {
                 self.begin = self.begin.map(|begin| begin.min(at));
                 let hostname = config.hostname.clone();
-                let past = WorkerPast { hostname, cpus: cpus_of(config), joined: at, ended: None };
+                let offered = offered(&config.resources.pools);
+                let past = WorkerPast { hostname, offered, joined: at, ended: None };
                 self.workers.insert(*worker, past);
             }
             Record::WorkerEnded { worker, .. } => {
@@ -214,18 +216,11 @@ impl History {
         }
         let job = self.state.jobs.get(&id);
         let submit = job.and_then(|job| job.submits.get(job.submit_of(task)? as usize));
-        let cpus = submit.map_or(1.0, |submit| {
-            let requests = submit.task.requests.first().into_iter().flat_map(|request| &request.resources);
-            let amounts = requests.filter(|resource| resource.name == "cpus").map(|resource| resource.amount);
-            amounts
-                .map(|amount| match amount {
-                    AmountRequest::All => self.workers.get(&worker).map_or(1.0, |worker| worker.cpus),
-                    AmountRequest::Some(amount, _) => amount.0 as f64 / 10_000.0,
-                })
-                .sum()
-        });
+        let offered = self.workers.get(&worker).map_or_else(Default::default, |worker| worker.offered);
+        let shape = Shape::new(submit.map_or(&[][..], |submit| &submit.task.requests));
+        let cpus = shape.on(offered).cpus() as f32;
         let waited_us = submit.map_or(0, |submit| start.0.saturating_sub(submit.submitted.0));
-        self.runs.push(Run { worker, job: id, task, start, end, cpus: cpus as f32, failed, waited_us });
+        self.runs.push(Run { worker, job: id, task, start, end, cpus, failed, waited_us });
     }
 
     fn failure(&mut self, at: Timestamp, job: JobId, failure: &Failure) {
@@ -245,15 +240,4 @@ impl History {
             });
         }
     }
-}
-
-fn cpus_of(config: &WorkerConfig) -> f64 {
-    let pools = config.resources.pools.iter().filter(|pool| pool.name == "cpus");
-    pools
-        .map(|pool| match &pool.kind {
-            PoolKind::Groups(groups) => groups.iter().map(Vec::len).sum::<usize>() as f64,
-            PoolKind::Range { first, last } => IdSet::range(*first, *last).len() as f64,
-            PoolKind::Sum(amount) => amount.0 as f64 / 10_000.0,
-        })
-        .sum()
 }

@@ -148,20 +148,9 @@ impl Server {
     }
 
     fn resource_use(&self) -> Vec<ResourceUse> {
-        let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for live in self.live.values().filter(|live| live.connection.is_some()) {
-            for (pool, taken) in live.resources.pools.iter().zip(live.taken()) {
-                let sum = all.entry(&pool.name).or_default();
-                sum.0 = sum.0.saturating_add(pool.kind.total().0);
-                sum.1 = sum.1.saturating_add(taken.0);
-            }
-        }
-        let named = |(name, (offered, taken)): (&str, (u64, u64))| ResourceUse {
-            name: name.to_owned(),
-            offered: Amount(offered),
-            taken: Amount(taken),
-        };
-        all.into_iter().map(named).collect()
+        let connected = self.live.values().filter(|live| live.connection.is_some());
+        let taken = |(pool, taken): (_, Amount)| (pool, taken.0);
+        ResourceUse::sums(connected.flat_map(|live| live.resources.pools.iter().zip(live.taken()).map(taken)))
     }
 
     /// The latest jobs before one, in some states, of which the name or the number has a text in it; ascending.

@@ -114,8 +114,11 @@ impl Gathered {
             }
             Record::AttemptDropped { job, task, instance } => self.drop_one(at, *job, *task, *instance),
             Record::Finished { worker, span } => self.finished(at, *worker, span),
-            Record::DetailKept { worker, span, .. } => {
+            Record::DetailKept { worker, span, nodes } => {
                 self.compacted = self.compacted.max(at);
+                for (task, nodes) in nodes {
+                    self.note_nodes(at, span.job, *task, nodes);
+                }
                 self.finished(at, *worker, span);
             }
             Record::Failed { job, failure } => self.failed(at, *job, failure),
@@ -128,6 +131,14 @@ impl Gathered {
             }
             Record::Canceled { job, ids, .. } | Record::Aborted { job, ids, .. } => {
                 self.wait(|waiting| waiting.end(at, *job, ids));
+                // Of attempts that ran a record tells that comes later.
+                for task in ids.iter() {
+                    if self.leases.is_empty() && self.seconds.is_empty() {
+                        break;
+                    }
+                    self.leases.remove(&(*job, task));
+                    self.lose_second(at, *job, task);
+                }
             }
             Record::JobKept { job, progress } => self.kept(at, *job, progress),
             Record::WorkerJoined { worker, config } => {
@@ -185,12 +196,21 @@ impl Gathered {
         match (failure.worker, failure.started) {
             (Some(worker), Some(start)) => {
                 let end = Timestamp(start.0.saturating_add(failure.usage.wall_us));
+                self.note_nodes(start, job, failure.task, &failure.nodes);
                 self.ended(at, worker, job, failure.task, Part::Failed, (start, end));
             }
             _ => {
                 self.lose_first(at, job, failure.task);
                 self.lose_second(at, job, failure.task);
             }
+        }
+    }
+
+    // Of a task on several nodes whose lease is not known any more.
+    fn note_nodes(&mut self, at: Timestamp, job: JobId, task: TaskId, nodes: &[WorkerId]) {
+        if let Some((first, others)) = nodes.split_first() {
+            let lease = || Lease { worker: *first, at, others: others.to_vec() };
+            self.leases.entry((job, task)).or_insert_with(lease);
         }
     }
 

@@ -10,8 +10,10 @@ mod tests;
 mod waiting;
 
 pub(crate) use gather::Gathered;
+pub(crate) use shapes::{Shape, offered};
 pub(crate) use sums::{Account, Accounts};
 
+use hq_model::amount::UNITS;
 use hq_model::{JobId, TaskId, Timestamp, WorkerId};
 
 /// What offered time was used for, or why it was not used.
@@ -87,6 +89,11 @@ pub(crate) struct Amounts {
 }
 
 impl Amounts {
+    /// How many CPUs.
+    pub(crate) fn cpus(self) -> f64 {
+        self.cpus as f64 / UNITS as f64
+    }
+
     fn of(self, kind: Kind) -> u64 {
         match kind {
             Kind::Cpus => self.cpus,

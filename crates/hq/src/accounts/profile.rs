@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use hq_model::amount::UNITS;
 use hq_model::{Timestamp, WorkerId};
 use serde_json::json;
 
@@ -37,8 +38,8 @@ impl Gathered {
                 seconds(attempt.leased),
                 seconds(attempt.start),
                 seconds(attempt.end),
-                attempt.amounts.of(Kind::Cpus) as f64 / 1e4,
-                attempt.amounts.of(Kind::Gpus) as f64 / 1e4,
+                attempt.amounts.cpus(),
+                attempt.amounts.of(Kind::Gpus) as f64 / UNITS as f64,
             )?;
         }
         out.flush()

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use hq_model::amount::UNITS;
+use hq_model::request::{CPUS, GPUS};
 use hq_model::{AmountRequest, IdSet, Request, ResourcePool, TaskId};
 
 use super::{Amounts, Kind};
 
 /// What tasks of one submit ask for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     cpus: Ask,
     gpus: Ask,
 }
@@ -27,9 +29,9 @@ impl Default for Ask {
 
 impl Shape {
     /// Of the first variant: which one was taken is not in the journal.
-    pub(super) fn new(requests: &[Request]) -> Shape {
+    pub(crate) fn new(requests: &[Request]) -> Shape {
         let Some(request) = requests.first() else {
-            return Shape { cpus: Ask::Some(10_000), gpus: Ask::default() };
+            return Shape { cpus: Ask::Some(UNITS), gpus: Ask::default() };
         };
         if request.nodes > 0 && request.takes_whole_nodes() {
             return Shape { cpus: Ask::All, gpus: Ask::All };
@@ -42,7 +44,7 @@ impl Shape {
                     Ask::Some(amount.0.saturating_mul(u64::from(request.ranks.max(1))))
                 }
             };
-            if resource.name == "cpus" {
+            if resource.name == CPUS {
                 shape.cpus = ask;
             } else if is_gpu(&resource.name) {
                 shape.gpus = match (shape.gpus, ask) {
@@ -64,7 +66,7 @@ impl Shape {
     }
 
     /// On a worker that offers this much.
-    pub(super) fn on(self, offered: Amounts) -> Amounts {
+    pub(crate) fn on(self, offered: Amounts) -> Amounts {
         let take = |ask, all| match ask {
             Ask::Some(amount) => amount,
             Ask::All => all,
@@ -74,15 +76,15 @@ impl Shape {
 }
 
 /// What is in the pools of a worker.
-pub(super) fn offered(pools: &[ResourcePool]) -> Amounts {
+pub(crate) fn offered(pools: &[ResourcePool]) -> Amounts {
     let sum = |of: fn(&str) -> bool| {
         pools.iter().filter(|pool| of(&pool.name)).map(|pool| pool.kind.total().0).sum()
     };
-    Amounts { cpus: sum(|name| name == "cpus"), gpus: sum(is_gpu) }
+    Amounts { cpus: sum(|name| name == CPUS), gpus: sum(is_gpu) }
 }
 
 fn is_gpu(name: &str) -> bool {
-    name == "gpus" || name.starts_with("gpus/")
+    name.strip_prefix(GPUS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// What the tasks of one job ask for, by intervals.

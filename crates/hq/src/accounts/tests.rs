@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hq_core::measures::MeasuresWriter;
-use hq_core::record::{FinishedSpan, Record, RestartCause};
+use hq_core::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::Edges;
 use hq_model::worker::WorkerConfig;
@@ -141,6 +141,27 @@ fn of_two_attempts_the_slower_one_is_lost() {
     let (worker, job, task, instance) = (WorkerId(2), JobId(1), TaskId(0), Instance(1));
     journal.take(4, Record::Speculated { worker, job, task, instance }).finish(2, 0, 4, 6);
     assert_eq!(journal.seconds(), [("work", 2.0), ("lost", 6.0), ("no_work", 4.0)]);
+}
+
+#[test]
+fn what_was_canceled_counts_only_as_far_as_it_ran() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 2), Edges::default()).lease(0, 1, 0, 2);
+    let (job, ids) = (JobId(1), IdSet::range(0, 2));
+    journal.take(4, Record::Canceled { job, ids, reason: None, end_by: None });
+    let attempt = Failure {
+        task: TaskId(1),
+        instance: Instance(0),
+        worker: Some(WorkerId(1)),
+        kind: FailureKind::EndedEarly,
+        error: String::new(),
+        started: Some(at(0)),
+        usage: Usage { wall_us: 5 * SECOND, ..Usage::default() },
+        nodes: Vec::new(),
+        result: Vec::new(),
+    };
+    journal.take(5, Record::EndedEarly { job, attempts: vec![attempt] });
+    assert_eq!(stop(10, &mut journal).seconds(), [("failed", 5.0), ("no_work", 15.0)]);
 }
 
 proptest! {

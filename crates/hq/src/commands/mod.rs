@@ -236,17 +236,21 @@ fn refused_to(doing: &str, error: ClientError) -> HqError {
 
 impl Context {
     fn connect(&self) -> Result<Session, HqError> {
-        let mut session = Session::connect(&self.server_dir)?;
-        let refused = self.refusal();
-        session.tell_refusals(move |error| refused(&error.to_string()));
-        Ok(session)
+        self.connect_telling(RequestError::to_string)
     }
 
     // To do something to several jobs or workers; `doing` begins what is said of those to which it cannot be done.
     fn connect_for(&self, doing: &'static str) -> Result<Session, HqError> {
+        self.connect_telling(move |error| not_done(doing, error))
+    }
+
+    fn connect_telling(
+        &self,
+        words: impl Fn(&RequestError) -> String + Send + 'static,
+    ) -> Result<Session, HqError> {
         let mut session = Session::connect(&self.server_dir)?;
         let refused = self.refusal();
-        session.tell_refusals(move |error| refused(&not_done(doing, error)));
+        session.tell_refusals(move |error| refused(&words(error)));
         Ok(session)
     }
 

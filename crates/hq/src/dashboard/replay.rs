@@ -10,7 +10,7 @@ use hq_core::client_messages::{ClientRequest, ClientResponse, JobSummary, Overvi
 use hq_core::overview::{Ended, ResourceUse, WorkerCounts};
 use hq_core::record::Record;
 use hq_core::server::{ConnectionId, Effect, Input, Server, ServerOptions};
-use hq_model::{Amount, AmountRequest, Timestamp, WorkerId};
+use hq_model::{Amount, AmountRequest, ResourcePool, Timestamp, WorkerId};
 
 use super::model::Replay;
 use super::series::{Point, Series};
@@ -179,26 +179,16 @@ impl Replayer {
         (overview.uid, overview.epoch) = (state.uid.clone(), state.epoch);
         overview.version.clone_from(&state.release);
         let held = self.held();
-        let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut pools = Vec::new();
         let mut counts = WorkerCounts::default();
         for (id, worker) in state.workers.iter().filter(|(_, worker)| worker.ended.is_none()) {
             counts.active += 1;
             counts.idle += u64::from(!held.contains_key(id));
-            for pool in &worker.config.resources.pools {
-                let total = pool.kind.total().0;
-                let taken = held.get(id).and_then(|held| held.taken.get(&pool.name)).copied().unwrap_or(0);
-                let sum = all.entry(&pool.name).or_default();
-                sum.0 = sum.0.saturating_add(total);
-                sum.1 = sum.1.saturating_add(taken.min(total));
-            }
+            pools
+                .extend(worker.config.resources.pools.iter().map(|pool| (pool, taken(held.get(id), pool).0)));
         }
         overview.workers = counts;
-        let named = |(name, (offered, taken)): (&str, (u64, u64))| ResourceUse {
-            name: name.to_owned(),
-            offered: Amount(offered),
-            taken: Amount(taken),
-        };
-        overview.resources = all.into_iter().map(named).collect();
+        overview.resources = ResourceUse::sums(pools);
         overview
     }
 
@@ -237,11 +227,13 @@ struct Held {
 fn note_held(worker: &mut WorkerInfo, held: Option<&Held>) {
     worker.tasks_assigned = held.map_or(0, |held| held.tasks);
     worker.tasks_running = worker.tasks_assigned;
-    let taken = |pool: &hq_model::ResourcePool| {
-        let taken = held.and_then(|held| held.taken.get(&pool.name)).copied().unwrap_or(0);
-        Amount(taken.min(pool.kind.total().0))
-    };
-    worker.taken = worker.config.resources.pools.iter().map(taken).collect();
+    worker.taken = worker.config.resources.pools.iter().map(|pool| taken(held, pool)).collect();
+}
+
+// How much of a pool that is, at most all of it.
+fn taken(held: Option<&Held>, pool: &ResourcePool) -> Amount {
+    let taken = held.and_then(|held| held.taken.get(&pool.name)).copied().unwrap_or(0);
+    Amount(taken.min(pool.kind.total().0))
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Page<'_> {
             .history
             .workers
             .values()
-            .map(|w| self.overlap(w.joined, w.ended.unwrap_or(self.to)) * w.cpus)
+            .map(|w| self.overlap(w.joined, w.ended.unwrap_or(self.to)) * w.offered.cpus())
             .sum();
         let share = if offered > 0.0 { format!("{:.1} %", 100.0 * busy / offered) } else { "-".to_owned() };
         let rows = [
@@ -118,7 +118,7 @@ impl Page<'_> {
             self.spread(&mut busy, run.start, run.end, f64::from(run.cpus));
         }
         for worker in self.history.workers.values() {
-            self.spread(&mut offered, worker.joined, worker.ended.unwrap_or(self.to), worker.cpus);
+            self.spread(&mut offered, worker.joined, worker.ended.unwrap_or(self.to), worker.offered.cpus());
         }
         let most = offered.iter().chain(&busy).copied().fold(1e-9, f64::max);
         let (height, column) = (120.0, WIDTH / COLUMNS as f64);
@@ -173,7 +173,7 @@ impl Page<'_> {
                 out,
                 "<div>{id} · {} · {} CPUs · {} executions{}</div>",
                 escape(&worker.hostname),
-                worker.cpus,
+                worker.offered.cpus(),
                 runs.len(),
                 worker.ended.map_or_else(String::new, |at| format!(" · left {at}")),
             )?;

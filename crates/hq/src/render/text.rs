@@ -172,7 +172,7 @@ fn pool_amount(pool: &ResourcePool) -> String {
 
 // With two decimals, as other programs read it.
 fn memory_amount(mib: Amount) -> String {
-    let value = mib.0 as f64 / 10_000.0;
+    let value = mib.0 as f64 / hq_model::amount::UNITS as f64;
     if value >= 1024.0 { format!("{:.2} GiB", value / 1024.0) } else { format!("{mib} MiB") }
 }
 
