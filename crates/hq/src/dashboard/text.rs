@@ -40,7 +40,6 @@ pub(crate) fn count(number: u64) -> String {
 /// A number with two or three digits that matter.
 pub(crate) fn rate(value: f64) -> String {
     match value {
-        value if value >= 99_950.0 => count(value.round() as u64),
         value if value >= 99.95 => count(value.round() as u64),
         value if value >= 9.95 => format!("{value:.1}"),
         value if value > 0.0 => format!("{value:.2}"),
