@@ -24,6 +24,7 @@ mod progress;
 mod ranks;
 mod reference;
 mod render;
+mod replaced;
 mod report;
 mod results;
 mod signals;

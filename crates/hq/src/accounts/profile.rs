@@ -11,19 +11,26 @@ use hq_model::{Timestamp, WorkerId};
 use serde_json::json;
 
 use super::{Attempt, Gathered, Kind, Part};
+use crate::replaced::replace;
+
+// Writes one of the files.
+type Content = fn(&Gathered, &mut BufWriter<File>) -> io::Result<()>;
 
 impl Gathered {
     /// Writes the three files into a directory, which is made. How many attempts there are.
     pub(crate) fn write_profile(&self, dir: &Path) -> io::Result<u64> {
         std::fs::create_dir_all(dir)?;
-        let create = |name: &str| File::create(dir.join(name)).map(BufWriter::new);
-        self.table(create("attempts.csv")?)?;
-        self.trace(create("trace.json")?)?;
-        self.events(create("headquarters.prof")?)?;
+        let write = |name: &str, part: Content| {
+            let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
+            replace(&dir.join(name), |out| part(self, out)).map_err(named)
+        };
+        write("attempts.csv", Gathered::table)?;
+        write("trace.json", Gathered::trace)?;
+        write("headquarters.prof", Gathered::events)?;
         Ok(self.attempts.iter().filter(|attempt| attempt.leads).count() as u64)
     }
 
-    fn table(&self, mut out: BufWriter<File>) -> io::Result<()> {
+    fn table(&self, out: &mut BufWriter<File>) -> io::Result<()> {
         writeln!(out, "job,name,task,worker,node,outcome,handed_out,started,ended,cpus,gpus")?;
         for attempt in &self.attempts {
             writeln!(
@@ -42,11 +49,11 @@ impl Gathered {
                 attempt.amounts.of(Kind::Gpus) as f64 / UNITS as f64,
             )?;
         }
-        out.flush()
+        Ok(())
     }
 
     // Workers are processes, and attempts that run at the same time are on lanes, which are threads.
-    fn trace(&self, mut out: BufWriter<File>) -> io::Result<()> {
+    fn trace(&self, out: &mut BufWriter<File>) -> io::Result<()> {
         let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
         attempts.sort_unstable_by_key(|attempt| (attempt.worker, attempt.start, attempt.job, attempt.task));
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
@@ -70,10 +77,10 @@ impl Gathered {
             write!(out, ",\n{event}")?;
         }
         out.write_all(b"\n]}\n")?;
-        out.flush()
+        Ok(())
     }
 
-    fn events(&self, mut out: BufWriter<File>) -> io::Result<()> {
+    fn events(&self, out: &mut BufWriter<File>) -> io::Result<()> {
         let mut lines: Vec<(Timestamp, u8, String)> = Vec::new();
         for (id, offer) in &self.offers {
             let pilot = format!("pilot.{:04}", id.0);
@@ -116,7 +123,7 @@ impl Gathered {
         for (at, _, line) in lines {
             writeln!(out, "{},{line}", seconds(at))?;
         }
-        out.flush()
+        Ok(())
     }
 
     fn name(&self, attempt: &Attempt) -> &str {

@@ -16,7 +16,8 @@ use crate::cli::OutputMode;
 use crate::cli::metrics::MetricsArgs;
 use crate::error::HqError;
 use crate::logging;
-use crate::metrics::{Seen, families, file, format, listen};
+use crate::metrics::{Seen, families, format, listen};
+use crate::replaced::replace;
 use crate::report::Metrics;
 use crate::signals::Signals;
 
@@ -107,11 +108,22 @@ fn serve(context: &Context, address: SocketAddr, allow_remote: bool, source: Sou
 fn write(path: &Path, interval: Duration, source: &Source) -> Result<u8, HqError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::catch() })?;
+    let mut is_first = true;
     loop {
-        file::replace(path, &source.text()).map_err(|error| {
-            HqError::failed("io", format!("{} cannot be written: {error}", path.display()))
-                .hint("its directory must be there and writable: the file is replaced by a new one")
-        })?;
+        let text = source.text();
+        match replace(path, |out| io::Write::write_all(out, text.as_bytes())) {
+            Ok(()) => {}
+            Err(error) if is_first => {
+                let text = format!("{} cannot be written: {error}", path.display());
+                return Err(HqError::failed("io", text)
+                    .hint("its directory must be there and writable: the file is replaced by a new one"));
+            }
+            // What went well once may again: a disk is full for a while.
+            Err(error) => {
+                warn!(path = %path.display(), %error, "the file cannot be written; it is tried again")
+            }
+        }
+        is_first = false;
         let is_over = runtime.block_on(async {
             tokio::select! {
                 _ = signals.next() => true,

@@ -14,6 +14,8 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 use ratatui::layout::{Position, Rect};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::model::{Key, Link, Model, Order};
 use super::replay::Replayer;
@@ -30,6 +32,9 @@ const REDRAW: Duration = Duration::from_secs(1);
 const WHEEL: usize = 3;
 /// Events that are taken before the screen is drawn again.
 const EVENTS_AT_ONCE: usize = 256;
+
+/// Exit code when the terminal is gone: what a shell tells of a program that SIGHUP ended.
+const EXIT_HUNG_UP: i32 = 129;
 
 /// How the dashboard looks.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +136,7 @@ fn run(
     mut turn: impl FnMut(&mut Model, u64, Option<Order>) -> Result<bool, HqError>,
 ) -> Result<(), HqError> {
     let is_over = signals()?;
+    end_with_the_terminal()?;
     let mut screen = Screen::open(look)?;
     let theme = Theme { has_colors: look.has_colors };
     let begin = Instant::now();
@@ -179,6 +185,27 @@ fn signals() -> Result<Arc<AtomicBool>, HqError> {
         flag.store(true, Ordering::Relaxed);
     })?;
     Ok(is_over)
+}
+
+// Ends the process when its terminal is gone. Nothing of the terminal is left to put in order then, and whoever reads keys
+// from it would read its end for ever.
+fn end_with_the_terminal() -> io::Result<()> {
+    let watch = || {
+        let stdin = io::stdin();
+        loop {
+            // Of nothing that is asked for; that it was hung up is always told.
+            let mut ends = [PollFd::new(&stdin, PollFlags::empty())];
+            match poll(&mut ends, None) {
+                Ok(_) if ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+                    std::process::exit(EXIT_HUNG_UP)
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    };
+    std::thread::Builder::new().name("hq-terminal".to_owned()).spawn(watch)?;
+    Ok(())
 }
 
 // The terminal while the dashboard has it.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::render::text::is_order;
+
 /// A text of others on one line: what would move the cursor, colour the screen or turn the direction of writing is shown
 /// as a sign.
 pub(crate) fn safe(text: &str) -> String {
@@ -13,13 +15,9 @@ fn sign(char: char) -> char {
     match char {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + char as u32).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
-        '\u{80}'..='\u{9f}' => '\u{fffd}',
-        // Marks, embeddings, overrides and isolates of directions, and what takes no room.
-        '\u{61c}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' => '\u{fffd}',
+        // What takes no room.
+        '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => '\u{fffd}',
+        char if is_order(char) => '\u{fffd}',
         char => char,
     }
 }

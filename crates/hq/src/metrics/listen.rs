@@ -3,6 +3,7 @@
 //! A page in a browser on this machine must not read it under a name of its own: on a loopback address only requests to an
 //! address or to `localhost` are answered.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +18,14 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::debug;
 
 use super::format;
 
-/// Connections at once; more wait.
-const CONNECTIONS_MAX: usize = 32;
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 128;
 /// How long a client may take for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a connection lives.
@@ -37,11 +38,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Makes the text. It may wait for a server.
 pub(crate) type Make = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Serves until the future is dropped.
+/// Serves until the future is dropped. When there are too many connections, the oldest ends: one that is asking is done within
+/// milliseconds, and the oldest is one that says nothing.
 pub(crate) async fn serve(listener: TcpListener, is_remote: bool, make: Make) -> io::Result<Infallible> {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { continue };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -50,8 +51,14 @@ pub(crate) async fn serve(listener: TcpListener, is_remote: bool, make: Make) ->
                 continue;
             }
         };
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = connections.pop_front()
+        {
+            oldest.abort();
+        }
         let make = Arc::clone(&make);
-        tokio::spawn(async move {
+        let served = tokio::spawn(async move {
             let service = service_fn(move |request| answer(request, is_remote, Arc::clone(&make)));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -61,8 +68,8 @@ pub(crate) async fn serve(listener: TcpListener, is_remote: bool, make: Make) ->
             if let Ok(Err(error)) = timeout(CONNECTION_TIME, connection).await {
                 debug!(%peer, %error, "a connection has failed");
             }
-            drop(permit);
         });
+        connections.push_back(served.abort_handle());
     }
 }
 

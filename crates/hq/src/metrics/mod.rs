@@ -1,7 +1,6 @@
 //! How a cluster is, as metrics: which there are, what each means, and its values. How they are written is in `format`, who
 //! gets them in `listen` and `file`.
 
-pub(crate) mod file;
 pub(crate) mod format;
 pub(crate) mod listen;
 

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::{Color, Style};
+use super::text;
 
 /// No word is cut to make a column narrower than this.
 const COLUMN_WIDTH_MIN: usize = 6;
@@ -312,14 +313,14 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 fn clean(line: &str) -> String {
-    if !line.contains(char::is_control) {
+    if !line.contains(text::is_order) {
         return line.to_owned();
     }
     let mut clean = String::with_capacity(line.len());
     for c in line.trim_end_matches('\r').chars() {
         match c {
             '\t' => clean.push(' '),
-            c if c.is_control() => clean.extend(c.escape_default()),
+            c if text::is_order(c) => clean.extend(c.escape_default()),
             c => clean.push(c),
         }
     }
@@ -479,6 +480,7 @@ mod tests {
     fn text_cannot_move_the_cursor() {
         let shown = show(Style::default(), &["Name"], &[&["a\x1b[2Jb\tc"]]);
         assert!(shown.contains(r"a\u{1b}[2Jb c"), "{shown}");
+        assert_eq!(clean("\u{202e}gpj.exe"), r"\u{202e}gpj.exe");
     }
 
     #[test]

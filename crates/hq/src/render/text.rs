@@ -23,6 +23,13 @@ pub(crate) fn bytes(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
+/// True for what a terminal takes as an order: control characters, and marks that turn the direction of writing, with which a
+/// name looks like another one.
+pub(crate) fn is_order(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Intervals of ids that are shown to people one by one.
 const INTERVALS_SHOWN: usize = 20;
 
@@ -251,7 +258,7 @@ pub(crate) fn internal_errors(number: u64, who: &str) -> String {
 
 /// A text that others wrote, on one line and without anything that moves the cursor.
 pub(crate) fn one_line(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let clean = |c: char| if is_order(c) { ' ' } else { c };
     text.lines().collect::<Vec<_>>().join(" ").chars().map(clean).collect()
 }
 

@@ -1,10 +1,18 @@
 //! `hq dashboard` on a terminal: against a server that goes and comes back, from a journal, and where it cannot be shown.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::cluster::{Cluster, Place, Process};
 use crate::patience;
@@ -17,20 +25,22 @@ struct Screen {
     process: Process,
     keys: File,
     shown: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Screen {
     fn open(place: &Place, line: &str) -> Screen {
-        let (mut master, mut slave) = (-1, -1);
-        let none = std::ptr::null_mut();
-        let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-        #[expect(unsafe_code, reason = "there is no safe way to make a terminal")]
-        // SAFETY: both places for descriptors are valid, as is the size, and nothing else is asked for.
-        let opened = unsafe { libc::openpty(&mut master, &mut slave, none, none.cast(), &size) };
-        assert_eq!(opened, 0, "a terminal can be made");
-        #[expect(unsafe_code, reason = "these are new descriptors")]
-        // SAFETY: nobody else has these.
-        let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        // No other program that is started meanwhile may have it, or it would never be gone.
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("its other end");
+        let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("its size");
+        let name = ptsname(&master, Vec::new()).expect("its name");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+        let slave = options.open(OsStr::from_bytes(name.as_bytes())).expect("its other end");
         let mut command = place.command(shlex::split(line).expect("words"));
         command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         command.stdin(slave.try_clone().expect("another descriptor"));
@@ -40,14 +50,28 @@ impl Screen {
         let mut reader = keys.try_clone().expect("another descriptor");
         let shown = Arc::<Mutex<Vec<u8>>>::default();
         let written = Arc::clone(&shown);
-        std::thread::spawn(move || {
+        let is_over = Arc::<AtomicBool>::default();
+        let is_closed = Arc::clone(&is_over);
+        let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal without a program at its other end cannot be read.
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+            let look = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            while !is_closed.load(Ordering::Relaxed) {
+                if poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&look)) == Ok(0) {
+                    continue;
+                }
+                // A terminal without a program at its other end cannot be read.
+                let Ok(count @ 1..) = reader.read(&mut bytes) else { break };
                 written.lock().expect("nobody panics").extend_from_slice(&bytes[..count]);
             }
         });
-        Screen { process, keys, shown }
+        Screen { process, keys, shown, reader, is_over }
+    }
+
+    // The terminal goes away, as when a connection to it is cut.
+    fn close(self) -> Process {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.reader.join().expect("nobody panics");
+        self.process
     }
 
     fn press(&mut self, keys: &str) {
@@ -140,6 +164,20 @@ fn a_journal_is_replayed_also_as_other_releases_say_it() {
         screen.press("q");
         assert_eq!(screen.process.end(), 0);
     }
+}
+
+#[test]
+fn a_dashboard_ends_with_its_terminal() {
+    let mut cluster = Cluster::new();
+    let screen = Screen::open(&cluster, "dashboard");
+    screen.until("Overview");
+    assert_eq!(screen.close().end(), 129);
+    cluster.ok("server stop");
+    cluster.server.take().map(Process::end);
+    let journal = cluster.server_dir().join("journal");
+    let screen = Screen::open(&cluster, &format!("dashboard --replay {}", journal.display()));
+    screen.until("replay");
+    assert_eq!(screen.close().end(), 129);
 }
 
 #[test]

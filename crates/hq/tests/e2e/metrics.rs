@@ -100,6 +100,18 @@ fn over_http_only_metrics_are_read_and_a_server_may_come_and_go() {
 }
 
 #[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let cluster = Cluster::server();
+    let (process, address) = listening(&cluster);
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(&address).expect("room")).collect();
+    let (status, _) = ask(&address, "GET /metrics HTTP/1.1\nHost: localhost\nConnection: close\n\n");
+    assert_eq!(status, 200);
+    drop(silent);
+    process.signal(SIGTERM);
+    assert_eq!(process.end(), 0);
+}
+
+#[test]
 fn other_machines_are_kept_out_unless_they_are_let_in() {
     let cluster = Cluster::server();
     let refused = cluster.fails(2, "metrics --listen 0.0.0.0:0");

@@ -1,0 +1,86 @@
+//! Replaces a file by a new one, so that nobody ever reads half of it.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Replaces the file, or what a link of that name leads to, by what `write` writes. It keeps its mode; a new one is as other
+/// programs make files. What is no file stays, and is an error.
+///
+/// # Errors
+/// When it cannot be written to the end: the old one is there then, as it was.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mode = match fs::metadata(&target) {
+        Ok(there) if !there.is_file() => return Err(io::Error::other("it is there and is no file")),
+        Ok(there) => Some(there.permissions().mode() & 0o777),
+        Err(_) => None,
+    };
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // What collects or reads files of some ending takes none of this name. The umask is taken off its mode.
+    let new = tempfile::Builder::new()
+        .prefix(".hq-")
+        .suffix(".new")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)?;
+    if let Some(mode) = mode {
+        new.as_file().set_permissions(Permissions::from_mode(mode))?;
+    }
+    let mut out = BufWriter::new(new.as_file().try_clone()?);
+    write(&mut out)?;
+    out.flush()?;
+    new.persist(&target).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn text(text: &'static str) -> impl FnOnce(&mut BufWriter<File>) -> io::Result<()> {
+        move |out| out.write_all(text.as_bytes())
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_and_a_link_leads_to_it_still() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "old").expect("a file");
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("its mode");
+        symlink("file", &link).expect("a link");
+        replace(&link, text("new")).expect("replaced");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "new");
+        assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
+        replace(&dir.path().join("fresh"), text("fresh")).expect("made");
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 3, "nothing else is left");
+    }
+
+    #[test]
+    fn what_is_no_file_stays_and_so_does_what_cannot_be_written_to_the_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let error = replace(dir.path(), text("new")).expect_err("a directory").to_string();
+        assert_eq!(error, "it is there and is no file");
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a pipe");
+        replace(&fifo, text("new")).expect_err("a pipe");
+        let file = dir.path().join("file");
+        fs::write(&file, "old").expect("a file");
+        replace(&file, |_| Err(io::Error::other("full"))).expect_err("half");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "old");
+        assert_eq!(fs::read_dir(dir.path()).expect("a directory").count(), 2);
+    }
+}
