@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use hq_model::entry::is_of_entry;
-use hq_model::{Compression, Entries, IdSet, Stream, TaskSpec, pattern};
+use hq_model::task::EndBy;
+use hq_model::{Compression, Entries, IdSet, Stream, TaskSpec, duration, pattern};
 
 use super::error::OptionsError;
 use super::filled::{Filled, argument_name, entry_number, variable_name};
@@ -198,4 +199,18 @@ pub(super) fn check_lengths(
         return Err(OptionsError::ArgumentsTooLong { bytes: total, max: limits::ARGUMENTS_BYTES_MAX });
     }
     Ok(())
+}
+
+/// A task that is to end within less than it takes would be canceled at once.
+pub(super) fn check_end_by(spec: &TaskSpec) -> Result<(), OptionsError> {
+    match spec.end_by {
+        Some(EndBy::Within(within)) if spec.time_needed() > within => {
+            let (needed, within) = (duration::format(spec.time_needed()), duration::format(within));
+            Err(OptionsError::Request(format!(
+                "--end-by {within} is too early also for a task that starts at once: by --expect or --time-request each takes \
+                 {needed}"
+            )))
+        }
+        _ => Ok(()),
+    }
 }

@@ -17,7 +17,9 @@ use hq_model::{
     Request, ResourceRequest, Stream, Submit, TaskSpec, pattern,
 };
 
-use super::checks::{check, check_lengths, check_locality, check_stdin, check_stream, check_warning};
+use super::checks::{
+    check, check_end_by, check_lengths, check_locality, check_stdin, check_stream, check_warning,
+};
 use super::directives::{self, Defaults, Directives};
 use super::entries;
 use super::error::OptionsError;
@@ -361,7 +363,7 @@ pub(super) fn spec(
         crash_limit,
         speculate,
     } = failures;
-    Ok(TaskSpec {
+    let spec = TaskSpec {
         body,
         env: execution.env.into_iter().map(|e| (e.key, e.value)).collect(),
         stdin,
@@ -392,7 +394,9 @@ pub(super) fn spec(
         task_dir: execution.task_dir,
         service: execution.service,
         launcher: execution.launcher.unwrap_or_default(),
-    })
+    };
+    check_end_by(&spec)?;
+    Ok(spec)
 }
 
 fn output(arg: Option<OutputArg>, is_streamed: bool, default: &[u8]) -> OutputSink {

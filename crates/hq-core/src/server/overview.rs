@@ -107,8 +107,12 @@ impl Server {
     fn overview(&self, now: Timestamp) -> Overview {
         let mut tasks = Counters::default();
         let mut jobs: BTreeMap<JobState, u64> = JobState::ALL.into_iter().map(|state| (state, 0)).collect();
+        // Those that are in line, and those that wait on a worker.
+        let mut ready: u64 = self.queue.in_order().map(|class| self.queue.count(class)).sum();
         for (id, job) in &self.state.jobs {
-            let counters = job.counters(self.running_count(*id));
+            let running = self.running_count(*id);
+            ready += job.leased_count().saturating_sub(running);
+            let counters = job.counters(running);
             tasks.add(&counters);
             *jobs.entry(counters.state(job.is_open)).or_default() += 1;
         }
@@ -124,7 +128,7 @@ impl Server {
             version: info.version.clone(),
             jobs: JobState::ALL.into_iter().map(|state| (state, jobs[&state])).collect(),
             tasks,
-            ready: self.queue.in_order().map(|class| self.queue.count(class)).sum(),
+            ready,
             ended: self.watching.ended,
             workers: self.worker_counts(),
             resources: self.resource_use(),

@@ -9,7 +9,7 @@ use hq_model::{IdSet, Instance, JobId, TaskId, Timestamp, WorkerId};
 
 use super::shapes::{Shape, Shapes, offered};
 use super::waiting::Waiting;
-use super::{Attempt, KINDS, Offer, Part};
+use super::{Amounts, Attempt, KINDS, Offer, Part};
 
 /// Attempts that are remembered.
 const ATTEMPTS_MAX: usize = 20_000_000;
@@ -169,14 +169,30 @@ impl Gathered {
         self.begin.unwrap_or(self.latest)
     }
 
-    /// Nothing more comes: what runs has run until now, and counts as work.
+    /// Nothing more comes: what runs has run until now, and counts as work. Which of those that were handed out run is not in the
+    /// journal: the first of each worker, as many as have room there.
     pub(crate) fn close(&mut self) {
         let mut running: Vec<_> = self.leases.drain().collect();
-        running.sort_unstable_by_key(|(task, _)| *task);
+        running.sort_unstable_by_key(|(task, lease)| (lease.at, *task));
+        let mut taken: BTreeMap<WorkerId, Amounts> = BTreeMap::new();
         let end = self.latest;
         for ((job, task), lease) in running {
-            self.attempts_of(job, task, &lease, Part::Work, lease.at, end);
+            let asked = self.amounts(job, task, lease.worker);
+            let offered = self.offers.get(&lease.worker).map(|offer| offer.amounts).unwrap_or_default();
+            let sum = taken.entry(lease.worker).or_default();
+            let after = sum.plus(asked);
+            if KINDS.iter().all(|kind| after.of(*kind) <= offered.of(*kind)) {
+                *sum = after;
+                self.attempts_of(job, task, &lease, Part::Work, lease.at, end);
+            }
         }
+    }
+
+    // What a task takes on a worker.
+    fn amounts(&self, job: JobId, task: TaskId, worker: WorkerId) -> Amounts {
+        let shape = self.shapes.get(&job).map_or(Shape::new(&[]), |shapes| shapes.of(task));
+        // Of a worker that is forgotten nobody knows what all of it was.
+        shape.on(self.offers.get(&worker).map(|offer| offer.amounts).unwrap_or_default())
     }
 
     fn wait(&mut self, mut tell: impl FnMut(&mut Waiting)) {
@@ -297,15 +313,13 @@ impl Gathered {
         start: Timestamp,
         end: Timestamp,
     ) {
-        let shape = self.shapes.get(&job).map_or(Shape::new(&[]), |shapes| shapes.of(task));
         let workers = std::iter::once(lease.worker).chain(lease.others.iter().copied());
         for (place, worker) in workers.enumerate() {
             if self.attempts.len() >= ATTEMPTS_MAX {
                 self.left_out += 1;
                 continue;
             }
-            let Some(offer) = self.offers.get(&worker) else { continue };
-            let amounts = shape.on(offer.amounts);
+            let amounts = self.amounts(job, task, worker);
             let leased = lease.at.min(start);
             let end = end.max(start);
             self.attempts.push(Attempt {

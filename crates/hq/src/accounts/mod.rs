@@ -35,7 +35,7 @@ pub(crate) enum Part {
     Leaving,
     /// There was no task.
     NoWork,
-    /// Idle at a time of which the journal was compacted.
+    /// At a time of which the journal was compacted: idle, or spent on what is forgotten.
     Unknown,
 }
 
@@ -92,6 +92,10 @@ impl Amounts {
     /// How many CPUs.
     pub(crate) fn cpus(self) -> f64 {
         self.cpus as f64 / UNITS as f64
+    }
+
+    fn plus(self, other: Amounts) -> Amounts {
+        Amounts { cpus: self.cpus.saturating_add(other.cpus), gpus: self.gpus.saturating_add(other.gpus) }
     }
 
     fn of(self, kind: Kind) -> u64 {

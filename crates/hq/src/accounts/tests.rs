@@ -135,6 +135,15 @@ fn an_attempt_that_is_repeated_is_lost() {
 }
 
 #[test]
+fn of_what_was_handed_out_as_much_runs_as_has_room() {
+    let mut journal = Journal::default();
+    journal.worker(0, 1, 2).submit(0, IdSet::range(0, 5), Edges::default()).lease(0, 1, 0, 5);
+    journal.take(4, Record::JobClosed { job: JobId(1) });
+    assert_eq!(journal.seconds(), [("work", 8.0)]);
+    assert_eq!(journal.0.attempts.len(), 2);
+}
+
+#[test]
 fn of_two_attempts_the_slower_one_is_lost() {
     let mut journal = Journal::default();
     journal.worker(0, 1, 1).worker(0, 2, 1).submit(0, IdSet::range(0, 0), Edges::default()).lease(0, 1, 0, 0);

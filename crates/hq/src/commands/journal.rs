@@ -265,6 +265,12 @@ fn utilization(journal: &Path, args: &UtilizationArgs) -> Result<Done, HqError> 
     let begin = gathered.begin();
     let from = args.start_time.map_or(begin, |from| begin.after(from));
     let to = args.end_time.map_or(gathered.latest, |to| begin.after(to)).min(gathered.latest).max(from);
+    if from >= gathered.latest || args.start_time.zip(args.end_time).is_some_and(|(start, end)| start >= end)
+    {
+        return Err(HqError::usage(
+            "nothing lies between --start-time and --end-time: both count from the first start of the server",
+        ));
+    }
     let accounts = Accounts::new(&mut gathered, from, to);
     Done::ok(Utilization { gathered, accounts, rows: args.by })
 }

@@ -142,16 +142,14 @@ impl Utilization {
 
     fn shares(&self, out: &mut dyn Write, style: Style, what: &str, rows: Vec<Row>) -> Result<(), HqError> {
         let of = if what == "Worker" { "Node" } else { "Workers" };
-        let header = [
-            what, of, "CPU time", "Work", "Failed", "Lost", "Start", "No room", "Waiting", "Leaving",
-            "No task",
-        ];
+        let has_unknown = self.accounts.cpus.seconds(Part::Unknown) > 0.0;
+        let parts = || PARTS.iter().filter(|part| has_unknown || **part != Part::Unknown);
+        let mut header = vec![what, of, "CPU time"];
+        header.extend(parts().map(|part| head(*part)));
         let mut lines = Vec::new();
         for (name, of, (cpus, _)) in rows {
             let mut row: Vec<Cell> = vec![name.into(), of.into(), hours(cpus.total_seconds()).into()];
-            row.extend(
-                PARTS.iter().filter(|part| **part != Part::Unknown).map(|part| share(&cpus, *part).into()),
-            );
+            row.extend(parts().map(|part| Cell::from(share(&cpus, *part))));
             lines.push(row);
         }
         Ok(table(out, style, &header, &lines)?)
@@ -196,7 +194,22 @@ fn name(part: Part) -> &'static str {
         Part::Dependencies => "Idle: tasks waited for others",
         Part::Leaving => "Idle: the worker was to end",
         Part::NoWork => "Idle: no tasks",
-        Part::Unknown => "Idle: before the journal was compacted",
+        Part::Unknown => "Not known: before a compaction",
+    }
+}
+
+// The same over a column.
+fn head(part: Part) -> &'static str {
+    match part {
+        Part::Work => "Work",
+        Part::Failed => "Failed",
+        Part::Lost => "Lost",
+        Part::Starting => "Start",
+        Part::NoRoom => "No room",
+        Part::Dependencies => "Waiting",
+        Part::Leaving => "Leaving",
+        Part::NoWork => "No task",
+        Part::Unknown => "Not known",
     }
 }
 

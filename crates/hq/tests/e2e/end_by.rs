@@ -26,6 +26,8 @@ fn what_could_not_end_in_time_does_not_start() {
     assert!(why.contains("so it is canceled unless it starts within"), "{why}");
     cluster.worker("--cpus 1");
     cluster.ok("job wait 3");
+    let refused = cluster.fails(2, "submit --expect 1h --end-by 30m -- true");
+    assert!(refused.contains("--end-by 30m is too early") && refused.contains("each takes 1h"), "{refused}");
     let refused = cluster.fails(2, "submit --end-by '2020-01-01 10:00' -- true");
     assert!(refused.contains("has passed"), "{refused}");
 }
