@@ -7,7 +7,7 @@ use hq_core::worker::{Effect, Input, Start, Worker};
 use hq_core::worker_messages::ToWorker;
 use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
-use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, WorkerResources};
+use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources};
 
 use crate::campaign;
 use crate::observers::Runners;
@@ -75,6 +75,15 @@ pub struct Process {
     pub is_alone: bool,
     /// No process, but a part of a task whose process runs elsewhere.
     pub is_part: bool,
+    /// When it started.
+    pub since: Timestamp,
+}
+
+impl Process {
+    /// What it used when it ends now: time alone.
+    pub fn usage(&self, now: Timestamp) -> Usage {
+        Usage { wall_us: now.since(self.since).as_micros() as u64, ..Usage::default() }
+    }
 }
 
 impl Node {

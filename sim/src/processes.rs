@@ -2,7 +2,7 @@
 
 use hq_core::record::FailureKind;
 use hq_core::worker::{Input as WorkerInput, Outcome as TaskOutcome, RunnerId, Start};
-use hq_model::{Instance, TaskRef, Timestamp, Usage};
+use hq_model::{Instance, TaskRef, Timestamp};
 
 use crate::canary::Canary;
 use crate::nodes::Process;
@@ -104,7 +104,7 @@ impl World {
         let number = self.processes;
         let stubborn = self.rng.chance(self.faults.stubborn_per_mille);
         let (instance, is_alone, is_part) = (start.instance, Nodes::wants_alone(start), start.is_part);
-        let process = Process { number, instance, stubborn, is_alone, is_part };
+        let process = Process { number, instance, stubborn, is_alone, is_part, since: self.now };
         self.nodes[node].processes.insert(task, process);
         if is_part {
             return;
@@ -178,9 +178,11 @@ impl World {
         }
         let Some(call) = self.nodes[node].runners.dies(runner) else { return Ok(()) };
         let mut said = vec![WorkerInput::RunnerEnded { runner }];
-        if let Some(task) = call.filter(|task| self.nodes[node].processes.remove(task).is_some()) {
+        if let Some((task, process)) =
+            call.and_then(|task| Some((task, self.nodes[node].processes.remove(&task)?)))
+        {
             let outcome = TaskOutcome::Failed(FailureKind::Signal(9), "signal 9".into());
-            said.insert(0, WorkerInput::ended(task, outcome, Usage::default()));
+            said.insert(0, WorkerInput::ended(task, outcome, process.usage(self.now)));
         }
         self.worker_steps(node, said)
     }
@@ -218,7 +220,7 @@ impl World {
         let is_success = outcome == TaskOutcome::Finished;
         let runner = self.nodes[node].runners.call_ended(task);
         let follower = self.nodes[node].armed.remove(&task);
-        let mut said = vec![WorkerInput::ended(task, outcome, Usage::default())];
+        let mut said = vec![WorkerInput::ended(task, outcome, process.usage(self.now))];
         if let (Some(runner), WorkerInput::Ended { result, .. }) = (runner, &mut said[0]) {
             if is_success {
                 *result = result_of(task);
