@@ -43,6 +43,8 @@ class TaskOptions(TypedDict, total=False):
     """Exit codes, `"signal"`, `"timeout"`."""
     priority: int
     crash_limit: int | Literal["never-restart", "unlimited"]
+    on_walltime: Literal["wait", "fail"]
+    """What becomes of a call that takes longer than its workers live."""
     expect: float | str | timedelta
     """How long the call will probably run; longer ones start first."""
     locality: str
@@ -56,7 +58,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 _DURATIONS = ("time_limit", "kill_grace", "retry_delay", "expect")
-_PLAIN = ("retry", "retry_on", "priority", "crash_limit", "locality", "pin", "cwd", "stdout", "stderr")
+_PLAIN = ("retry", "retry_on", "priority", "crash_limit", "on_walltime", "locality", "pin", "cwd", "stdout", "stderr")
 _KNOWN = frozenset(TaskOptions.__annotations__)
 
 

@@ -181,6 +181,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "retry_on": exit_codes,
     "priority": lambda name, value: whole(name, value, -(2**31), 2**31 - 1),
     "crash_limit": crash_limit,
+    "on_walltime": text,
     "locality": text,
     "pin": pin,
     "cwd": path,

@@ -247,6 +247,7 @@ fn params(limit_us: u64, workers: u32, cpus: u32, gpus: u32) -> QueueParams {
         max_workers_per_alloc: workers,
         time_limit: Duration::from_micros(limit_us),
         resources: pools(cpus, gpus),
+        for_any_task: true,
         resources_are_all: true,
         idle_timeout: Some(IDLE),
         ..QueueParams::default()

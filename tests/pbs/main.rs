@@ -62,6 +62,37 @@ fn what_pbs_refuses_is_an_error_at_once() {
 }
 
 #[test]
+fn what_contradicts_the_queue_is_refused_with_both_values() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    for (args, words) in [
+        ("-- -q workq -l walltime=20", ["20s", "5m"]),
+        ("-- -q workq -l select=2:ncpus=1", ["2 nodes", "1 worker"]),
+        ("--max-workers-per-alloc 2 -- -q workq -l select=1", ["1 node", "2 workers"]),
+        ("--cpus 4 -- -q workq -l select=1:ncpus=2", ["4 CPUs", "gives them 2"]),
+    ] {
+        let error = server.fails(1, &format!("alloc add pbs --time-limit 5m {args}"));
+        assert!(words.iter().all(|word| error.contains(word)), "{args}: {error}");
+    }
+}
+
+#[test]
+fn a_worker_gets_what_it_offers_and_offers_what_it_got() {
+    let Some(pbs) = Pbs::start(&[]) else { return };
+    let server = server(&pbs);
+    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s -- -q workq");
+    server.ok("alloc add pbs --time-limit 5m --idle-timeout 1s --cpus 4 -- -q workq");
+    let queues = server.json("alloc list");
+    assert!(queues[0]["known_worker_resources"].to_string().contains("cpus"), "{queues}");
+    // One CPU is too little for it, and the second queue asks for four.
+    server.ok("submit --wait --cpus 2 -- sh -c 'echo $PBS_JOBID >id'");
+    assert!(allocations(&server, 1).is_empty(), "a node of PBS gives one CPU when nobody says more");
+    let id = server.read("id").trim().to_owned();
+    let job = pbs.run("qstat", &["-x", "-f", "-F", "json", &id]);
+    assert!(job.contains("\"ncpus\": 4"), "{job}");
+}
+
+#[test]
 fn a_limit_on_jobs_is_waited_for_with_what_was_accepted() {
     let Some(pbs) = Pbs::start(&[]) else { return };
     let server = server(&pbs);

@@ -182,7 +182,8 @@ def mind(directory: str, ident: str) -> None:
     home = os.path.expanduser("~")
     environment = {
         "PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBID": ident, "PBS_JOBNAME": job["Job_Name"],
-        "PBS_QUEUE": job["queue"], "PBS_NODENUM": "0", "PBS_TASKNUM": "1", "NCPUS": "1", "OMP_NUM_THREADS": "1",
+        "PBS_QUEUE": job["queue"], "PBS_NODENUM": "0", "PBS_TASKNUM": "1", "NCPUS": str(server.chunks(job["Resource_List"])[0]["ncpus"]),
+        "OMP_NUM_THREADS": "1",
         "PBS_NODEFILE": str(server.directory / "aux" / ident),
         "PBS_CONF_FILE": str(server.directory / "pbs.conf"), "PATH": f"{directory}/bin:{SHORT_PATH}", "HOME": home,
         "SHELL": "/bin/bash", "USER": getpass.getuser(), "LOGNAME": getpass.getuser(), **job["Variable_List"],

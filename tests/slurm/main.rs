@@ -90,6 +90,56 @@ fn what_slurm_refuses_is_an_error_at_once() {
 }
 
 #[test]
+fn what_contradicts_the_queue_is_refused_with_both_values() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    for (args, words) in [
+        ("-- -p cpu -N2", ["2 nodes", "1 worker"]),
+        ("--max-workers-per-alloc 2 -- -p cpu -N1", ["1 node", "2 workers"]),
+        ("-- -p cpu -t 1", ["1m", "5m"]),
+        ("-- -p cpu --array=1-2", ["an array", "leave that out"]),
+        ("-- -p cpu --mem=100G", ["100 GiB", "4 GiB"]),
+        ("--cpus 4 -- -p cpu -c 2", ["4 CPUs", "gives them 2"]),
+        ("--resource gpus/nvidia=[0,1] -- -p gpu --gres=gpu:1", ["2 GPUs", "ask for 1"]),
+    ] {
+        let error = server.fails(1, &format!("alloc add slurm --time-limit 5m {args}"));
+        assert!(words.iter().all(|word| error.contains(word)), "{args}: {error}");
+    }
+    server.ok("alloc add slurm --time-limit 5m -- -p cpu");
+    let error = server.fails(1, "alloc edit 1 -- -p cpu -N2");
+    assert!(error.contains("2 nodes"), "{error}");
+    server.ok("alloc edit 1 --max-workers-per-alloc 2 -- -p cpu -N2");
+}
+
+#[test]
+fn a_worker_offers_what_slurm_gave_to_its_job() {
+    let Some(slurm) = &*SHARED else { return };
+    let server = server(slurm);
+    let pools = |args: &str| {
+        let id =
+            server.json(&format!("alloc add slurm --time-limit 5m --idle-timeout 1s {args}"))["id"].clone();
+        let queues = server.json("alloc list");
+        let queue = queues.as_array().expect("a list").iter().find(|queue| queue["id"] == id);
+        let known = queue.expect("it is there")["known_worker_resources"].to_string();
+        server.ok(&format!("alloc remove {id}"));
+        known
+    };
+    for gpus in ["--gres=gpu:1", "--gpus=1", "-G1", "--gpus-per-node=1", "-n1 --gpus-per-task=1"] {
+        let known = pools(&format!("-- -p gpu {gpus}"));
+        assert!(known.contains("gpus/nvidia"), "{gpus}: {known}");
+    }
+    let [one, four] = ["", "--exclusive"].map(|args| pools(&format!("-- -p cpu {args}")));
+    assert_ne!(one, four, "one CPU, and the node");
+    // A shared partition gives one CPU, and the worker offers no more.
+    server.ok("alloc add slurm --name one --time-limit 5m --idle-timeout 1s -- -p cpu");
+    server.ok("submit --wait --cpus all -- sh -c 'echo $HQ_CPUS $SLURM_CPUS_ON_NODE >cpus'");
+    assert_eq!(
+        server.read("cpus").trim().split_once(' ').map(|(own, given)| (own.split(',').count(), given)),
+        Some((1, "1"))
+    );
+}
+
+#[test]
 fn an_allocation_cancelled_by_somebody_else_is_replaced() {
     let Some(slurm) = &*SHARED else { return };
     let server = server(slurm);

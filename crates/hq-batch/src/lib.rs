@@ -21,6 +21,6 @@ mod slurm;
 mod slurm_output;
 
 pub use error::BatchError;
-pub use manager::{Manager, exit_left};
+pub use manager::{Left, Manager, exit_left, left};
 pub use others::Nodes;
-pub use request::{AllocationRequest, BatchState, JobReport, NodeShape};
+pub use request::{AllocationRequest, BatchState, Granted, JobReport, NodeShape};

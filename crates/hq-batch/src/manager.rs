@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::command::Runner;
 use crate::description::Description;
 use crate::error::BatchError;
-use crate::request::{AllocationRequest, BatchState, JobReport, NodeShape};
+use crate::request::{AllocationRequest, BatchState, Granted, JobReport, NodeShape};
 use crate::{described, limits, pbs, script, slurm};
 
 /// The script's file in an allocation's directory.
@@ -164,6 +164,32 @@ impl Manager {
         }
     }
 
+    /// What the manager made of a batch job that waits: its nodes and what it has of each. None if it does not say.
+    pub fn granted(&self, id: &str) -> Option<Granted> {
+        match &self.kind {
+            Kind::Slurm => slurm::granted(&self.runner, id),
+            Kind::Pbs => pbs::granted(&self.runner, id),
+            Kind::Described(_) => None,
+        }
+    }
+
+    /// The most that a node has which these arguments ask for. None if the manager does not say.
+    pub fn largest_node(&self, manager_args: &[OsString]) -> Option<NodeShape> {
+        match &self.kind {
+            Kind::Slurm => slurm::largest_node(&self.runner, manager_args),
+            Kind::Pbs | Kind::Described(_) => None,
+        }
+    }
+
+    /// The number of nodes that arguments ask for, whatever the request says.
+    pub fn nodes_asked(&self, manager_args: &[OsString]) -> Option<u32> {
+        match &self.kind {
+            Kind::Slurm => slurm::nodes_asked(manager_args),
+            Kind::Pbs => pbs::nodes_asked(manager_args),
+            Kind::Described(_) => None,
+        }
+    }
+
     /// The batch ids of submissions whose answer was lost, by the request's name: of those jobs of this user that
     /// bear the name and were submitted from the directory. A name that is absent was not submitted, or has ended
     /// so long ago that the manager has forgotten it. Described managers, which do not tell a job's directory,
@@ -205,7 +231,42 @@ impl Manager {
 /// The exit status that an allocation's script left in its directory, for managers that forget their jobs. None if
 /// it has not ended, or was killed before it could.
 pub fn exit_left(directory: &Path) -> Option<i32> {
-    fs::read_to_string(script::exit_file(directory)).ok()?.trim().parse().ok()
+    match left(directory) {
+        Left::Ended { status, .. } => Some(status),
+        Left::Nothing | Left::Begun => None,
+    }
+}
+
+/// What an allocation's script left in its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing: it never ran, as far as is seen.
+    Nothing,
+    /// It began.
+    Begun,
+    /// It ended.
+    Ended {
+        /// With this status.
+        status: i32,
+        /// Somebody told it to end.
+        was_signalled: bool,
+        /// It was so told when its time was over.
+        was_late: bool,
+    },
+}
+
+/// What an allocation's script left in its directory, for managers that forget their jobs.
+pub fn left(directory: &Path) -> Left {
+    let text = fs::read_to_string(script::exit_file(directory)).unwrap_or_default();
+    let mut words = text.split_whitespace();
+    match words.next().and_then(|status| status.parse().ok()) {
+        Some(status) => {
+            let why = words.next();
+            Left::Ended { status, was_signalled: why.is_some(), was_late: why == Some(script::LATE) }
+        }
+        None if script::begun_file(directory).exists() => Left::Begun,
+        None => Left::Nothing,
+    }
 }
 
 /// A command line that lacks the script's path, and the script.

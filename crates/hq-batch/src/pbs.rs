@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::command::{Output, Runner};
 use crate::error::BatchError;
 use crate::manager::Submission;
-use crate::request::{AllocationRequest, JobReport, NodeShape};
+use crate::request::{AllocationRequest, Granted, JobReport, NodeShape};
 use crate::script::{self, Launch, directive};
 use crate::{
     pbs_output::{self as output, Jobs},
@@ -33,8 +33,10 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
     let mut header = Vec::new();
     let mut option = |text: String| header.push(directive(PREFIX, &text));
     // Two requests for chunks of nodes exclude each other; the user's says more than ours.
-    if !has("select") && !has("nodes") {
-        option(format!("-l select={}", request.workers));
+    if !has("select") && !has("nodes") && !has("ncpus") {
+        // A chunk that asks for nothing is one CPU.
+        let cpus = request.cpus.map_or_else(String::new, |cpus| format!(":ncpus={cpus}"));
+        option(format!("-l select={}{cpus}", request.workers));
     }
     if request.workers > 1 && !has("place") && !has("nodes") {
         // Otherwise two chunks may share a node.
@@ -165,6 +167,17 @@ pub(crate) fn find(
     Ok(output::named(&described(runner, &candidates)?, wanted))
 }
 
+/// What the server made of a job.
+pub(crate) fn granted(runner: &Runner, id: &str) -> Option<Granted> {
+    let jobs = described(runner, &[id.to_owned()]).ok()?;
+    jobs.into_iter().next().map(|(id, job)| output::granted(&id, &job))
+}
+
+/// The number of nodes in `-l select=2:ncpus=4+1:ncpus=8`, or in `-l nodes=2`.
+pub(crate) fn nodes_asked(manager_args: &[OsString]) -> Option<u32> {
+    output::nodes_asked(&output::asked_resources(manager_args))
+}
+
 /// What the arguments ask for per node; else the least of the nodes that may serve the queue.
 pub(crate) fn node_shape(runner: &Runner, manager_args: &[OsString]) -> Option<NodeShape> {
     let queue = script::option_value(manager_args, Some('q'), None)
@@ -184,6 +197,7 @@ pub(crate) fn node_shape(runner: &Runner, manager_args: &[OsString]) -> Option<N
     // A chunk that asks for nothing is one CPU, unless the placing takes whole nodes.
     if !asked.iter().any(|(key, value)| key == "place" && value.contains("excl")) {
         shape.gpus.clear();
+        shape.cpus = 1;
     }
     Some(NodeShape { max_time, ..shape })
 }

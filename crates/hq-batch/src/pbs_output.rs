@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::command::Output;
 use crate::error::BatchError;
-use crate::request::{BatchState, JobReport, NodeShape};
+use crate::request::{BatchState, Granted, JobReport, NodeShape};
 use crate::slurm_output::is_same;
 
 /// `substate` of a job that waits for another one.
@@ -136,7 +136,39 @@ pub(crate) fn report(job: &Map<String, Value>) -> JobReport {
     };
     let is_hopeless = state == BatchState::Queued
         && reason.as_ref().is_some_and(|reason| reason.starts_with("Can Never Run"));
-    JobReport { state, reason, is_hopeless }
+    let used = job.get("resources_used").and_then(|used| used.get("walltime")).and_then(Value::as_str);
+    JobReport { state, reason, is_hopeless, ran: used.and_then(clock) }
+}
+
+/// What the attributes of a job say of its nodes, and of what it has of each.
+pub(crate) fn granted(id: &str, job: &Map<String, Value>) -> Granted {
+    let list = job.get("Resource_List").and_then(Value::as_object).cloned().unwrap_or_default();
+    let nodes =
+        number(&list, "nodect").and_then(|nodes| u32::try_from(nodes).ok()).filter(|nodes| *nodes > 0);
+    let each = |key: &str| {
+        let all = number(&list, key).and_then(|count| u32::try_from(count).ok())?;
+        Some(all / nodes.unwrap_or(1))
+    };
+    let text = |key: &str| list.get(key).and_then(Value::as_str);
+    Granted {
+        nodes,
+        time_limit: text("walltime").and_then(clock),
+        is_array: id.contains("[]"),
+        is_whole: text("place").is_some_and(|place| place.contains("excl")),
+        cpus: each("ncpus").filter(|cpus| *cpus > 0),
+        memory_bytes: text("mem").and_then(bytes).map(|bytes| bytes / u64::from(nodes.unwrap_or(1))),
+        gpus: each("ngpus").filter(|gpus| *gpus > 0).map(|gpus| (String::new(), gpus)).into_iter().collect(),
+    }
+}
+
+/// The nodes in `select=2:ncpus=4+1:ncpus=8` or `nodes=2:ppn=4`; none where nodes are named.
+pub(crate) fn nodes_asked(asked: &[(String, String)]) -> Option<u32> {
+    let (_, chunks) = asked.iter().rfind(|(key, _)| key == "select" || key == "nodes")?;
+    let count = |chunk: &str| match chunk.split(':').next().unwrap_or_default() {
+        first if first.contains('=') => Some(1),
+        first => first.parse::<u32>().ok(),
+    };
+    chunks.split('+').map(count).sum()
 }
 
 /// How a job ended: PBS's own codes are below 0, signals above 256.
@@ -149,6 +181,9 @@ fn ended(job: &Map<String, Value>, comment: &str) -> BatchState {
         return if substate == Some(DELETED) { BatchState::Cancelled } else { BatchState::Finished };
     };
     match exit {
+        // Its script may have ended in order when it was told to.
+        0 if substate == Some(DELETED) => BatchState::Cancelled,
+        0 if substate == Some(TERMINATED) => BatchState::TimedOut,
         0 => BatchState::Finished,
         -29 => BatchState::TimedOut,
         -27 | -26 => BatchState::OutOfMemory,
@@ -282,7 +317,12 @@ pub(crate) fn least_node(answer: &Output, queue: Option<&str>) -> Option<NodeSha
 pub(crate) fn queue_time(answer: &Output, queue: &str) -> Option<Duration> {
     let document: Value = serde_json::from_str(answer.text().trim()).ok()?;
     let text = document.get("Queue")?.get(queue)?.get("resources_max")?.get("walltime")?.as_str()?.to_owned();
-    let parts = text.split(':').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
+    clock(&text)
+}
+
+/// A time as PBS prints it: `01:30:00`, or seconds.
+fn clock(text: &str) -> Option<Duration> {
+    let parts = text.split(':').map(|part| part.trim().parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
     Some(Duration::from_secs(
         parts.iter().fold(0u64, |sum, part| sum.saturating_mul(60).saturating_add(*part)),
     ))

@@ -12,6 +12,8 @@ pub struct AllocationRequest {
     pub name: String,
     /// Workers, and therefore nodes. At least 1.
     pub workers: u32,
+    /// CPUs of each node that its worker is said to offer: asked for where the user's arguments say nothing of CPUs.
+    pub cpus: Option<u32>,
     /// Wall time of the batch job, rounded up to what the manager counts in.
     pub time_limit: Duration,
     /// Where `hq-submit.sh`, `jobid`, `exit`, `stdout` and `stderr` are written; made with mode 0700, absolute, on a
@@ -88,11 +90,50 @@ pub struct JobReport {
     pub reason: Option<String>,
     /// Whether it waits for what this cluster will never have, by the manager's own words.
     pub is_hopeless: bool,
+    /// How long it has had its nodes, where the manager says so.
+    pub ran: Option<Duration>,
 }
 
 impl From<BatchState> for JobReport {
     fn from(state: BatchState) -> JobReport {
-        JobReport { state, reason: None, is_hopeless: false }
+        JobReport { state, reason: None, is_hopeless: false, ran: None }
+    }
+}
+
+/// What a manager made of a submission, as far as it says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// Nodes.
+    pub nodes: Option<u32>,
+    /// Wall time.
+    pub time_limit: Option<Duration>,
+    /// It is several jobs.
+    pub is_array: bool,
+    /// It has each of its nodes as a whole, whatever it asked for.
+    pub is_whole: bool,
+    /// CPUs of each node.
+    pub cpus: Option<u32>,
+    /// Memory of each node, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// GPUs of each node by their type as the manager names it, empty where it names none.
+    pub gpus: Vec<(String, u32)>,
+}
+
+impl Granted {
+    /// What each node of the allocation has: as asked for, unless it has nodes as a whole.
+    pub fn shape(&self, nodes: Option<NodeShape>) -> Option<NodeShape> {
+        if self.is_whole {
+            return nodes;
+        }
+        let (Some(cpus), known) = (self.cpus, nodes.unwrap_or_default()) else { return None };
+        let mut gpus = self.gpus.clone();
+        for (kind, _) in &mut gpus {
+            if let ("", [(of_nodes, _)]) = (kind.as_str(), &known.gpus[..]) {
+                kind.clone_from(of_nodes);
+            }
+        }
+        let memory_bytes = self.memory_bytes.or(known.memory_bytes);
+        Some(NodeShape { cpus, memory_bytes, gpus, max_time: known.max_time })
     }
 }
 

@@ -57,9 +57,11 @@ pub(crate) fn script(header: &[Vec<u8>], request: &AllocationRequest, launch: &L
     }
     // The exit status is left where the server finds it: not every manager remembers it. The shell outlives the
     // signals that end the worker, to do so.
-    out.extend_from_slice(b"trap : TERM INT\nleft=");
+    out.extend_from_slice(
+        format!("trap ended=1 TERM INT\nlimit={}\nleft=", whole_seconds(request.time_limit)).as_bytes(),
+    );
     quote::shell(exit_file(&request.directory).as_os_str(), &mut out);
-    out.extend_from_slice(b"\nrm -f \"$left\"\n");
+    out.extend_from_slice(b"\nrm -f \"$left\"\n: >\"$left.begun\"\n");
     // PBS hands the script to the shell as its standard input, which nothing else may read.
     match launch {
         Launch::Here => {
@@ -78,9 +80,21 @@ pub(crate) fn script(header: &[Vec<u8>], request: &AllocationRequest, launch: &L
             out.extend_from_slice(PBSDSH.as_bytes());
         }
     }
-    out.extend_from_slice(b"status=$?\n(umask 077; echo \"$status\" >\"$left\")\nexit \"$status\"\n");
+    out.extend_from_slice(AT_END.as_bytes());
     out
 }
+
+/// The word that a script leaves behind its status when it was told to end because its time was over.
+pub(crate) const LATE: &str = "late";
+
+/// Leaves the status, and whether somebody told the script to end, before or after its time was over.
+const AT_END: &str = r#"status=$?
+if [ -n "${ended-}" ]; then
+    [ "$SECONDS" -lt "$limit" ] && ended=early || ended=late
+fi
+(umask 077; echo "$status ${ended-}" >"$left")
+exit "$status"
+"#;
 
 /// Starts once on every node of `$PBS_NODEFILE`, but for the first `$skipped`, and waits for all, also when signals cut a
 /// wait short. The file names a node as often as it has MPI processes. A login shell's path may lack PBS.
@@ -143,6 +157,11 @@ pub(crate) fn exit_file(directory: &Path) -> std::path::PathBuf {
     directory.join("exit")
 }
 
+/// What a script leaves when it begins.
+pub(crate) fn begun_file(directory: &Path) -> std::path::PathBuf {
+    directory.join("exit.begun")
+}
+
 /// A name every manager takes for a job.
 pub(crate) fn job_name(name: &str) -> String {
     let mut name: String =
@@ -157,8 +176,13 @@ pub(crate) fn job_name(name: &str) -> String {
 
 /// A wall time as `HH:MM:SS`, rounded up to seconds. At least one second.
 pub(crate) fn clock(duration: Duration) -> String {
-    let seconds = (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1);
+    let seconds = whole_seconds(duration);
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Seconds, rounded up. At least one.
+fn whole_seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
 /// A header line: a directive, an option's beginning, and a value that stands as it is.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::command::{Output, Runner};
 use crate::error::BatchError;
 use crate::manager::Submission;
-use crate::request::{AllocationRequest, JobReport, NodeShape};
+use crate::request::{AllocationRequest, Granted, JobReport, NodeShape};
 use crate::script::{self, Launch, directive};
 use crate::{quote, slurm_output as output};
 
@@ -30,6 +30,9 @@ fn script(request: &AllocationRequest, user_line: Option<Vec<u8>>) -> Vec<u8> {
         option(format!("--{name}={path}"));
     }
     option(format!("--time={}", script::clock(request.time_limit)));
+    if let Some(cpus) = request.cpus.filter(|_| !output::says_of_cpus(&request.manager_args)) {
+        option(format!("--cpus-per-task={cpus}"));
+    }
     // A job that begins anew under its old id would be an allocation nobody asked for.
     option("--no-requeue".to_owned());
     if request.hold {
@@ -97,7 +100,7 @@ pub(crate) fn reports(runner: &Runner, ids: &[String]) -> Result<BTreeMap<String
 }
 
 fn queue(runner: &Runner, which: &[&str], cluster: Option<&str>) -> Result<Output, BatchError> {
-    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r|%S"]);
+    let mut args = script::words(&["--noheader", "--states=all", "--format=%i|%T|%r|%S|%M"]);
     args.extend(script::words(which));
     args.extend(clusters(cluster));
     runner.run(OsStr::new("squeue"), &args, None)
@@ -113,7 +116,7 @@ fn accounted(runner: &Runner, numbers: &[&str], cluster: Option<&str>) -> BTreeM
         "--noheader",
         "--parsable2",
         "--allocations",
-        "--format=JobID,State,ExitCode",
+        "--format=JobID,State,ExitCode,ElapsedRaw",
         "--jobs",
         &numbers.join(","),
     ]);
@@ -170,8 +173,43 @@ pub(crate) fn find(
     Ok(output::named(&answer.stdout, wanted))
 }
 
+/// What the controller made of a job.
+pub(crate) fn granted(runner: &Runner, id: &str) -> Option<Granted> {
+    let (number, cluster) = output::split_cluster(id);
+    let mut args: Vec<OsString> = clusters(cluster).into_iter().collect();
+    args.extend(script::words(&["--oneliner", "show", "job", number]));
+    let granted =
+        output::granted(&runner.run(OsStr::new("scontrol"), &args, None).ok()?.demand().ok()?.text())?;
+    Some(Granted { is_whole: granted.is_whole || gives_whole_nodes(runner, cluster), ..granted })
+}
+
+/// Whether the cluster shares no node among jobs, whatever they ask for.
+fn gives_whole_nodes(runner: &Runner, cluster: Option<&str>) -> bool {
+    let mut args: Vec<OsString> = clusters(cluster).into_iter().collect();
+    args.extend(script::words(&["show", "config"]));
+    let answer = runner.run(OsStr::new("scontrol"), &args, None).and_then(Output::demand);
+    answer.is_ok_and(|answer| output::selects_whole_nodes(&answer.text()))
+}
+
+/// The number of nodes in `-N 2`; none of a range.
+pub(crate) fn nodes_asked(manager_args: &[OsString]) -> Option<u32> {
+    script::option_value(manager_args, Some('N'), Some("nodes"))?.parse().ok()
+}
+
+/// The most that a node of the partition has.
+pub(crate) fn largest_node(runner: &Runner, manager_args: &[OsString]) -> Option<NodeShape> {
+    let (text, is_asked) = partition(runner, manager_args)?;
+    output::largest(&text, is_asked)
+}
+
 /// What the partition's nodes have, unless the arguments ask for less.
 pub(crate) fn node_shape(runner: &Runner, manager_args: &[OsString]) -> Option<NodeShape> {
+    let (text, is_asked) = partition(runner, manager_args)?;
+    output::shape(&text, is_asked, manager_args)
+}
+
+/// The lines of `sinfo` about the partition that the arguments name, and whether they name one.
+fn partition(runner: &Runner, manager_args: &[OsString]) -> Option<(String, bool)> {
     let mut args = script::words(&["--noheader", "--exact", "--format=%P|%D|%c|%m|%G|%l|%h|%N"]);
     let partitions = script::option_value(manager_args, Some('p'), Some("partition"));
     if let Some(partitions) = &partitions {
@@ -179,7 +217,7 @@ pub(crate) fn node_shape(runner: &Runner, manager_args: &[OsString]) -> Option<N
     }
     args.extend(clusters(script::option_value(manager_args, Some('M'), Some("clusters")).as_deref()));
     let answer = runner.run(OsStr::new("sinfo"), &args, None).ok()?.demand().ok()?;
-    output::shape(&answer.text(), partitions.is_some(), manager_args)
+    Some((answer.text(), partitions.is_some()))
 }
 
 /// Whether `squeue` knows none of the ids: it says so only if it was asked for one.

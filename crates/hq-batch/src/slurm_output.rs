@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::command::Output;
 use crate::error::BatchError;
-use crate::request::{BatchState, JobReport, NodeShape};
+use crate::request::{BatchState, Granted, JobReport, NodeShape};
 use crate::script::option_value;
 
 /// The id in one line of `sbatch --parsable`; without the option, the last word.
@@ -25,11 +25,11 @@ pub(crate) fn split_cluster(id: &str) -> (&str, Option<&str>) {
     id.split_once(';').map_or((id, None), |(number, cluster)| (number, Some(cluster)))
 }
 
-/// Lines of `squeue --format=%i|%T|%r|%S`, by the number of the job.
+/// Lines of `squeue --format=%i|%T|%r|%S|%M`, by the number of the job.
 pub(crate) fn squeue(answer: &Output) -> Result<BTreeMap<String, JobReport>, BatchError> {
     let mut reports = BTreeMap::new();
     for line in answer.text().lines().map(str::trim).filter(|line| !is_title(line)) {
-        let mut fields = line.splitn(4, '|');
+        let mut fields = line.splitn(5, '|');
         let (Some(id), Some(state)) = (fields.next(), fields.next()) else {
             return Err(BatchError::NotUnderstood {
                 command: answer.command.clone(),
@@ -45,12 +45,14 @@ pub(crate) fn squeue(answer: &Output) -> Result<BTreeMap<String, JobReport>, Bat
         if let (BatchState::Queued, Some(reason), Some(start)) = (&report.state, &mut report.reason, start) {
             reason.push_str(&format!(", expected to start at {start}"));
         }
+        // Nothing has passed of what waits.
+        report.ran = fields.next().and_then(time_used).filter(|ran| !ran.is_zero());
         merge(&mut reports, number(id), report);
     }
     Ok(reports)
 }
 
-/// Lines of `sacct --format=JobID,State,ExitCode --parsable2`.
+/// Lines of `sacct --format=JobID,State,ExitCode,ElapsedRaw --parsable2`.
 pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
     let mut reports = BTreeMap::new();
     for line in text.lines() {
@@ -58,7 +60,9 @@ pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
         // `17.batch` and the like are steps.
         let Some(id) = fields.next().filter(|id| !id.contains('.')) else { continue };
         let Some(state) = fields.next() else { continue };
-        merge(&mut reports, number(id), report(state, None, fields.next()));
+        let mut report = report(state, None, fields.next());
+        report.ran = fields.next().and_then(|ran| ran.parse().ok()).map(Duration::from_secs);
+        merge(&mut reports, number(id), report);
     }
     reports
 }
@@ -67,7 +71,68 @@ pub(crate) fn sacct(text: &str) -> BTreeMap<String, JobReport> {
 pub(crate) fn shown(text: &str) -> Option<JobReport> {
     let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));
     let reason = value("Reason=").filter(|reason| !matches!(*reason, "" | "None" | "(null)"));
-    Some(report(value("JobState=")?, reason.map(str::to_owned), value("ExitCode=")))
+    let ran = value("RunTime=").and_then(time_used).filter(|ran| !ran.is_zero());
+    Some(JobReport { ran, ..report(value("JobState=")?, reason.map(str::to_owned), value("ExitCode=")) })
+}
+
+/// What a line of `scontrol --oneliner show job` says of a job that waits: its nodes, and what it has of each.
+pub(crate) fn granted(text: &str) -> Option<Granted> {
+    let value = |key: &str| text.split_whitespace().find_map(|word| word.strip_prefix(key));
+    // `2-2`, the least and the most.
+    let nodes = value("NumNodes=")?.split('-').next().and_then(leading_number).filter(|nodes| *nodes > 0)?;
+    let number = |key: &str| value(key).and_then(leading_number);
+    let tasks = number("NumTasks=").unwrap_or(1);
+    let tres =
+        |key: &str| value("TRES=")?.split(',').find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
+    let each = |key: &str, many: u32, parts: u32| {
+        let found = value(key).map(gpus).unwrap_or_default();
+        let each =
+            found.into_iter().map(move |(kind, count)| (kind, count.saturating_mul(many) / parts.max(1)));
+        each.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+    };
+    let asked = [
+        each("TresPerNode=", 1, 1),
+        each("TresPerJob=", 1, nodes),
+        each("TresPerTask=", tasks, nodes),
+        each("TresPerSocket=", 1, 1),
+    ];
+    Some(Granted {
+        nodes: Some(nodes),
+        time_limit: value("TimeLimit=").and_then(time_limit),
+        is_array: value("ArrayTaskId=").is_some(),
+        is_whole: matches!(value("OverSubscribe="), Some("NO" | "EXCLUSIVE")),
+        cpus: number("NumCPUs=").map(|cpus| (cpus / nodes).max(1)),
+        memory_bytes: tres("mem").and_then(memory).map(|bytes| bytes / u64::from(nodes)),
+        gpus: asked.into_iter().find(|gpus| !gpus.is_empty()).unwrap_or_default(),
+    })
+}
+
+/// Whether a configuration, as `scontrol show config` prints it, gives out whole nodes.
+pub(crate) fn selects_whole_nodes(text: &str) -> bool {
+    let value =
+        text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "SelectType"));
+    value.is_some_and(|(_, value)| value.trim() == "select/linear")
+}
+
+/// Whether arguments say how many CPUs there shall be of a node.
+pub(crate) fn says_of_cpus(args: &[OsString]) -> bool {
+    let valued = [
+        (Some('c'), "cpus-per-task"),
+        (Some('n'), "ntasks"),
+        (None, "ntasks-per-node"),
+        (None, "mincpus"),
+        (None, "cpus-per-gpu"),
+    ];
+    valued.iter().any(|(short, long)| option_value(args, *short, Some(long)).is_some()) || is_exclusive(args)
+}
+
+fn is_exclusive(args: &[OsString]) -> bool {
+    args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with("--exclusive")))
+}
+
+/// A time that has passed: `1:05`, `1:00:00`, `1-00:00:00`.
+fn time_used(text: &str) -> Option<Duration> {
+    text.contains(':').then(|| time_limit(text)).flatten()
 }
 
 /// The empty lines, and those that `squeue` puts above each cluster's jobs.
@@ -133,7 +198,7 @@ fn report(state: &str, reason: Option<String>, exit: Option<&str>) -> JobReport 
         word => BatchState::Unknown(word.to_owned()),
     };
     let is_hopeless = state == BatchState::Queued && reason.as_deref().is_some_and(is_hopeless);
-    JobReport { state, reason, is_hopeless }
+    JobReport { state, reason, is_hopeless, ran: None }
 }
 
 /// Reasons that no waiting changes: only the user or the administrator can.
@@ -195,7 +260,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
 /// has a star, if none was asked for. Where the arguments ask for CPUs, memory or GPUs, that counts.
 pub(crate) fn shape(text: &str, is_asked: bool, args: &[OsString]) -> Option<NodeShape> {
     let mut least: Option<NodeShape> = None;
-    let mut is_whole = args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.starts_with("--exclusive")));
+    let mut is_whole = is_exclusive(args);
     for line in text.lines() {
         let fields: Vec<&str> = line.trim().split('|').collect();
         let [partition, nodes, cpus, memory, gres, time, sharing, ..] = fields[..] else { continue };
@@ -237,13 +302,48 @@ pub(crate) fn shape(text: &str, is_asked: bool, args: &[OsString]) -> Option<Nod
     Some(shape)
 }
 
+/// The most that nodes have in such lines.
+pub(crate) fn largest(text: &str, is_asked: bool) -> Option<NodeShape> {
+    let mut most: Option<NodeShape> = None;
+    for line in text.lines() {
+        let fields: Vec<&str> = line.trim().split('|').collect();
+        let [partition, nodes, cpus, memory, gres, ..] = fields[..] else { continue };
+        if !is_asked && !partition.ends_with('*') || nodes == "0" {
+            continue;
+        }
+        let known = most.take().unwrap_or_default();
+        let memory = leading_number(memory).map(|mib| u64::from(mib) << 20);
+        let count = |gpus: &[(String, u32)]| gpus.iter().map(|(_, count)| count).sum::<u32>();
+        let gpus = gpus(gres);
+        most = Some(NodeShape {
+            cpus: known.cpus.max(leading_number(cpus).unwrap_or(0)),
+            memory_bytes: known.memory_bytes.max(memory),
+            gpus: if count(&gpus) > count(&known.gpus) { gpus } else { known.gpus },
+            max_time: None,
+        });
+    }
+    most
+}
+
 /// GPUs per node that arguments ask for, with the type that the nodes have if they name none.
 fn asked_gpus(args: &[OsString], of_nodes: &[(String, u32)]) -> Vec<(String, u32)> {
-    let per_node = option_value(args, None, Some("gpus-per-node")).map(|value| format!("gpu:{value}"));
-    let Some(asked) = per_node.or_else(|| option_value(args, None, Some("gres"))) else {
-        return Vec::new();
-    };
+    let number =
+        |short, long| option_value(args, short, Some(long)).and_then(|value| value.parse::<u32>().ok());
+    let nodes = number(Some('N'), "nodes").unwrap_or(1).max(1);
+    let tasks = number(None, "ntasks-per-node").or(number(Some('n'), "ntasks").map(|tasks| tasks / nodes));
+    let said = [
+        (option_value(args, None, Some("gpus-per-node")), 1, 1),
+        (option_value(args, Some('G'), Some("gpus")), 1, nodes),
+        (option_value(args, None, Some("gpus-per-task")), tasks.unwrap_or(1).max(1), 1),
+        (option_value(args, None, Some("gpus-per-socket")), 1, 1),
+    ];
+    let said =
+        said.into_iter().find_map(|(value, many, parts)| Some((format!("gpu:{}", value?), many, parts)));
+    let gres = || option_value(args, None, Some("gres")).map(|gres| (gres, 1, 1));
+    let Some((asked, many, parts)) = said.or_else(gres) else { return Vec::new() };
     let mut asked = gpus(&asked);
+    asked.iter_mut().for_each(|(_, count)| *count = count.saturating_mul(many) / parts);
+    asked.retain(|(_, count)| *count > 0);
     for (kind, _) in &mut asked {
         if let ("", [(of_nodes, _)]) = (kind.as_str(), of_nodes) {
             kind.clone_from(of_nodes);
@@ -266,7 +366,8 @@ fn gpus(gres: &str) -> Vec<(String, u32)> {
     }
     let mut kinds = BTreeMap::<String, u32>::new();
     for entry in plain.split(',') {
-        let parts: Vec<&str> = entry.trim().trim_start_matches("gres/").split([':', '=']).collect();
+        let parts: Vec<&str> =
+            entry.trim().trim_start_matches("gres/").trim_start_matches("gres:").split([':', '=']).collect();
         let (kind, count) = match parts[..] {
             ["gpu"] => ("", Some(1)),
             ["gpu", last] => match last.parse().ok() {

@@ -246,7 +246,7 @@ fn nodes_are_described_before_the_first_job() {
             format!("{} {gib:?} {:?} {:?}", shape.cpus, shape.gpus, shape.max_time)
         })
     };
-    assert_eq!(shown(&["-q", "workq"]).as_deref(), Some("4 Some(8) [] Some(3600s)"));
+    assert_eq!(shown(&["-q", "workq"]).as_deref(), Some("1 Some(8) [] Some(3600s)"));
     assert_eq!(shown(&["-l", "place=excl"]).as_deref(), Some("4 Some(8) [(\"\", 2)] None"));
     assert_eq!(shown(&["-l", "select=1:ncpus=2:ngpus=1"]).as_deref(), Some("2 None [(\"\", 1)] None"));
 }

@@ -236,6 +236,9 @@ pub const SCAN_BLOCKED_MAX: usize = 64;
 pub const SCAN_QUEUED_MAX: usize = 4096;
 /// Tasks of the null executor passed in one go before the worker looks for messages again.
 pub const NULL_TASKS_AT_ONCE: u32 = 8192;
+/// Attempts of a task that had all the time of a worker and were ended with it, after which it waits for workers that live
+/// longer.
+pub const OUTLASTED_MAX: u32 = 2;
 /// Submissions of a queue in a row that may be refused; then it pauses.
 pub const SUBMIT_FAILURES_MAX: u32 = 10;
 /// Allocations of a queue in a row that may fail; then it pauses.
@@ -273,6 +276,16 @@ pub const RETURN_TIME: Duration = Duration::from_secs(150);
 pub const OVERDUE_TIME: Duration = Duration::from_secs(3600);
 /// Tasks handed to a busy worker for later count as waiting after this time: they may be longer than was thought.
 pub const HANDED_TIME: Duration = Duration::from_secs(5);
+/// How long it takes from the start of an allocation until its worker has something to do, about.
+pub const START_UP_TIME: Duration = Duration::from_secs(5);
+/// Workers that are asked for at most, with those that are there, while it is not known how long tasks take.
+pub const PROBED_MAX: u64 = 16;
+/// Groups of tasks of a class by which it is told how much work they are.
+pub const DEMAND_GROUPS_MAX: usize = 64;
+/// Whether tasks of which nothing is known have become long is looked at this often.
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+/// What became of the node time of an allocation that runs is written to the journal at most this often.
+pub const MEASURE_INTERVAL: Duration = Duration::from_secs(300);
 /// Workers of a queue that are thought of in one decision.
 pub const DEMAND_WORKERS_MAX: usize = 1024;
 /// Classes of waiting tasks that are thought of in one decision about allocations.

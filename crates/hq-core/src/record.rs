@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
@@ -356,9 +357,11 @@ pub struct JobProgress {
     pub instances: BTreeMap<Instance, IdSet>,
     /// Crashes, of tasks that had some; the one that ended a task counts, too.
     pub crashes: BTreeMap<TaskId, u32>,
+    /// How often, and for how long, tasks had all the time of a worker and were ended with it.
+    pub outlasted: BTreeMap<TaskId, Outlasted>,
     /// Retries, of tasks that were retried.
     pub retries: BTreeMap<TaskId, u32>,
-    /// Ends of retry delays, of tasks that wait for these.
+    /// Ends of retry delays, of tasks that wait for these; [`NEVER`] of those that wait for workers that live longer.
     pub delayed: BTreeMap<TaskId, Timestamp>,
     /// Sum over ended attempts.
     pub usage: Usage,
@@ -374,6 +377,18 @@ pub struct JobProgress {
     pub files: BTreeSet<ByteString>,
     /// Workers of leased tasks on several nodes; the first one leads, and the task is leased to it.
     pub nodes: BTreeMap<TaskId, Vec<WorkerId>>,
+}
+
+/// An end that no delay comes to.
+pub const NEVER: Timestamp = Timestamp(u64::MAX);
+
+/// What is known of a task that was ended with the time of its worker, of which it had had nearly all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlasted {
+    /// How often that was so.
+    pub times: u32,
+    /// The longest time limit of these workers.
+    pub life: Duration,
 }
 
 /// The second attempt of a task whose first one goes on.
@@ -392,6 +407,13 @@ pub enum RestartCause {
     Crash,
     /// Their worker left, through no fault of theirs, or had not started them.
     Left,
+    /// The time of their worker was over, of which they had had nearly all.
+    TimeOver {
+        /// The time limit of the worker.
+        life: Duration,
+        /// They wait for workers that live longer.
+        waits: bool,
+    },
     /// They failed and are retried, not before the given time.
     Retry {
         /// Earliest time of the next start.

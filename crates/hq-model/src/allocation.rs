@@ -83,8 +83,44 @@ pub struct QueueParams {
     pub wrap_command: Option<String>,
     /// The next allocation is queued while one runs, to start when that ends.
     pub chain: bool,
-    /// Allocations that wait are kept when all tasks are over.
+    /// Allocations that wait are kept when nothing is left for them to do.
     pub keep_waiting: bool,
+    /// Workers with GPUs are asked for also for tasks that need none.
+    pub for_any_task: bool,
+    /// What matters where more workers end the work sooner, and cost more node time.
+    pub goal: Goal,
+}
+
+/// What matters where more workers end the work sooner, and cost more node time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Goal {
+    /// That the work ends soon: a worker may cost more than it does, within bounds.
+    #[default]
+    Makespan,
+    /// That few node hours are spent.
+    NodeHours,
+}
+
+impl Goal {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Goal::Makespan => "makespan",
+            Goal::NodeHours => "nodehours",
+        }
+    }
+}
+
+impl FromStr for Goal {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "makespan" => Ok(Goal::Makespan),
+            "nodehours" => Ok(Goal::NodeHours),
+            _ => Err(WordError::new(text, "a goal: write makespan or nodehours")),
+        }
+    }
 }
 
 /// What is wrong with the parameters of a queue.

@@ -46,6 +46,8 @@ pub struct TaskSpec {
     pub warning: Option<Warning>,
     /// How often the task may be lost with its worker.
     pub crash_limit: CrashLimit,
+    /// What becomes of it when it outlasts its workers.
+    pub on_walltime: OnWalltime,
     /// What to do about failures.
     pub retry: Retry,
     /// When a task takes so long that it is started a second time elsewhere; never by default.
@@ -129,6 +131,7 @@ impl TaskSpec {
             kill_grace: self.kill_grace,
             warning: self.warning,
             crash_limit: self.crash_limit,
+            on_walltime: self.on_walltime,
             retry: self.retry.clone(),
             speculate: self.speculate,
             service: self.service,
@@ -195,6 +198,39 @@ pub enum CrashLimit {
 impl Default for CrashLimit {
     fn default() -> Self {
         CrashLimit::Times(5)
+    }
+}
+
+/// What becomes of a task that began with its workers and was ended with their time, again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnWalltime {
+    /// It waits for workers that live longer.
+    #[default]
+    Wait,
+    /// It fails.
+    Fail,
+}
+
+impl OnWalltime {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnWalltime::Wait => "wait",
+            OnWalltime::Fail => "fail",
+        }
+    }
+}
+
+/// Reads `wait` or `fail`.
+impl FromStr for OnWalltime {
+    type Err = WordError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "wait" => Ok(OnWalltime::Wait),
+            "fail" => Ok(OnWalltime::Fail),
+            _ => Err(WordError::new(text, "what to do when the time of workers is over: write wait or fail")),
+        }
     }
 }
 

@@ -10,7 +10,9 @@ use hq_core::alloc::messages::{
 use hq_core::alloc::state::Forgotten;
 use hq_core::alloc::{AllocRecord, Allocation, QueueState, ShapeSource};
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, NodeTime, PauseCause, QueueParams};
+use hq_model::allocation::{
+    AllocationEnd, AllocationState, BatchState, Goal, NodeTime, PauseCause, QueueParams,
+};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerId, WorkerResources};
 
 use crate::ProtoError;
@@ -63,6 +65,8 @@ impl Wire for QueueParams {
             wrap_command: self.wrap_command.clone(),
             chain: self.chain,
             keep_waiting: self.keep_waiting,
+            for_any_task: self.for_any_task,
+            saves_node_hours: self.goal == Goal::NodeHours,
         }
     }
 
@@ -88,6 +92,8 @@ impl Wire for QueueParams {
             wrap_command: params.wrap_command,
             chain: params.chain,
             keep_waiting: params.keep_waiting,
+            for_any_task: params.for_any_task,
+            goal: if params.saves_node_hours { Goal::NodeHours } else { Goal::Makespan },
         })
     }
 }
@@ -230,6 +236,7 @@ impl Wire for AllocRecord {
         let queue_record = |queue: &QueueId, params: &QueueParams| form::QueueRecord {
             queue: queue.0,
             params: Some(params.to_wire()),
+            dry_run: false,
         };
         let kind = match self {
             AllocRecord::QueueAdded { queue, params } => Kind::QueueAdded(queue_record(queue, params)),
@@ -260,6 +267,10 @@ impl Wire for AllocRecord {
             AllocRecord::Submitted { allocation, batch_id } => Kind::Submitted(form::AllocationSubmitted {
                 allocation: Some(allocation.to_wire()),
                 batch_id: batch_id.clone(),
+            }),
+            AllocRecord::Measured { allocation, time } => Kind::Measured(form::AllocationMeasured {
+                allocation: Some(allocation.to_wire()),
+                time: Some(time.to_wire()),
             }),
             AllocRecord::Started { allocation } => Kind::Started(allocation.to_wire()),
             AllocRecord::Requeued { allocation } => Kind::Requeued(allocation.to_wire()),
@@ -312,6 +323,10 @@ impl Wire for AllocRecord {
             Kind::Submitted(submitted) => AllocRecord::Submitted {
                 allocation: which(submitted.allocation)?,
                 batch_id: name("id in the batch system", submitted.batch_id)?,
+            },
+            Kind::Measured(measured) => AllocRecord::Measured {
+                allocation: which(measured.allocation)?,
+                time: required("node time of an allocation", measured.time)?,
             },
             Kind::Started(allocation) => AllocRecord::Started { allocation: Wire::from_wire(allocation)? },
             Kind::Requeued(allocation) => AllocRecord::Requeued { allocation: Wire::from_wire(allocation)? },
@@ -394,6 +409,7 @@ fn allocation_to_wire(which: AllocationRef, one: &Allocation) -> form::Allocatio
         last_left_us: one.last_left.map(|(at, _)| at.0),
         last_end: one.last_left.map_or(0, |(_, end)| end.to_wire()),
         time: Some(one.time.to_wire()),
+        measured_us: one.measured.map(|at| at.0),
     }
 }
 
@@ -415,6 +431,7 @@ fn allocation_from_wire(kept: form::AllocationKept) -> Result<(AllocationRef, Al
         connected: kept.connected.into_iter().map(WorkerId).collect(),
         last_left: last_left.transpose()?,
         time: required("node time of an allocation", kept.time)?,
+        measured: kept.measured_us.map(Timestamp),
     };
     Ok((required("allocation", kept.allocation)?, one))
 }
@@ -437,8 +454,9 @@ impl Wire for AllocRequest {
             AllocRequest::Remove { queue, force } => {
                 Request::Remove(form::RemoveQueue { queue: queue.0, force: *force })
             }
-            AllocRequest::Edit { queue, params } => {
-                Request::Edit(form::QueueRecord { queue: queue.0, params: Some(params.to_wire()) })
+            AllocRequest::Edit { queue, params, dry_run } => {
+                let (params, dry_run) = (Some(params.to_wire()), *dry_run);
+                Request::Edit(form::QueueRecord { queue: queue.0, params, dry_run })
             }
             AllocRequest::Explain { queue } => Request::Explain(queue.0),
         };
@@ -460,7 +478,8 @@ impl Wire for AllocRequest {
                 AllocRequest::Remove { queue: QueueId(remove.queue), force: remove.force }
             }
             Request::Edit(edit) => {
-                AllocRequest::Edit { queue: QueueId(edit.queue), params: params(edit.params)? }
+                let (queue, dry_run) = (QueueId(edit.queue), edit.dry_run);
+                AllocRequest::Edit { queue, params: params(edit.params)?, dry_run }
             }
             Request::Explain(queue) => AllocRequest::Explain { queue: QueueId(queue) },
         })

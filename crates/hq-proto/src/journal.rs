@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hq_core::record::{FinishedSpan, JobProgress, Record, RestartCause, SecondAttempt};
+use hq_core::record::{FinishedSpan, JobProgress, Outlasted, Record, RestartCause, SecondAttempt};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::dependency::After;
 use hq_model::worker::WorkerConfig;
@@ -22,7 +23,7 @@ use crate::generated::{self as form, record::Kind, restarted::Cause};
 use crate::idset;
 use crate::job::{key_from_wire, key_to_wire};
 use crate::task::{entries_from_wire, entries_to_wire};
-use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, required, unknown_field};
+use crate::wire::{Wire, decode, list_from_wire, list_to_wire, name, nanos, required, unknown_field};
 
 /// The first field number of kinds that a release may skip when it does not know them.
 const SKIPPABLE_FROM: u32 = 1000;
@@ -366,6 +367,7 @@ fn progress_to_wire(job: JobId, progress: &JobProgress, at: Timestamp) -> form::
         too_late: (progress.too_late.iter())
             .map(|(ids, end)| form::TasksTooLate { ids: idset::to_wire(ids), end_by_us: end.0 })
             .collect(),
+        outlasted: progress.outlasted.iter().map(outlasted_to_wire).collect(),
     }
 }
 
@@ -400,6 +402,7 @@ fn progress_from_wire(kept: form::JobKept, at: Timestamp) -> Result<JobProgress,
         too_late: (kept.too_late.into_iter())
             .map(|late| Ok((ids(&late.ids)?, Timestamp(late.end_by_us))))
             .collect::<Result<_, ProtoError>>()?,
+        outlasted: kept.outlasted.into_iter().map(outlasted_from_wire).collect(),
     })
 }
 
@@ -437,10 +440,21 @@ fn second_from_wire(second: form::SecondAttempt) -> (TaskId, SecondAttempt) {
     (TaskId(second.task), SecondAttempt { worker, instance })
 }
 
+fn outlasted_to_wire((task, known): (&TaskId, &Outlasted)) -> form::OutlastedTask {
+    form::OutlastedTask { task: task.0, times: known.times, life_ns: nanos(known.life) }
+}
+
+fn outlasted_from_wire(kept: form::OutlastedTask) -> (TaskId, Outlasted) {
+    (TaskId(kept.task), Outlasted { times: kept.times, life: Duration::from_nanos(kept.life_ns) })
+}
+
 fn cause_to_wire(cause: &RestartCause) -> Cause {
     match cause {
         RestartCause::Crash => Cause::Crash(form::Nothing {}),
         RestartCause::Left => Cause::Left(form::Nothing {}),
+        RestartCause::TimeOver { life, waits } => {
+            Cause::TimeOver(form::TimeOver { life_ns: nanos(*life), waits: *waits })
+        }
         RestartCause::Retry { not_before } => Cause::RetryNotBeforeUs(not_before.0),
     }
 }
@@ -449,6 +463,9 @@ fn cause_from_wire(cause: Cause) -> RestartCause {
     match cause {
         Cause::Crash(_) => RestartCause::Crash,
         Cause::Left(_) => RestartCause::Left,
+        Cause::TimeOver(over) => {
+            RestartCause::TimeOver { life: Duration::from_nanos(over.life_ns), waits: over.waits }
+        }
         Cause::RetryNotBeforeUs(time) => RestartCause::Retry { not_before: Timestamp(time) },
     }
 }

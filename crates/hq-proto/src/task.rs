@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hq_model::body::{EntryKind, Function};
 use hq_model::request::check_variants;
-use hq_model::task::{CrashLimit, EndBy, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::{
     Body, ByteString, Compression, Entries, OnClose, OutputSink, Request, Stream, TaskSpec, Timestamp,
     ZstdLevel,
@@ -64,6 +64,7 @@ impl Wire for TaskSpec {
             warning: self.warning.as_ref().map(Wire::to_wire),
             crash_limit: Some(self.crash_limit.to_wire()),
             retry: Some(self.retry.to_wire()),
+            fails_at_walltime: self.on_walltime == OnWalltime::Fail,
             task_dir: self.task_dir,
             outputs: self.outputs.clone(),
             output_patience_ns: nanos(self.output_patience),
@@ -117,6 +118,7 @@ impl Wire for TaskSpec {
             kill_grace: Duration::from_nanos(spec.kill_grace_ns),
             warning: spec.warning.map(Warning::from_wire).transpose()?,
             crash_limit: required("crash limit", spec.crash_limit)?,
+            on_walltime: if spec.fails_at_walltime { OnWalltime::Fail } else { OnWalltime::Wait },
             retry: required("retry", spec.retry)?,
             speculate: spec.speculate_thousandths.map(speculate_from_wire).transpose()?,
             task_dir: spec.task_dir,

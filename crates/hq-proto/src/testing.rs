@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hq_core::measures::{Measures, MeasuresWriter};
-use hq_core::record::{Failure, FailureKind, FinishedSpan};
+use hq_core::record::{Failure, FailureKind, FinishedSpan, Outlasted, RestartCause};
 use hq_core::worker_messages::WorkerEnd;
 use hq_model::body::{EntryKind, Function};
 use hq_model::dependency::{After, Condition, Edges, Mapping};
 use hq_model::job::{Counters, Share, Target, TaskIds};
 use hq_model::resources::Coupling;
 use hq_model::selector::Selector;
-use hq_model::task::{CrashLimit, EndBy, Pin, Retry, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, Retry, RetryOn, SpeculateFactor, Warning};
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
 use hq_model::{
     Amount, AmountRequest, Body, ByteString, Compression, Dependencies, Entries, IdSet, Instance, JobId,
@@ -167,6 +167,22 @@ fn crash_limit() -> impl Strategy<Value = CrashLimit> {
     ]
 }
 
+/// Any reason to run again.
+pub(crate) fn restart_cause() -> impl Strategy<Value = RestartCause> {
+    prop_oneof![
+        Just(RestartCause::Crash),
+        Just(RestartCause::Left),
+        timestamp().prop_map(|not_before| RestartCause::Retry { not_before }),
+        (duration(), any::<bool>()).prop_map(|(life, waits)| RestartCause::TimeOver { life, waits })
+    ]
+}
+
+/// Any task that outlasted its workers.
+pub(crate) fn outlasted() -> impl Strategy<Value = (TaskId, Outlasted)> {
+    (any::<u32>().prop_map(TaskId), any::<u32>(), duration())
+        .prop_map(|(task, times, life)| (task, Outlasted { times, life }))
+}
+
 fn retry() -> impl Strategy<Value = Retry> {
     let on = (vec(any::<u8>(), 0..4), any::<bool>(), any::<bool>())
         .prop_map(|(codes, signal, timeout)| RetryOn { codes, signal, timeout });
@@ -228,6 +244,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
             kill_grace,
             warning,
             crash_limit,
+            on_walltime: if priority % 2 == 0 { OnWalltime::Wait } else { OnWalltime::Fail },
             retry,
             speculate,
             expected,

@@ -1,6 +1,8 @@
 //! Batch systems: a thread for each that is in use carries out what the core orders, one order after the other, and
 //! tells what came of it. The core never waits for a command.
 
+mod granted;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hq_batch::{AllocationRequest, Manager, NodeShape};
+use hq_batch::{AllocationRequest, Left, Manager, NodeShape};
 use hq_core::alloc::{BatchOrder, BatchReport, Said};
 use hq_core::server::Input;
 use hq_model::allocation::{BatchState, QueueParams};
@@ -110,7 +112,7 @@ impl Desk {
     fn carry_out(&self, manager: &Manager, order: &BatchOrder) -> Option<BatchReport> {
         Some(match order {
             BatchOrder::Submit { allocation, params, workers, directory, after } => {
-                let mut request = self.request(params, *workers, path(directory), Some(*allocation));
+                let mut request = self.request(manager, params, *workers, path(directory), Some(*allocation));
                 request.after.clone_from(after);
                 self.submit(manager, *allocation, &request)
             }
@@ -147,7 +149,10 @@ impl Desk {
         let mut states = Vec::with_capacity(jobs.len());
         for (id, directory) in jobs {
             let directory = path(directory);
-            let (said, reason) = match (reports.remove(id), hq_batch::exit_left(&directory)) {
+            let left = hq_batch::left(&directory);
+            let report = reports.remove(id);
+            let ran = report.as_ref().and_then(|report| report.ran);
+            let (said, reason) = match (report, left) {
                 // It would wait for ever, and in the way of others.
                 (Some(report), _) if report.is_hopeless => {
                     let reason = report.reason.unwrap_or_else(|| "no reason is given".to_owned());
@@ -157,13 +162,20 @@ impl Desk {
                 }
                 (Some(report), _) => (state(report.state), report.reason),
                 // The batch system has forgotten it; its script left how it ended.
-                (None, Some(0)) => (BatchState::Finished, None),
-                (None, Some(code)) => (BatchState::Failed(format!("exit status {code}")), None),
-                (None, None) => continue,
+                (None, Left::Ended { was_late: true, .. }) => (BatchState::TimedOut, None),
+                (None, Left::Ended { was_signalled: true, .. }) => (BatchState::Canceled, None),
+                (None, Left::Ended { status: 0, .. }) => (BatchState::Finished, None),
+                (None, Left::Ended { status, .. }) => {
+                    (BatchState::Failed(format!("exit status {status}")), None)
+                }
+                (None, Left::Begun | Left::Nothing) => {
+                    (BatchState::Unknown("the batch system does not know it".into()), None)
+                }
             };
             let has_ended = matches!(said, BatchState::Finished | BatchState::Failed(_));
             let last_lines = has_ended.then(|| last_lines(&directory)).flatten();
-            states.push((id.clone(), Said { state: said, reason, last_lines }));
+            let never_began = left == Left::Nothing && directory.exists();
+            states.push((id.clone(), Said { state: said, reason, last_lines, ran, never_began }));
         }
         Ok(states)
     }
@@ -211,31 +223,47 @@ impl Desk {
             ));
         }
         let workers = params.workers_per_allocation();
-        let request =
-            AllocationRequest { hold: true, ..self.request(params, workers, directory.into(), None) };
+        let request = AllocationRequest {
+            hold: true,
+            ..self.request(manager, params, workers, directory.into(), None)
+        };
         let submitted = manager.submit(&request).map_err(|error| error.to_string());
-        let canceled = submitted.and_then(|id| {
+        let granted = submitted.and_then(|id| {
+            let granted = manager.granted(&id);
             let result = manager.cancel(std::slice::from_ref(&id));
-            result.map_err(|error| format!("the trial allocation {id} could not be canceled: {error}"))
+            let failed = |error| format!("the trial allocation {id} could not be canceled: {error}");
+            result.map(|()| granted).map_err(failed)
         });
         remove(directory);
-        canceled?;
+        let nodes = match granted? {
+            Some(granted) => {
+                let largest = manager.largest_node(&request.manager_args);
+                granted::check(params, &granted, largest.as_ref())?;
+                granted.shape(nodes)
+            }
+            None => nodes,
+        };
         Ok(nodes.and_then(|nodes| resources(&nodes, params)))
     }
 
     fn request(
         &self,
+        manager: &Manager,
         params: &QueueParams,
         workers: u32,
         directory: PathBuf,
         which: Option<AllocationRef>,
     ) -> AllocationRequest {
+        let manager_args = arguments(&params.manager_args);
+        let cpus = params.resources.iter().find(|pool| pool.name == "cpus").map(|pool| pool.kind.total());
         AllocationRequest {
             name: job_name(params, which),
-            workers,
+            // On each node that comes, a worker starts.
+            workers: manager.nodes_asked(&manager_args).unwrap_or(workers),
+            cpus: cpus.and_then(|cpus| u32::try_from(cpus.0.div_ceil(hq_model::amount::UNITS)).ok()),
             time_limit: params.time_limit,
             directory,
-            manager_args: arguments(&params.manager_args),
+            manager_args,
             worker_args: self.worker(params, which),
             start_command: params.start_command.clone(),
             stop_command: params.stop_command.clone(),

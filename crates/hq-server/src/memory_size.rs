@@ -18,7 +18,7 @@ use hq_core::client_messages::{
 use hq_core::explanation::{JobExplanation, Lack, Reason, TaskExplanation, TaskGroup, WorkerMatch};
 use hq_core::limit_value::LimitValue;
 use hq_core::log::Written;
-use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, SecondAttempt};
+use hq_core::record::{Failure, FinishedSpan, JobProgress, Outlasted, Record, SecondAttempt};
 use hq_core::worker_messages::{CallInput, RunBatch, TaskNode, Template, ToWorker, WorkerEnd};
 use hq_model::allocation::{AllocationEnd, BatchState, PauseCause, QueueParams};
 use hq_model::dependency::After;
@@ -158,6 +158,7 @@ fn of_alloc_record(record: &AllocRecord) -> usize {
         | Is::QueueDrained { .. }
         | Is::QueueRemoved { .. }
         | Is::Started { .. }
+        | Is::Measured { .. }
         | Is::Requeued { .. }
         | Is::QueueIdGiven { .. } => 0,
         Is::QueueAdded { params, .. } | Is::QueueEdited { params, .. } => params.heap(),
@@ -217,7 +218,7 @@ macro_rules! sum_of {
 }
 
 flat!(u8, u32, u64, usize, JobId, TaskId, WorkerId, Instance, Timestamp, TaskRef, JobState, Manager);
-flat!(WorkerEnd, SecondAttempt, hq_core::alloc::ShapeSource);
+flat!(WorkerEnd, Outlasted, SecondAttempt, hq_core::alloc::ShapeSource);
 
 sum_of! {
     ServerInfo: uid version client_host worker_host server_dir journal journal_trouble limits;
@@ -249,7 +250,7 @@ sum_of! {
     CallInput: result;
     JobEnds: finished canceled aborted ids results;
     JobProgress: cancel_reason leased finished failed canceled too_late abort_reasons instances crashes retries delayed workers
-        seconds deferred ready files nodes causes;
+        seconds deferred ready files nodes causes outlasted;
     FailureCause: text workers first_error;
     JobFailures: causes;
     JobResults: ids results failed dropped without;

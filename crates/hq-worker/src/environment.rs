@@ -253,6 +253,20 @@ impl VariantEnvironment {
         {
             block.set_bytes(b"HQ_SERVER_DIR", dir);
         }
+        // Who asks for no GPUs sees none of the worker's, but for tasks that have the node as a whole.
+        let has = |name: &str| node.pools.iter().any(|pool| pool.name == name);
+        let is_whole = request.is_some_and(|request| request.nodes > 0);
+        let hides = |names: &[&str]| !is_whole && !asks(&[GPUS]) && names.iter().all(|name| !asks(&[name]));
+        if has(NVIDIA) && hides(&[NVIDIA, AMD]) && is_free("CUDA_VISIBLE_DEVICES") {
+            block.set("CUDA_VISIBLE_DEVICES", b"");
+        }
+        if has(AMD) && hides(&[AMD]) {
+            for (name, none) in [("ROCR_VISIBLE_DEVICES", &b""[..]), ("HIP_VISIBLE_DEVICES", b"-1")] {
+                if is_free(name) {
+                    block.set(name, none);
+                }
+            }
+        }
         let sets_task_dir = spec.task_dir || spec.requests.iter().any(|request| request.nodes > 0);
         let sets_omp_threads = asks(&[CPUS]) && is_free("OMP_NUM_THREADS");
         let sets_omp_places = is_pinned_by_omp && is_free("OMP_PLACES");
@@ -554,22 +568,22 @@ mod tests {
             0,
             &[],
             &[
-                "CUDA_VISIBLE_DEVICES=4,5",
-                "HIP_VISIBLE_DEVICES=0",
+                "CUDA_VISIBLE_DEVICES=",
+                "HIP_VISIBLE_DEVICES=-1",
                 "HOME=/h",
                 "OMP_NUM_THREADS=1",
                 "PATH=/bin",
-                "ROCR_VISIBLE_DEVICES=4,5",
+                "ROCR_VISIBLE_DEVICES=",
             ],
         );
         let nvidia = [
             "CUDA_DEVICE_ORDER=PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES=4",
-            "HIP_VISIBLE_DEVICES=0",
+            "HIP_VISIBLE_DEVICES=-1",
             "HOME=/h",
             "OMP_NUM_THREADS=64",
             "PATH=/bin",
-            "ROCR_VISIBLE_DEVICES=4,5",
+            "ROCR_VISIBLE_DEVICES=",
         ];
         check(NVIDIA, 2, &[], &nvidia);
         // Those of the worker would narrow the choice again.
@@ -596,12 +610,12 @@ mod tests {
             0,
             &user,
             &[
-                "CUDA_VISIBLE_DEVICES=4,5",
-                "HIP_VISIBLE_DEVICES=0",
+                "CUDA_VISIBLE_DEVICES=",
+                "HIP_VISIBLE_DEVICES=-1",
                 "HOME=/h",
                 "OMP_NUM_THREADS=3",
                 "PATH=/mine",
-                "ROCR_VISIBLE_DEVICES=4,5",
+                "ROCR_VISIBLE_DEVICES=",
             ],
         );
     }

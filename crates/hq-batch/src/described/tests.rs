@@ -38,6 +38,7 @@ fn a_described_manager_submits_answers_and_refuses() {
     let request = AllocationRequest {
         name: "q".into(),
         workers: 1,
+        cpus: None,
         time_limit: Duration::from_secs(61),
         directory: dir.path().join("001"),
         manager_args: Vec::new(),

@@ -37,6 +37,9 @@ fn every_state_has_a_meaning() {
         (json!({"job_state": "M"}), "Unknown(\"M (moved to another server)\")"),
         (json!({"job_state": "F", "Exit_status": 0, "substate": 92}), "Finished"),
         (json!({"job_state": "F", "Exit_status": "0"}), "Finished"),
+        // Its script ends in order when it is told to.
+        (json!({"job_state": "F", "Exit_status": 0, "substate": 91}), "Cancelled"),
+        (json!({"job_state": "F", "Exit_status": 0, "substate": 93}), "TimedOut"),
         (json!({"job_state": "F", "Exit_status": 3, "substate": 93}), "Failed(\"exit status 3\")"),
         (json!({"job_state": "F", "Exit_status": 271, "substate": 91}), "Cancelled"),
         (json!({"job_state": "F", "substate": 91}), "Cancelled"),
@@ -51,6 +54,31 @@ fn every_state_has_a_meaning() {
         (json!({}), "Unknown(\"\")"),
     ] {
         assert_eq!(state(&job), expected, "{job}");
+    }
+}
+
+#[test]
+fn what_was_granted_is_told_by_the_server() {
+    let granted =
+        |list: Value| granted("1.pbs0", json!({"Resource_List": list}).as_object().expect("an object"));
+    let one = granted(json!({"ncpus": 1, "nodect": 1, "select": 1, "walltime": "00:00:20"}));
+    assert_eq!((one.nodes, one.cpus, one.time_limit), (Some(1), Some(1), Some(Duration::from_secs(20))));
+    let two = granted(json!({"ncpus": 8, "nodect": 2, "ngpus": 2, "mem": "8gb", "place": "scatter:excl"}));
+    assert_eq!(
+        (two.nodes, two.cpus, two.memory_bytes, two.is_whole),
+        (Some(2), Some(4), Some(4 << 30), true)
+    );
+    assert_eq!(two.gpus, [(String::new(), 1)]);
+    let asked = |text: &str| nodes_asked(&asked_resources(&words(&["-l", text])));
+    for (text, nodes) in [
+        ("select=2:ncpus=4", Some(2)),
+        ("select=2:ncpus=4+1:ncpus=8", Some(3)),
+        ("select=ncpus=4", Some(1)),
+        ("nodes=3:ppn=2", Some(3)),
+        ("nodes=pbs1+pbs2", None),
+        ("walltime=60", None),
+    ] {
+        assert_eq!(asked(text), nodes, "{text}");
     }
 }
 

@@ -19,6 +19,7 @@ fn request(directory: &Path) -> AllocationRequest {
     AllocationRequest {
         name: "hq-1-1".into(),
         workers: 1,
+        cpus: None,
         time_limit: Duration::from_secs(5400),
         directory: directory.to_owned(),
         manager_args: Vec::new(),
@@ -91,6 +92,39 @@ fn what_a_user_asks_for_replaces_ours() {
         "#PBS -l walltime=01:30:00; #PBS -lselect=2,place=scatter:excl"
     );
     assert_eq!(header(&["-l", "walltime=60"], 1), "#PBS -l select=1; #PBS -l walltime=60");
+}
+
+#[test]
+fn what_workers_offer_is_asked_for_where_nothing_else_is() {
+    let request = request(Path::new("/d"));
+    let asked = |manager: &str, args: &[&str]| {
+        let request = AllocationRequest { manager_args: words(args), cpus: Some(4), ..request.clone() };
+        let script = shown(manager, &request);
+        script.lines().filter(|line| line.contains("=4")).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(asked("pbs", &["-q", "workq"]), "#PBS -l select=1:ncpus=4");
+    assert_eq!(asked("pbs", &["-l", "select=1:ncpus=2"]), "");
+    assert_eq!(asked("slurm", &["-p", "cpu"]), "#SBATCH --cpus-per-task=4");
+    for own in ["-c2", "--cpus-per-task=2", "-n2", "--ntasks-per-node=2", "--exclusive"] {
+        assert_eq!(asked("slurm", &[own]), "", "{own}");
+    }
+}
+
+#[test]
+fn what_a_script_leaves_tells_how_it_was_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    assert_eq!(crate::left(dir.path()), crate::Left::Nothing);
+    fs::write(begun_file(dir.path()), "").expect("written");
+    assert_eq!(crate::left(dir.path()), crate::Left::Begun);
+    for (text, status, was_signalled, was_late) in [
+        ("0 \n", 0, false, false),
+        ("3\n", 3, false, false),
+        ("0 early\n", 0, true, false),
+        ("0 late\n", 0, true, true),
+    ] {
+        fs::write(exit_file(dir.path()), text).expect("written");
+        assert_eq!(crate::left(dir.path()), crate::Left::Ended { status, was_signalled, was_late }, "{text}");
+    }
 }
 
 #[test]
@@ -306,5 +340,6 @@ fn a_signal_for_the_whole_job_ends_the_worker_and_then_stops() {
     rustix::process::kill_process_group(group, rustix::process::Signal::TERM).expect("sent");
     assert_eq!(child.wait().expect("it ends").code(), Some(9));
     assert_eq!(node.log(), "worker terminated stop");
-    assert_eq!(crate::exit_left(node.dir.path()), Some(9));
+    let ended = crate::Left::Ended { status: 9, was_signalled: true, was_late: false };
+    assert_eq!(crate::left(node.dir.path()), ended);
 }

@@ -175,6 +175,101 @@ fn the_shape_of_nodes_is_the_least_of_the_partition() {
 }
 
 #[test]
+fn gpus_are_understood_however_they_are_asked_for() {
+    for (args, gpus) in [
+        (&["--gres=gpu:2"][..], 2),
+        (&["--gpus=4"], 4),
+        (&["-G1"], 1),
+        (&["-G", "4", "-N", "2"], 2),
+        (&["--gpus", "a100:2"], 2),
+        (&["--gpus-per-node=3"], 3),
+        (&["--gpus-per-task=1"], 1),
+        (&["--gpus-per-task", "1", "-n", "2"], 2),
+        (&["--gpus-per-task=1", "-n", "4", "-N2"], 2),
+        (&["--gpus-per-task=2", "--ntasks-per-node=2"], 4),
+        (&["--gpus-per-socket=1"], 1),
+        (&[], 0),
+    ] {
+        let args = words(&[&["-p", "gpu"], args].concat());
+        let lines: Vec<&str> = SINFO.lines().filter(|line| line.starts_with("gpu|")).collect();
+        let shape = shape(&lines.join("\n"), true, &args).expect("a shape");
+        let resources: Vec<_> = shape.gpu_resources().into_iter().collect();
+        let expected: Vec<(&str, u32)> = if gpus > 0 { vec![("gpus/nvidia", gpus)] } else { Vec::new() };
+        assert_eq!(resources, expected, "{args:?}");
+    }
+}
+
+// What a real Slurm said of held jobs that were submitted with these arguments.
+#[test]
+fn what_was_granted_is_told_by_the_controller() {
+    for (said, expected) in [
+        (
+            "NumNodes=1-1 NumCPUs=1 NumTasks=1 TRES=cpu=1,mem=1G,node=1 OverSubscribe=OK",
+            "1 nodes, 1 cpus, 1024 MiB, []",
+        ),
+        (
+            "NumNodes=2-2 NumCPUs=2 NumTasks=2 TRES=cpu=2,mem=2G,node=2 OverSubscribe=OK",
+            "2 nodes, 1 cpus, 1024 MiB, []",
+        ),
+        (
+            "NumNodes=1-1 NumCPUs=1 NumTasks=1 TRES=cpu=1,mem=1G OverSubscribe=NO",
+            "1 nodes, 1 cpus, 1024 MiB, [] whole",
+        ),
+        (
+            "NumNodes=1-1 NumCPUs=1 NumTasks=1 OverSubscribe=OK TresPerJob=gres:gpu:2",
+            "1 nodes, 1 cpus, 0 MiB, [(\"\", 2)]",
+        ),
+        (
+            "NumNodes=2 NumCPUs=8 NumTasks=2 OverSubscribe=OK TresPerJob=gres/gpu:a100:4",
+            "2 nodes, 4 cpus, 0 MiB, [(\"a100\", 2)]",
+        ),
+        (
+            "NumNodes=1-1 NumCPUs=2 NumTasks=2 OverSubscribe=OK TresPerTask=gres:gpu:1",
+            "1 nodes, 2 cpus, 0 MiB, [(\"\", 2)]",
+        ),
+        (
+            "ArrayJobId=19 ArrayTaskId=1-2 NumNodes=1-1 NumCPUs=1 NumTasks=1 OverSubscribe=OK TresPerNode=gres:gpu:1",
+            "1 nodes, 1 cpus, 0 MiB, [(\"\", 1)] array",
+        ),
+    ] {
+        let granted =
+            granted(&format!("JobId=1 JobState=PENDING TimeLimit=00:05:00 {said}")).expect("understood");
+        assert_eq!(granted.time_limit, Some(Duration::from_secs(300)));
+        let nodes = granted.nodes.unwrap_or(0);
+        let mib = granted.memory_bytes.unwrap_or(0) >> 20;
+        let whole = if granted.is_whole { " whole" } else { "" };
+        let array = if granted.is_array { " array" } else { "" };
+        let told = format!(
+            "{nodes} nodes, {} cpus, {mib} MiB, {:?}{whole}{array}",
+            granted.cpus.unwrap_or(0),
+            granted.gpus
+        );
+        assert_eq!(told, expected, "{said}");
+    }
+    assert_eq!(granted("slurm_load_jobs error: Invalid job id specified"), None);
+    assert!(selects_whole_nodes("SchedulerType = sched/backfill\nSelectType              = select/linear\n"));
+    assert!(!selects_whole_nodes(
+        "SelectType              = select/cons_tres\nSelectTypeParameters = CR_CORE\n"
+    ));
+    let most = largest(SINFO, false).expect("of the default partition");
+    assert_eq!((most.cpus, most.memory_bytes, most.gpus.len()), (8, Some(8192 << 20), 0));
+}
+
+#[test]
+fn how_long_a_job_had_its_nodes_is_told() {
+    let ran = |line: &str| {
+        squeue(&output(line)).expect("it is understood").remove("1").and_then(|report| report.ran)
+    };
+    assert_eq!(ran("1|COMPLETED|None|2026-11-24T10:00:00|1:05"), Some(Duration::from_secs(65)));
+    assert_eq!(ran("1|TIMEOUT|TimeLimit|2026-11-24T10:00:00|1-00:00:01"), Some(Duration::from_secs(86_401)));
+    assert_eq!(ran("1|PENDING|Resources|N/A|0:00"), None);
+    let accounted = sacct("5|FAILED|3:0|61\n").remove("5").and_then(|report| report.ran);
+    assert_eq!(accounted, Some(Duration::from_secs(61)));
+    let shown = shown("JobId=5 JobState=FAILED ExitCode=3:0 RunTime=00:01:01").and_then(|report| report.ran);
+    assert_eq!(shown, Some(Duration::from_secs(61)));
+}
+
+#[test]
 fn vendors_of_gpus_are_told_by_their_type() {
     let shape = NodeShape {
         gpus: vec![("mi250".into(), 4), (String::new(), 1), ("a100".into(), 2), ("MIG".into(), 1)],

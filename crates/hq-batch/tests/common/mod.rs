@@ -39,6 +39,7 @@ impl Lab {
         AllocationRequest {
             name: name.to_owned(),
             workers: 1,
+            cpus: None,
             time_limit: Duration::from_secs(300),
             directory: self.dir().join(format!("alloc-{}", name.replace(['/', ' '], "_"))),
             manager_args: Vec::new(),

@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 use super::job_file::Task;
 
 /// Those that a call can have.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 18] = [
     "crash_limit",
     "cwd",
     "env",
     "expect",
     "kill_grace",
     "locality",
+    "on_walltime",
     "pin",
     "priority",
     "request",

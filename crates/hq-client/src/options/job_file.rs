@@ -123,6 +123,7 @@ pub(super) struct Task {
     expect: Option<Word>,
     locality: Option<String>,
     crash_limit: Option<Word>,
+    on_walltime: Option<Word>,
     retry: Option<u32>,
     retry_delay: Option<Word>,
     retry_on: Option<Word>,
@@ -422,6 +423,7 @@ impl Task {
                 retry_delay: option("retry_delay", self.retry_delay, values::duration)?,
                 retry_on: option("retry_on", self.retry_on, values::retry_on)?,
                 crash_limit: option("crash_limit", self.crash_limit, values::crash_limit)?,
+                on_walltime: option("on_walltime", self.on_walltime, values::on_walltime)?,
                 speculate: option("speculate", self.speculate, values::speculate)?,
             },
         };

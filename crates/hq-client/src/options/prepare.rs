@@ -361,6 +361,7 @@ pub(super) fn spec(
         retry_delay,
         retry_on,
         crash_limit,
+        on_walltime,
         speculate,
     } = failures;
     let spec = TaskSpec {
@@ -383,6 +384,7 @@ pub(super) fn spec(
         kill_grace: kill_grace.unwrap_or(KILL_GRACE),
         warning: signal,
         crash_limit: crash_limit.unwrap_or_default(),
+        on_walltime: on_walltime.unwrap_or_default(),
         retry: Retry {
             max: retry.unwrap_or(0),
             delay: retry_delay.unwrap_or_default(),

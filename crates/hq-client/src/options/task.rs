@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use hq_model::request::{GPUS, MEM};
-use hq_model::task::{CrashLimit, EndBy, Pin, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, OnWalltime, Pin, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, Compression, ResourceRequest, Stream};
 
 use super::values::{self, EnvArg, OutputArg, StdinArg};
@@ -350,6 +350,13 @@ pub struct FailureOptions {
     #[arg(long, allow_hyphen_values = true, value_name = "N|never-restart|unlimited", value_parser = values::crash_limit)]
     pub crash_limit: Option<CrashLimit>,
 
+    /// What becomes of a task that takes longer than its workers live [default: wait]
+    ///
+    /// Attempts that began with a worker and were ended with its time are counted. After two of them the task waits for
+    /// workers that live longer (`wait`), or fails (`fail`).
+    #[arg(long, value_name = "wait|fail", value_parser = values::on_walltime)]
+    pub on_walltime: Option<OnWalltime>,
+
     /// Start a task that takes long a second time, on another worker
     ///
     /// Long is: FACTOR times the median of the finished tasks of its submit, once five of them have finished, and more
@@ -473,6 +480,7 @@ impl FailureOptions {
             retry_delay: self.retry_delay.or(script.retry_delay),
             retry_on: self.retry_on.or(script.retry_on),
             crash_limit: self.crash_limit.or(script.crash_limit),
+            on_walltime: self.on_walltime.or(script.on_walltime),
             speculate: self.speculate.or(script.speculate),
         }
     }

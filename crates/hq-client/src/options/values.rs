@@ -13,7 +13,7 @@ use hq_model::compression::{Compression, CompressionError};
 use hq_model::dependency::After;
 use hq_model::job::Share;
 use hq_model::request::{self, CPUS, GPUS, MEM, WEIGHT_NEUTRAL};
-use hq_model::task::{CrashLimit, EndBy, RetryOn, SpeculateFactor, Warning};
+use hq_model::task::{CrashLimit, EndBy, OnWalltime, RetryOn, SpeculateFactor, Warning};
 use hq_model::{AmountRequest, ByteString, IdSet, JobId, ResourceRequest, Timestamp, signal};
 use jiff::Zoned;
 use jiff::civil::{Date, DateTime, Time};
@@ -181,6 +181,11 @@ pub fn share(text: &str) -> Result<Share, String> {
 /// The value of `--crash-limit`.
 pub fn crash_limit(text: &str) -> Result<CrashLimit, String> {
     text.parse::<CrashLimit>().map_err(|e| e.to_string())
+}
+
+/// The value of `--on-walltime`.
+pub fn on_walltime(text: &str) -> Result<OnWalltime, String> {
+    text.parse::<OnWalltime>().map_err(|e| e.to_string())
 }
 
 /// The value of `--speculate`.

@@ -13,6 +13,7 @@ use hq_model::fit::{Kind, Lack};
 use hq_model::request::{CPUS, GPUS, MEM};
 use hq_model::{Amount, AmountRequest, PoolKind, QueueId, Request, ResourcePool, WorkerResources, duration};
 
+use super::worth::{self, Cost, Held, Slots, Work};
 use crate::limits::{DEMAND_CLASSES_MAX, DEMAND_WORKERS_MAX};
 use crate::server::capacity::{Capacity, Needs};
 
@@ -25,6 +26,8 @@ pub struct Class<'a> {
     pub requests: &'a [Request],
     /// How many.
     pub waiting: u64,
+    /// How much work that is, and who is there for it.
+    pub work: Work,
 }
 
 /// What a queue could give.
@@ -48,17 +51,25 @@ pub struct Offer {
     pub per_allocation: u32,
     /// The part of its CPUs that must be used when a worker starts something, in 1/10000.
     pub min_utilization: u32,
+    /// Also for tasks that would leave its GPUs idle.
+    pub for_any_task: bool,
+    /// What a new worker costs in which nothing is done.
+    pub cost: Cost,
 }
 
 /// An allocation that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
+    /// Its number in the queue.
+    pub number: u32,
     /// Workers of it that are to come.
     pub workers: u32,
     /// Workers of it that are there and have nothing to do: with those to come they may take a task on several nodes.
     pub here: u32,
     /// How long they take tasks.
     pub life: Duration,
+    /// It has waited for so long, as those before it did until they started: when it will start, from now.
+    pub due: Duration,
     /// It has waited for long: another queue may be faster.
     pub is_slow: bool,
 }
@@ -68,6 +79,8 @@ pub struct Pending {
 pub struct Matched {
     /// Workers of each allocation to ask for.
     pub new: BTreeMap<QueueId, Vec<u32>>,
+    /// Allocations that were asked for and that would get nothing of what waits.
+    pub unneeded: BTreeSet<(QueueId, u32)>,
     /// What becomes of each class, in the order given.
     pub classes: Vec<Served>,
 }
@@ -81,6 +94,8 @@ pub struct Served {
     pub new: BTreeMap<QueueId, u64>,
     /// Taken by nobody.
     pub left: u64,
+    /// Why not, where more workers might be asked for.
+    pub held: Option<Held>,
 }
 
 /// A worker that is not there yet.
@@ -136,9 +151,13 @@ pub fn matched(classes: &[Class<'_>], offers: &[Offer]) -> Matched {
     for at in order.iter().skip(DEMAND_CLASSES_MAX) {
         served[*at].left = classes[*at].waiting;
     }
+    let is_all = order.len() <= DEMAND_CLASSES_MAX;
+    // How long those that are there are busy with classes before.
+    let mut busy_us: u128 = 0;
     for at in order.into_iter().take(DEMAND_CLASSES_MAX) {
         let class = &classes[at];
         let mut left = class.waiting;
+        let work = beside(&class.work, &mut busy_us);
         // First who will be there soon, then queues that let nobody wait for long.
         for is_slow in [false, true] {
             for request in by_preference(class.requests) {
@@ -146,14 +165,32 @@ pub fn matched(classes: &[Class<'_>], offers: &[Offer]) -> Matched {
             }
             for request in by_preference(class.requests) {
                 if left > 0 {
-                    open_new(&mut pots, request, is_slow, &mut left, &mut served[at]);
+                    open_new(&mut pots, (request, &work), is_slow, &mut left, &mut served[at]);
                 }
             }
         }
         served[at].left = left;
     }
+    let unneeded = pots.iter().filter(|_| is_all).flat_map(Pot::unneeded).collect();
     let new = pots.into_iter().map(|pot| (pot.offer.queue, pot.into_allocations()));
-    Matched { new: new.filter(|(_, new)| !new.is_empty()).collect(), classes: served }
+    Matched { unneeded, new: new.filter(|(_, new)| !new.is_empty()).collect(), classes: served }
+}
+
+// What is left of those that are there for one class, when they share their time among this class and those before.
+fn beside(work: &Work, busy_us: &mut u128) -> Work {
+    let each_us = work.each.unwrap_or(work.ran).as_micros();
+    let (tasks, here) = (u128::from(work.tasks), u128::from(work.slots_here()));
+    if here == 0 || each_us == 0 {
+        return work.clone();
+    }
+    let own_us = (tasks * each_us / here).max(1);
+    let all_us = own_us + *busy_us;
+    *busy_us = all_us;
+    let part = |slots: &Slots| {
+        let count = (u128::from(slots.count) * own_us).div_ceil(all_us);
+        Slots { count: u64::try_from(count).unwrap_or(slots.count), ..*slots }
+    };
+    Work { here: work.here.iter().map(part).collect(), ..*work }
 }
 
 // Larger weights are preferred, then what is named first; as workers do.
@@ -178,13 +215,32 @@ fn fill_coming(pots: &mut [Pot<'_>], request: &Request, is_slow: bool, left: &mu
     }
 }
 
-fn open_new(pots: &mut [Pot<'_>], request: &Request, is_slow: bool, left: &mut u64, served: &mut Served) {
+fn open_new(
+    pots: &mut [Pot<'_>],
+    (request, work): (&Request, &Work),
+    is_slow: bool,
+    left: &mut u64,
+    served: &mut Served,
+) {
     let could = |pot: &Pot<'_>| pot.is_slow() == is_slow && pot.could_open(request);
     let mut order: Vec<usize> = (0..pots.len()).filter(|at| could(&pots[*at])).collect();
     order.sort_by_key(|at| (pots[*at].surplus(request), pots[*at].offer.queue));
     for at in order {
+        let to_come = |(queue, count): (&QueueId, &u64), is_new| {
+            let pot = pots.iter().find(|pot| pot.offer.queue == *queue)?;
+            Some(pot.offer.slots_to_come(*count, is_new))
+        };
+        let coming = served.coming.iter().filter_map(|one| to_come(one, false));
+        let coming: Vec<Slots> =
+            coming.chain(served.new.iter().filter_map(|one| to_come(one, true))).collect();
         let pot = &mut pots[at];
-        let new = if request.nodes > 0 { pot.open_whole(request, left) } else { pot.open_for(request, left) };
+        let new = if request.nodes > 0 {
+            pot.open_whole(request, left)
+        } else {
+            let (new, held) = pot.open_for(request, (work, &coming), left);
+            served.held = held.or(served.held);
+            new
+        };
         if new > 0 {
             *served.new.entry(pot.offer.queue).or_default() += new;
         }
@@ -231,6 +287,44 @@ impl Offer {
                 format!("a worker of this queue has no {name}")
             }
         })
+    }
+
+    /// True when workers of this queue could run such tasks, and are there, on their way, or asked for on their behalf.
+    pub fn is_for(&self, requests: &[Request]) -> bool {
+        self.why_not(requests).is_none() && (!self.pending.is_empty() || self.spares(requests).is_none())
+    }
+
+    /// Why workers of this queue are not asked for on behalf of such tasks, although they could run them.
+    pub fn spares(&self, requests: &[Request]) -> Option<String> {
+        if self.for_any_task {
+            return None;
+        }
+        let idle: Option<Vec<&str>> = requests.iter().map(|request| self.idle_gpus(request)).collect();
+        let gpus = idle?.first().copied()?.to_owned();
+        Some(format!(
+            "its nodes have {gpus}, which the tasks do not need; `hq alloc edit {} --for-any-task` asks for them all the same",
+            self.queue
+        ))
+    }
+
+    // Room for so many tasks on workers that were asked for, or are now.
+    fn slots_to_come(&self, count: u64, is_new: bool) -> Slots {
+        let pending = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
+        let from = match self.pending.iter().map(|pending| pending.due).sum::<Duration>().checked_div(pending)
+        {
+            Some(due) if !is_new => due.min(self.cost.wait),
+            _ => self.cost.wait,
+        };
+        Slots { count, from, until: from + self.life }
+    }
+
+    // GPUs that a task would leave idle.
+    fn idle_gpus(&self, request: &Request) -> Option<&str> {
+        let is_gpu = |name: &str| name == GPUS || name.starts_with("gpus/");
+        let mut gpus = self.resources.pools.iter().enumerate().filter(|(_, pool)| is_gpu(&pool.name));
+        let uses = |at: usize| request.resources.iter().any(|r| self.resources.giver(&r.name) == Some(at));
+        let first = gpus.clone().next()?;
+        (!request.takes_whole_nodes() && !gpus.any(|(at, _)| uses(at))).then_some(first.1.name.as_str())
     }
 
     // True when a worker has to say first what it offers.
@@ -344,7 +438,8 @@ impl<'a> Pot<'a> {
     fn could_open(&self, request: &Request) -> bool {
         let has_room = self.workers_left > 0 && (self.allocations_left > 0 || self.room_in_allocation > 0);
         let may_ask = !self.offer.has_to_ask(request) || !self.is_probing;
-        has_room && may_ask && self.offer.lack(request).is_none()
+        let is_meant = self.offer.for_any_task || self.offer.idle_gpus(request).is_none();
+        has_room && may_ask && is_meant && self.offer.lack(request).is_none()
     }
 
     // Kinds of resources that would lie idle, so that a node with GPUs is not asked for what needs none.
@@ -355,11 +450,19 @@ impl<'a> Pot<'a> {
         pools.filter(|(at, pool)| pool.name != CPUS && pool.name != MEM && !used(*at)).count()
     }
 
-    // Opens workers until all tasks are taken or nothing more may be asked for.
-    fn open_for(&mut self, request: &Request, left: &mut u64) -> u64 {
-        let Some(needs) = Needs::new(&self.resources, request) else { return 0 };
+    // Opens workers until all tasks are taken, nothing more may be asked for, or more are not worth it.
+    fn open_for(
+        &mut self,
+        request: &Request,
+        (work, coming): (&Work, &[Slots]),
+        left: &mut u64,
+    ) -> (u64, Option<Held>) {
+        let Some(needs) = Needs::new(&self.resources, request) else { return (0, None) };
         let mut taken = 0;
-        while *left > 0 && self.could_open(request) && self.thoughts.len() < DEMAND_WORKERS_MAX {
+        let slots = Capacity::new(&self.resources).slots(&needs);
+        let (mut worth, held) = worth::worthwhile(work, coming, (*left, slots), &self.offer.cost);
+        while *left > 0 && worth > 0 && self.could_open(request) && self.thoughts.len() < DEMAND_WORKERS_MAX {
+            worth -= 1;
             self.open_worker();
             if self.offer.has_to_ask(request) {
                 self.is_probing = true;
@@ -370,7 +473,7 @@ impl<'a> Pot<'a> {
             *left -= count;
             taken += count;
         }
-        taken
+        (taken, held.filter(|_| worth == 0 && *left > 0))
     }
 
     fn open_worker(&mut self) {
@@ -415,6 +518,19 @@ impl<'a> Pot<'a> {
         taken
     }
 
+    // Allocations that were asked for, of which no worker would get anything.
+    fn unneeded(&self) -> Vec<(QueueId, u32)> {
+        let is_used = |place: usize| {
+            let mut of_it =
+                self.thoughts.iter().filter(|thought| thought.allocation == place && !thought.is_new);
+            // What was not thought of for want of room is not known.
+            let is_known = self.thoughts.len() < DEMAND_WORKERS_MAX;
+            !is_known || of_it.any(|thought| thought.is_whole || !thought.capacity.is_free())
+        };
+        let places = self.offer.pending.iter().enumerate().filter(|(place, _)| !is_used(*place));
+        places.map(|(_, pending)| (self.offer.queue, pending.number)).collect()
+    }
+
     // The new allocations, by their workers; without workers that would not start what little they were given.
     fn into_allocations(self) -> Vec<u32> {
         let mut sizes: BTreeMap<usize, u32> = BTreeMap::new();
@@ -441,199 +557,4 @@ pub fn shape(declared: &[ResourcePool], nodes: Option<&WorkerResources>) -> Work
 }
 
 #[cfg(test)]
-mod tests {
-    use hq_model::{Policy, ResourceRequest};
-
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn pools(parts: &[(&str, u64)]) -> WorkerResources {
-        let pool = |(name, count): &(&str, u64)| ResourcePool {
-            name: (*name).into(),
-            kind: PoolKind::Sum(Amount::whole(*count)),
-        };
-        WorkerResources { pools: parts.iter().map(pool).collect(), coupling: Vec::new() }
-    }
-
-    fn request(parts: &[(&str, u64)]) -> Request {
-        let resource = |(name, count): &(&str, u64)| ResourceRequest {
-            name: (*name).into(),
-            amount: AmountRequest::Some(Amount::whole(*count), Policy::Compact),
-        };
-        Request { resources: parts.iter().map(resource).collect(), weight: 10_000, ..Request::default() }
-    }
-
-    fn class(requests: &[Request], waiting: u64) -> Class<'_> {
-        Class { priority: 0, requests, waiting }
-    }
-
-    fn offer(queue: u32, resources: WorkerResources) -> Offer {
-        Offer {
-            queue: QueueId(queue),
-            resources,
-            is_known: true,
-            life: HOUR,
-            pending: Vec::new(),
-            allocations: 10,
-            workers: u32::MAX,
-            per_allocation: 1,
-            min_utilization: 0,
-        }
-    }
-
-    fn soon(workers: u32) -> Pending {
-        Pending { workers, here: 0, life: HOUR, is_slow: false }
-    }
-
-    fn new(matched: &Matched) -> Vec<(u32, Vec<u32>)> {
-        matched.new.iter().map(|(queue, sizes)| (queue.0, sizes.clone())).collect()
-    }
-
-    #[test]
-    fn as_many_workers_as_the_tasks_fill() {
-        let one = [request(&[("cpus", 1)])];
-        for (waiting, sizes) in [(1, vec![1]), (4, vec![1]), (5, vec![1, 1]), (1000, vec![1; 10])] {
-            let matched = matched(&[class(&one, waiting)], &[offer(1, pools(&[("cpus", 4)]))]);
-            assert_eq!(new(&matched), [(1, sizes)], "{waiting}");
-        }
-        let offer =
-            Offer { per_allocation: 4, allocations: 2, workers: 7, ..offer(1, pools(&[("cpus", 4)])) };
-        assert_eq!(new(&matched(&[class(&one, 1000)], std::slice::from_ref(&offer))), [(1, vec![4, 3])]);
-        assert_eq!(new(&matched(&[class(&one, 9)], &[offer])), [(1, vec![3])]);
-    }
-
-    #[test]
-    fn what_is_on_its_way_is_not_asked_for_again() {
-        let one = [request(&[("cpus", 1)])];
-        let offer = Offer { pending: vec![soon(2), soon(1)], ..offer(1, pools(&[("cpus", 4)])) };
-        let all = matched(&[class(&one, 12)], std::slice::from_ref(&offer));
-        assert_eq!((new(&all), all.classes[0].coming[&QueueId(1)]), (vec![], 12));
-        assert_eq!(new(&matched(&[class(&one, 13)], &[offer])), [(1, vec![1])]);
-    }
-
-    #[test]
-    fn one_that_has_waited_for_long_is_no_reason_to_leave_another_queue_alone() {
-        let one = [request(&[("cpus", 1)])];
-        let slow = Pending { is_slow: true, ..soon(1) };
-        let slow = Offer { pending: vec![slow], ..offer(1, pools(&[("cpus", 4)])) };
-        let asked = |waiting: u64, other: &Offer| {
-            new(&matched(&[class(&one, waiting)], &[slow.clone(), other.clone()]))
-        };
-        // The other queue, and what goes beyond it stays with the first.
-        let other = Offer { allocations: 2, ..offer(2, pools(&[("cpus", 4)])) };
-        assert_eq!(asked(4, &other), [(2, vec![1])]);
-        assert_eq!(asked(13, &other), [(1, vec![1]), (2, vec![1, 1])]);
-        // Both have been asked.
-        assert_eq!(asked(4, &Offer { pending: vec![soon(1)], ..other.clone() }), []);
-        // A queue alone waits.
-        assert_eq!(new(&matched(&[class(&one, 4)], std::slice::from_ref(&slow))), []);
-    }
-
-    #[test]
-    fn queues_share_the_work() {
-        let (cpu, gpu) = ([request(&[("cpus", 1)])], [request(&[("cpus", 1), ("gpus", 1)])]);
-        let offers = [offer(1, pools(&[("cpus", 4), ("gpus/nvidia", 2)])), offer(2, pools(&[("cpus", 4)]))];
-        // The GPU tasks leave two CPUs of each of their two workers free.
-        let all = matched(&[class(&cpu, 8), class(&gpu, 4)], &offers);
-        assert_eq!(new(&all), [(1, vec![1, 1]), (2, vec![1])]);
-        assert_eq!(all.classes[0].new, BTreeMap::from([(QueueId(1), 4), (QueueId(2), 4)]));
-        // Without GPU tasks, no GPU node is asked for.
-        assert_eq!(new(&matched(&[class(&cpu, 8)], &offers)), [(2, vec![1, 1])]);
-        // Unless the other queue may not ask.
-        let closed = [offers[0].clone(), Offer { allocations: 0, ..offers[1].clone() }];
-        assert_eq!(new(&matched(&[class(&cpu, 8)], &closed)), [(1, vec![1, 1])]);
-    }
-
-    #[test]
-    fn variants_take_what_there_is() {
-        let variants = [request(&[("cpus", 1), ("gpus", 1)]), request(&[("cpus", 4)])];
-        let cpu = offer(1, pools(&[("cpus", 4)]));
-        assert_eq!(new(&matched(&[class(&variants, 2)], std::slice::from_ref(&cpu))), [(1, vec![1, 1])]);
-        let gpu = Offer { allocations: 1, ..offer(2, pools(&[("cpus", 4), ("gpus/amd", 2)])) };
-        // The preferred variant first, then the other one.
-        assert_eq!(new(&matched(&[class(&variants, 4)], &[cpu, gpu])), [(1, vec![1, 1]), (2, vec![1])]);
-    }
-
-    #[test]
-    fn what_never_fits_is_not_asked_for_and_said() {
-        let offer = offer(1, pools(&[("cpus", 4)]));
-        for (request, text) in [
-            (request(&[("cpus", 5)]), "cpus: a worker of this queue has 4, the tasks ask for 5"),
-            (request(&[("gpus", 1)]), "a worker of this queue has no gpus"),
-            (
-                Request { time_request: HOUR * 2, ..request(&[("cpus", 1)]) },
-                "a worker of this queue takes tasks for 1h, the tasks ask for 2h",
-            ),
-            (
-                Request { nodes: 1, ranks: 5, ..request(&[("cpus", 1)]) },
-                "cpus: a worker of this queue has 4, the tasks ask for 5",
-            ),
-            (
-                Request { nodes: 2, ..Request::default() },
-                "an allocation of this queue has 1 workers at most, the tasks ask for 2 nodes",
-            ),
-        ] {
-            let requests = [request];
-            let all = matched(&[class(&requests, 3)], std::slice::from_ref(&offer));
-            assert_eq!((new(&all), all.classes[0].left), (vec![], 3));
-            assert_eq!(offer.why_not(&requests).as_deref(), Some(text));
-        }
-    }
-
-    #[test]
-    fn one_worker_is_asked_for_to_see_what_it_offers() {
-        let one = [request(&[("cpus", 1)])];
-        let unknown = Offer { is_known: false, per_allocation: 4, ..offer(1, WorkerResources::default()) };
-        assert_eq!(new(&matched(&[class(&one, 1000)], std::slice::from_ref(&unknown))), [(1, vec![1])]);
-        let asked = Offer { pending: vec![soon(1)], ..unknown.clone() };
-        assert_eq!(new(&matched(&[class(&one, 1000)], &[asked])), []);
-        // What was declared is enough for tasks that ask for nothing else.
-        let declared = Offer { resources: pools(&[("cpus", 4)]), ..unknown };
-        assert_eq!(new(&matched(&[class(&one, 10)], std::slice::from_ref(&declared))), [(1, vec![3])]);
-        let gpu = [request(&[("cpus", 1), ("gpus", 1)])];
-        assert_eq!(new(&matched(&[class(&gpu, 10)], &[declared])), [(1, vec![1])]);
-    }
-
-    #[test]
-    fn a_task_on_several_nodes_gets_an_allocation_of_its_size() {
-        let several = [Request { nodes: 3, ..Request::default() }];
-        let offer = Offer { per_allocation: 4, ..offer(1, pools(&[("cpus", 4)])) };
-        assert_eq!(new(&matched(&[class(&several, 2)], std::slice::from_ref(&offer))), [(1, vec![3, 3])]);
-        let coming = Offer { pending: vec![soon(2), soon(3)], ..offer.clone() };
-        assert_eq!(new(&matched(&[class(&several, 2)], &[coming])), [(1, vec![3])]);
-        // Some of its workers are there before the others.
-        let coming = Offer { pending: vec![Pending { here: 1, ..soon(2) }], ..offer };
-        assert_eq!(new(&matched(&[class(&several, 1)], std::slice::from_ref(&coming))), []);
-        let one = [request(&[("cpus", 4)])];
-        let all = matched(&[class(&one, 3)], &[coming]);
-        assert_eq!(all.classes[0].coming[&QueueId(1)], 2, "what is there takes no more of these");
-    }
-
-    #[test]
-    fn workers_that_would_start_nothing_are_not_asked_for() {
-        let one = [request(&[("cpus", 1)])];
-        let picky = Offer { min_utilization: 5_000, ..offer(1, pools(&[("cpus", 4)])) };
-        assert_eq!(new(&matched(&[class(&one, 5)], std::slice::from_ref(&picky))), [(1, vec![1])]);
-        assert_eq!(new(&matched(&[class(&one, 6)], &[picky])), [(1, vec![1, 1])]);
-    }
-
-    #[test]
-    fn larger_priority_goes_first_where_not_all_may_be_asked_for() {
-        let (cpu, gpu) = ([request(&[("cpus", 4)])], [request(&[("gpus", 1)])]);
-        let offer = Offer { allocations: 1, ..offer(1, pools(&[("cpus", 4), ("gpus", 1)])) };
-        let first = Class { priority: 1, ..class(&cpu, 3) };
-        let all = matched(&[class(&gpu, 9), first], &[offer]);
-        assert_eq!((all.classes[0].left, all.classes[1].left), (8, 2));
-    }
-
-    #[test]
-    fn a_declared_pool_goes_before_what_nodes_have() {
-        let declared = pools(&[("cpus", 2)]).pools;
-        let nodes = pools(&[("cpus", 8), ("mem", 100)]);
-        let shape = shape(&declared, Some(&nodes));
-        let shown: Vec<_> =
-            shape.pools.iter().map(|p| (p.name.as_str(), p.kind.total().to_string())).collect();
-        assert_eq!(shown, [("cpus", "2".to_owned()), ("mem", "100".to_owned())]);
-    }
-}
+mod tests;

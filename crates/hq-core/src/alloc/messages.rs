@@ -61,6 +61,8 @@ pub enum AllocRequest {
         queue: QueueId,
         /// What it asks for.
         params: Box<QueueParams>,
+        /// Submit an allocation that never starts first, where another one would be asked for than before.
+        dry_run: bool,
     },
     /// Say what a queue would do next, and why. Answered by `Explained`.
     Explain {

@@ -10,8 +10,10 @@ pub mod messages;
 pub mod policy;
 pub mod record;
 pub mod state;
+pub mod worth;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::{AllocationRef, ByteString, QueueId, WorkerResources};
@@ -92,11 +94,15 @@ pub struct Said {
     pub reason: Option<String>,
     /// How what it printed ends, once it has failed or ended.
     pub last_lines: Option<String>,
+    /// How long it had its nodes.
+    pub ran: Option<Duration>,
+    /// Its script has left nothing: it never began, as far as is seen.
+    pub never_began: bool,
 }
 
 impl From<BatchState> for Said {
     fn from(state: BatchState) -> Said {
-        Said { state, reason: None, last_lines: None }
+        Said { state, reason: None, last_lines: None, ran: None, never_began: false }
     }
 }
 

@@ -130,6 +130,15 @@ pub fn patience(queue: &QueueState) -> Duration {
     waits.max().unwrap_or_default() * 4
 }
 
+/// How long allocations of this queue wait, by those that started last; nothing when none has.
+pub fn usual_wait(queue: &QueueState) -> Duration {
+    let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
+    let mut waits: Vec<Duration> =
+        queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN).collect();
+    waits.sort_unstable();
+    waits.get(waits.len() / 2).copied().unwrap_or_default()
+}
+
 /// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be
 /// asked.
 pub fn end_by_workers(one: &Allocation) -> Option<AllocationEnd> {
@@ -181,6 +190,8 @@ pub fn end_by_state(one: &Allocation, said: &Said, is_known_gone: bool) -> Optio
         BatchState::NodeFailed => Some(AllocationEnd::NodeFailed),
         BatchState::OutOfMemory => Some(AllocationEnd::OutOfMemory),
         BatchState::Unknown(_) if !is_known_gone => None,
+        // Only what waits can be taken away without a trace.
+        BatchState::Unknown(_) if said.never_began && one.joined == 0 => Some(AllocationEnd::Canceled),
         BatchState::Unknown(_) if one.joined > 0 && early() => Some(AllocationEnd::WorkersLost),
         BatchState::Unknown(_) if one.joined > 0 => Some(AllocationEnd::Finished),
         BatchState::Unknown(text) => Some(AllocationEnd::Vanished(words(text))),

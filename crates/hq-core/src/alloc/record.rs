@@ -77,6 +77,13 @@ pub enum AllocRecord {
         /// Its id there.
         batch_id: String,
     },
+    /// What became of its node time until now, while it goes on.
+    Measured {
+        /// The allocation that was measured.
+        allocation: AllocationRef,
+        /// All of its time since it started.
+        time: NodeTime,
+    },
     /// It has its nodes.
     Started {
         /// The allocation that got its nodes.

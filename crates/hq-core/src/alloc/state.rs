@@ -98,8 +98,10 @@ pub struct Allocation {
     pub connected: BTreeSet<WorkerId>,
     /// When and how the last one of them left.
     pub last_left: Option<(Timestamp, WorkerEnd)>,
-    /// What became of its node time; known at its end.
+    /// What became of its node time: until its end, or until it was measured last.
     pub time: NodeTime,
+    /// When that was, while it goes on.
+    pub measured: Option<Timestamp>,
 }
 
 impl Allocation {
@@ -202,8 +204,8 @@ impl QueueState {
         }
     }
 
-    // What a worker offers may be something else from now on.
-    fn shape_differs(&self, params: &QueueParams) -> bool {
+    /// What a worker offers, or an allocation asks for, may be something else with these parameters.
+    pub fn shape_differs(&self, params: &QueueParams) -> bool {
         let old = &self.params;
         old.manager_args != params.manager_args
             || old.worker_args != params.worker_args
@@ -264,6 +266,7 @@ impl AllocState {
             AllocRecord::Planned { allocation, .. }
             | AllocRecord::Submitted { allocation, .. }
             | AllocRecord::Started { allocation }
+            | AllocRecord::Measured { allocation, .. }
             | AllocRecord::Requeued { allocation }
             | AllocRecord::Ended { allocation, .. } => {
                 if let Some(state) = self.queues.get_mut(&allocation.queue) {
@@ -399,8 +402,14 @@ impl QueueState {
                 one.started.get_or_insert(at);
                 one.ended = None;
             }
+            AllocRecord::Measured { time, .. } => {
+                one.time = *time;
+                one.measured = Some(at);
+            }
             AllocRecord::Requeued { .. } => {
                 one.started = None;
+                one.measured = None;
+                one.time = NodeTime::default();
                 one.joined = 0;
                 one.lost = 0;
                 one.last_left = None;
@@ -408,6 +417,7 @@ impl QueueState {
             AllocRecord::Ended { end, time, .. } => {
                 let was_accepted = one.batch_id.is_some();
                 one.time = *time;
+                one.measured = None;
                 one.ended = Some((at, end.clone()));
                 match end {
                     AllocationEnd::Refused(_) => {

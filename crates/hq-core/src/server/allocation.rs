@@ -2,18 +2,21 @@
 //! be asked for, and gives orders for batch systems. What those answer is taken in here, too.
 
 mod checks;
+mod directories;
+mod node_time;
 mod reports;
 mod unwanted;
 mod views;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::Duration;
 
-use hq_model::allocation::{AllocationEnd, NodeTime, QueueParams};
+use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
 use hq_model::worker::{TIME_RESERVE, WorkerConfig};
-use hq_model::{AllocationRef, ByteString, QueueId, Request, Timestamp, WorkerId};
+use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId};
+
+use node_time::NodeWork;
 
 use super::capacity::Needs;
 use super::live::LiveWorker;
@@ -23,10 +26,11 @@ use super::{ConnectionId, Effect, Gate};
 use crate::alloc::decisions::Decisions;
 use crate::alloc::demand::{self, Class, Matched, Offer, Pending};
 use crate::alloc::policy::{self, Permit};
+use crate::alloc::worth::Held;
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
-    ALLOCATE_INTERVAL, ALLOCATION_DIRECTORIES_KEPT, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME,
-    QUEUE_PATIENCE, UNCLEAR_TIME, UNNEEDED_TIME,
+    ALLOCATE_INTERVAL, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, PROBE_INTERVAL, QUEUE_PATIENCE,
+    UNCLEAR_TIME, UNNEEDED_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -58,12 +62,16 @@ pub(super) struct AllocLive {
     /// How often in a row an allocation was unknown.
     unknown: BTreeMap<AllocationRef, u32>,
     /// Node time of running allocations.
-    work: BTreeMap<AllocationRef, Work>,
+    work: BTreeMap<AllocationRef, NodeWork>,
+    /// How much of it went into attempts that came to nothing for want of time.
+    wasted_us: BTreeMap<AllocationRef, u64>,
     /// Trials that a client waits for.
     trials: BTreeMap<u64, Trial>,
     last_ticket: u64,
     /// Tasks handed to busy workers for later, and since when.
     handed: BTreeMap<TemplateId, Timestamp>,
+    /// It is not known how long tasks take, and more workers wait for that.
+    is_probing: bool,
     /// Something has changed since the last decision.
     is_dirty: bool,
     decided: Timestamp,
@@ -122,21 +130,23 @@ struct Deferred {
     error: String,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    time: NodeTime,
-    since: Timestamp,
-    busy: u64,
-    idle: u64,
-    lost: u64,
-}
-
 #[derive(Debug)]
 struct Trial {
     connection: ConnectionId,
     request: u64,
-    /// Set when a queue is to be made of it.
-    params: Option<Box<QueueParams>>,
+    purpose: Purpose,
+    params: Box<QueueParams>,
+}
+
+/// What a trial is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To see what comes of it.
+    Only,
+    /// A queue is made when it is accepted.
+    Add,
+    /// A queue is changed when it is accepted.
+    Edit(QueueId),
 }
 
 impl AllocLive {
@@ -148,6 +158,23 @@ impl AllocLive {
     /// True while a server that stops has to wait for a batch system.
     pub(super) fn awaits_batch_system(&self) -> bool {
         !self.in_flight.is_empty() || !self.canceling.is_empty()
+    }
+
+    /// True until the allocator has looked at what has changed.
+    pub(super) fn has_changed(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// What a worker of an allocation did since then came to nothing.
+    pub(super) fn spent_for_nothing(
+        &mut self,
+        origin: Option<AllocationRef>,
+        since: Timestamp,
+        now: Timestamp,
+    ) {
+        if let Some(origin) = origin {
+            *self.wasted_us.entry(origin).or_default() += now.0.saturating_sub(since.0);
+        }
     }
 
     /// Something has changed that the allocator should look at.
@@ -180,6 +207,7 @@ impl AllocLive {
         self.deferred.retain(|queue, one| AllocationRef::new(*queue, one.number) != which);
         self.canceling.remove(&which);
         self.unneeded.remove(&which);
+        self.wasted_us.remove(&which);
         self.seen.remove(&which);
         self.unknown.remove(&which);
     }
@@ -190,11 +218,12 @@ impl Server {
     pub(super) fn start_allocating(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.alloc.is_dirty = true;
         self.alloc.returning_until = now.after(self.options.worker_grace);
+        self.measure_work(now);
         let mut orders = Vec::new();
         for (which, queue, one) in self.state.alloc.active() {
             if one.batch_id.is_none() {
                 self.alloc.in_flight.insert(which);
-                orders.push(recover(which, queue, one));
+                orders.push(self.recover(which, queue, one));
             } else {
                 self.alloc.managers.entry(queue.params.manager.clone()).or_default().is_urgent = true;
             }
@@ -230,6 +259,7 @@ impl Server {
         self.alloc.decided = now;
         self.alloc.wake_at = None;
         self.measure_work(now);
+        self.keep_measures(now, effects);
         self.conclude(now, effects);
         self.pause_and_resume(now, effects);
         self.cancel_removed(now, effects);
@@ -278,7 +308,9 @@ impl Server {
             if queue.is_removed && self.alloc.deferred(which).is_some() {
                 ended.push((which, AllocationEnd::Canceled));
             } else if let Some(end) = policy::end_by_workers(one) {
-                ended.push((which, end));
+                let said = self.alloc.seen.get(&which).map(|(_, said)| &said.state);
+                let failed = said == Some(&BatchState::NodeFailed);
+                ended.push((which, if failed { AllocationEnd::NodeFailed } else { end }));
             } else if open.is_some_and(|open| open.since.after(UNCLEAR_TIME) <= now) {
                 let text = "the batch system did not say whether it took it, and no worker of it came";
                 ended.push((which, AllocationEnd::Vanished(text.into())));
@@ -299,9 +331,29 @@ impl Server {
         end: AllocationEnd,
         effects: &mut Vec<Effect>,
     ) {
+        self.end_allocation_after(now, which, (end, None), effects);
+    }
+
+    /// The same where the batch system says how long it had its nodes.
+    pub(super) fn end_allocation_after(
+        &mut self,
+        now: Timestamp,
+        which: AllocationRef,
+        (end, ran): (AllocationEnd, Option<Duration>),
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else {
+            return self.alloc.forget(which);
+        };
+        let mut time = self.node_time(now, which, one);
+        if let Some(ran) = ran {
+            let ran_us = u64::try_from(ran.as_micros()).unwrap_or(u64::MAX);
+            let wasted_us = self.alloc.wasted_us.get(&which).copied().unwrap_or(0);
+            let held_us = ran_us.saturating_mul(u64::from(one.workers));
+            time.lost_us = held_us.saturating_sub(time.used_us + time.idle_us).max(wasted_us);
+        }
         self.alloc.forget(which);
-        let Some(one) = self.state.alloc.allocation(which).filter(|one| one.is_active()) else { return };
-        let time = self.node_time(now, which, one);
+        let Some(one) = self.state.alloc.allocation(which) else { return };
         self.alloc.work.remove(&which);
         let was_there = one.batch_id.is_some();
         // Nobody knows it: should it be there all the same, it must not start later, unseen.
@@ -337,48 +389,6 @@ impl Server {
         }
     }
 
-    fn remove_old_directory(&self, id: QueueId, effects: &mut Vec<Effect>) {
-        let Some(queue) = self.state.alloc.queues.get(&id) else { return };
-        let ended = queue.allocations.values().rev().filter(|one| !one.is_active());
-        if let Some(one) = ended.skip(ALLOCATION_DIRECTORIES_KEPT).find(|one| !one.directory.is_empty()) {
-            let (manager, directory) = (queue.params.manager.clone(), one.directory.clone());
-            effects
-                .push(Effect::Batch { order: BatchOrder::Remove { manager, directory }, gate: Gate::Open });
-        }
-    }
-
-    // ---- node time ----
-
-    fn measure_work(&mut self, now: Timestamp) {
-        let mut work = std::mem::take(&mut self.alloc.work);
-        for (which, _, one) in self.state.alloc.active() {
-            let Some(started) = one.started else { continue };
-            let (busy, idle) = self.busy_and_idle(one);
-            let lost = u64::from(one.workers).saturating_sub(busy + idle);
-            // Of the time before a restart of the server only this much is known.
-            let first = Work { time: NodeTime::default(), since: started, busy, idle, lost };
-            let entry = work.entry(which).or_insert(first);
-            *entry = Work { time: entry.until(now), since: now, busy, idle, lost };
-        }
-        self.alloc.work = work;
-    }
-
-    fn busy_and_idle(&self, one: &Allocation) -> (u64, u64) {
-        let is_busy = |id| self.live.get(id).is_some_and(|live| !live.held.is_empty());
-        let busy = one.connected.iter().filter(|id| is_busy(*id)).count() as u64;
-        (busy, one.connected.len() as u64 - busy)
-    }
-
-    /// What became of an allocation's node time until now.
-    pub(super) fn node_time(&self, now: Timestamp, which: AllocationRef, one: &Allocation) -> NodeTime {
-        let mut time = self.alloc.work.get(&which).map_or_else(NodeTime::default, |work| work.until(now));
-        if one.batch_id.is_some() || one.joined > 0 {
-            let limit = u64::try_from(one.time_limit.as_micros()).unwrap_or(u64::MAX);
-            time.asked_us = limit.saturating_mul(u64::from(one.workers));
-        }
-        time
-    }
-
     // ---- pauses ----
 
     fn pause_and_resume(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
@@ -393,12 +403,6 @@ impl Server {
                 self.record_alloc(now, AllocRecord::QueuePaused { queue, cause }, effects);
             }
         }
-    }
-
-    /// A directory for allocations.
-    pub(super) fn directory_of(&self, name: &str) -> ByteString {
-        let server = std::ffi::OsStr::from_bytes(&self.options.info.server_dir);
-        Path::new(server).join("autoalloc").join(name).as_os_str().as_bytes().to_vec()
     }
 
     // ---- asking for more ----
@@ -481,8 +485,9 @@ impl Server {
             _ => one.workers_to_come(),
         };
         let is_taken = |number: u32| deferred.is_none_or(|deferred| deferred.number != number);
+        let usual = policy::usual_wait(queue);
         let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
-        let pending = coming.map(|(_, one)| {
+        let pending = coming.map(|(number, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
             let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
             let is_free = |id: &&WorkerId| {
@@ -491,7 +496,9 @@ impl Server {
             let here = one.connected.iter().filter(is_free).count() as u32;
             // Workers to come begin anew: what passes until they are there does not count.
             let life = life.saturating_sub(passed.saturating_sub(TIME_RESERVE));
-            Pending { workers: to_come(one), here, life, is_slow: waits }
+            let waited = one.queued.map_or(Duration::ZERO, |at| now.since(at));
+            let due = if one.is_waiting() { usual.saturating_sub(waited) } else { Duration::ZERO };
+            Pending { number, workers: to_come(one), here, life, due, is_slow: waits }
         });
         let (resources, is_known) = match &queue.known {
             Some((resources, ShapeSource::Worker)) => (resources.clone(), true),
@@ -508,6 +515,8 @@ impl Server {
             workers: permit.workers,
             per_allocation: params.workers_per_allocation(),
             min_utilization: params.min_utilization,
+            for_any_task: params.for_any_task,
+            cost: work::cost(queue),
         };
         (offer, permit)
     }
@@ -520,10 +529,16 @@ impl Server {
     }
 
     /// Matches what waits with what queues could give.
-    pub(super) fn match_demand(&self, waiting: &[(ClassId, u64)], offers: &[(Offer, Permit)]) -> Matched {
+    pub(super) fn match_demand(
+        &self,
+        now: Timestamp,
+        waiting: &[(ClassId, u64)],
+        offers: &[(Offer, Permit)],
+    ) -> Matched {
         let classes = waiting.iter().map(|(class, waiting)| {
             let key = self.queue.key(*class);
-            Class { priority: key.priority, requests: &key.requests, waiting: *waiting }
+            let work = self.work_of(now, *class, *waiting);
+            Class { priority: key.priority, requests: &key.requests, waiting: *waiting, work }
         });
         let classes: Vec<Class<'_>> = classes.collect();
         let offers: Vec<Offer> = offers.iter().map(|(offer, _)| offer.clone()).collect();
@@ -541,17 +556,22 @@ impl Server {
             return;
         }
         let waiting = self.waiting_classes(now);
+        self.alloc.is_probing = false;
         if waiting.is_empty() {
-            self.cancel_unneeded(now, effects);
+            self.cancel_unneeded(now, |_| true, effects);
             self.drop_deferred(now, |_, _| true, effects);
             return;
         }
-        self.alloc.unneeded.clear();
         let offers = self.offers(now);
-        let matched = self.match_demand(&waiting, &offers);
+        let matched = self.match_demand(now, &waiting, &offers);
+        self.cancel_unneeded(now, |which| matched.unneeded.contains(&(which.queue, which.number)), effects);
+        self.alloc.is_probing = matched.classes.iter().any(|one| matches!(one.held, Some(Held::Probing(_))));
         let is_left = |offer: &Offer| {
             let classes = waiting.iter().zip(&matched.classes);
-            let could = |class: ClassId| offer.why_not(&self.queue.key(class).requests).is_none();
+            let could = |class: ClassId| {
+                let requests = &self.queue.key(class).requests;
+                offer.why_not(requests).or_else(|| offer.spares(requests)).is_none()
+            };
             classes.filter(|(_, served)| served.left > 0).any(|((class, _), _)| could(*class))
         };
         let kept: Vec<(QueueId, String)> = offers
@@ -659,22 +679,9 @@ impl Server {
         }));
         times.extend(self.alloc.handed.values().map(|since| since.after(HANDED_TIME)));
         times.extend(self.alloc.cancel_again);
+        times.extend(self.alloc.is_probing.then(|| now.after(PROBE_INTERVAL)));
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
         self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();
-    }
-}
-
-impl Work {
-    fn until(&self, now: Timestamp) -> NodeTime {
-        let passed = u64::try_from(now.since(self.since).as_micros()).unwrap_or(u64::MAX);
-        let mut time = self.time;
-        time.add(&NodeTime {
-            asked_us: 0,
-            used_us: passed.saturating_mul(self.busy),
-            idle_us: passed.saturating_mul(self.idle),
-            lost_us: passed.saturating_mul(self.lost),
-        });
-        time
     }
 }
 
@@ -684,11 +691,6 @@ fn not_taken_told(deferred: &Deferred) -> String {
         deferred.error,
         policy::clock(deferred.ask_at)
     )
-}
-
-fn recover(which: AllocationRef, queue: &QueueState, one: &Allocation) -> BatchOrder {
-    let (params, directory) = (queue.params.clone(), one.directory.clone());
-    BatchOrder::Recover { allocation: which, params, directory }
 }
 
 /// `1 worker`, `2 workers`.

@@ -12,10 +12,12 @@ use super::live::{LiveWorker, choices};
 use super::machine::{Answer, Server};
 use super::queue::ClassId;
 use super::requests::shown_state;
+use super::workers::too_long;
 use crate::alloc::policy;
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::explanation::{Reason, ReasonKind, TaskExplanation, WorkerMatch};
 use crate::limits::{EXPLAINED_WORKERS_MAX, NAMED_RANGES_MAX, NAMED_TASKS_MAX};
+use crate::record::{NEVER, Outlasted};
 use crate::worker_messages::TemplateId;
 pub(super) use verdict::about;
 use verdict::{in_time, leaving, too_late};
@@ -130,7 +132,14 @@ impl Server {
         if !is_able {
             reasons.extend(self.unfit(now, &fleet, template));
         }
-        if let Some(at) = self.state.jobs[&template.job].delayed.get(&task).filter(|at| **at > now) {
+        if self.readiness.waits_for_time(whole) {
+            let job = &self.state.jobs[&template.job];
+            let Outlasted { times, life } = job.outlasted.get(&task).copied().unwrap_or_default();
+            reasons.push(Reason::new(ReasonKind::Unfit, too_long(times, life)));
+            return reasons;
+        }
+        let delayed = self.state.jobs[&template.job].delayed.get(&task);
+        if let Some(at) = delayed.filter(|at| **at > now && **at < NEVER) {
             let text = format!("it failed and is tried again in {}", about(at.since(now)));
             reasons.push(Reason::new(ReasonKind::Delay, text).until(Some(*at)));
             return reasons;
@@ -204,7 +213,7 @@ impl Server {
     fn queues_that_cannot(&self, now: Timestamp, requests: &[hq_model::Request]) -> Vec<Reason> {
         let offers = self.offers(now).into_iter().take(NAMED_TASKS_MAX);
         let why = |(offer, _): (crate::alloc::demand::Offer, _)| {
-            let why = offer.why_not(requests)?;
+            let why = offer.why_not(requests).or_else(|| offer.spares(requests))?;
             let text = format!("allocation queue {}: {why}", offer.queue);
             Some(Reason::new(ReasonKind::Queue, text).of(offer.queue))
         };
@@ -240,7 +249,7 @@ impl Server {
         }
         let offers = self.offers(now);
         let waiting = self.waiting_classes(now);
-        let matched = self.match_demand(&waiting, &offers);
+        let matched = self.match_demand(now, &waiting, &offers);
         let served = waiting.iter().position(|(other, _)| *other == class);
         let served = served.and_then(|at| matched.classes.get(at));
         let requests = &self.queue.key(class).requests;
@@ -262,6 +271,8 @@ impl Server {
                     rest.map_or_else(String::new, |why| format!("; for others it asks for nothing: {why}"));
                 let why = self.waiting_reasons(id, queue).map_or_else(String::new, |why| format!("; {why}"));
                 format!("{name}: workers that are on their way will take {coming} of these tasks{why}{rest}")
+            } else if let Some(why) = offer.spares(requests) {
+                format!("{name}: {why}")
             } else if let Some(why) = &permit.why_none {
                 let hint = match (&queue.paused, policy::retries_at(queue)) {
                     (Some(_), Some(_)) => format!("; `hq alloc resume {id}` ends that"),
@@ -270,6 +281,8 @@ impl Server {
                 format!("{name} could bring a worker for it, and asks for nothing: {why}{hint}")
             } else if new > 0 {
                 format!("{name}: workers for {new} of these tasks are being asked for")
+            } else if let Some(held) = served.and_then(|served| served.held) {
+                format!("{name} asks for nothing more: {}", held.told())
             } else {
                 format!("{name} asks for nothing more: what is there or on its way is enough")
             };

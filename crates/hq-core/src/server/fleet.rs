@@ -92,8 +92,10 @@ impl Server {
                         is_able
                     }
                 };
-                if !is_able {
-                    *counts.entry(id).or_default() += submit.ids.intersection(&job.queued).len();
+                let queued = || submit.ids.intersection(&job.queued);
+                let stuck = if is_able { self.waiting_for_time(id, &submit.ids) } else { queued() };
+                if !stuck.is_empty() {
+                    *counts.entry(id).or_default() += stuck.len();
                 }
             }
         }
@@ -121,7 +123,7 @@ impl Fleet<'_> {
     /// True when some worker could run such tasks some time.
     pub(super) fn could_run(&self, requests: &[Request]) -> bool {
         requests.iter().any(|request| self.has_worker_for(request))
-            || self.offers.iter().any(|offer| offer.why_not(requests).is_none())
+            || self.offers.iter().any(|offer| offer.is_for(requests))
     }
 
     fn has_worker_for(&self, request: &Request) -> bool {
@@ -176,6 +178,10 @@ impl Fleet<'_> {
         let most = nodes.max().unwrap_or(0);
         if request.nodes > most {
             found.push(format!("{} nodes asked for, no group has more than {most}", request.nodes));
+        }
+        let spared = self.offers.iter().find_map(|offer| offer.spares(std::slice::from_ref(request)));
+        if let Some(why) = spared.filter(|_| found.is_empty()) {
+            return format!("only a queue of nodes with GPUs could bring one: {why}");
         }
         if found.is_empty() {
             return format!("no worker has all at once ({request})");

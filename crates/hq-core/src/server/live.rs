@@ -55,6 +55,8 @@ pub(super) struct LiveWorker {
     pub(super) reserved: Option<i32>,
     /// As a whole, for a task of this template.
     pub(super) whole: Option<TemplateId>,
+    /// When a task last finished there.
+    pub(super) last_finished: Option<Timestamp>,
     /// What it offers.
     pub(super) resources: WorkerResources,
     /// How much of that is promised.
@@ -245,6 +247,7 @@ impl LiveWorker {
             last_report: 0,
             reconcile_at: None,
             last_task: None,
+            last_finished: None,
             gathers_since: None,
             running: 0,
             backlog: BTreeMap::new(),

@@ -294,6 +294,7 @@ impl Server {
     pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.lose_silent_workers(now, effects);
         self.end_delays(now);
+        self.end_waits_for_time(now);
         let drafts = self.end_drafts(now, effects);
         if self.stopping.is_none() && !self.is_read_only() {
             self.end_too_late(now, effects);

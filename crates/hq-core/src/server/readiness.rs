@@ -19,7 +19,7 @@ use hq_model::{ByteString, IdSet, JobId, TaskId, TaskRef, TaskState, Timestamp};
 use super::state::State;
 use crate::limits::FILES_WATCHED_MAX;
 use crate::never;
-use crate::record::{Record, RestartCause};
+use crate::record::{NEVER, Record, RestartCause};
 use crate::worker_messages::TemplateId;
 pub(super) use missing::{dependency_count, files_missing, held_back, unresolved};
 pub(super) use named::{existing, without};
@@ -81,6 +81,9 @@ impl Readiness {
                     let ready = self.waits.found(state, *job, files);
                     self.found.entry(*job).or_default().union_with(&ready);
                 }
+                Record::Restarted { job, ids, cause: RestartCause::TimeOver { waits: true, .. }, .. } => {
+                    self.delays.extend(ids.iter().map(|task| (NEVER, TaskRef::new(*job, task))));
+                }
                 Record::Restarted { job, ids, cause: RestartCause::Retry { not_before }, .. } => {
                     let tasks = ids.iter().map(|task| (*not_before, TaskRef::new(*job, task)));
                     self.delays.extend(tasks);
@@ -119,13 +122,28 @@ impl Readiness {
 
     /// When the next retry delay ends.
     pub(super) fn next_wakeup(&self) -> Option<Timestamp> {
-        self.delays.first().map(|delay| delay.0)
+        self.delays.first().map(|delay| delay.0).filter(|at| *at < NEVER)
     }
 
     /// A task whose retry delay has ended.
     pub(super) fn next_delayed(&mut self, now: Timestamp) -> Option<TaskRef> {
         self.delays.first().filter(|(at, _)| *at <= now)?;
         self.delays.pop_first().map(|(_, task)| task)
+    }
+
+    /// Tasks that wait for workers that live longer than those that they had.
+    pub(super) fn wait_for_time(&self) -> impl Iterator<Item = TaskRef> + '_ {
+        self.delays.range((NEVER, TaskRef::new(JobId(0), TaskId(0)))..).map(|(_, task)| *task)
+    }
+
+    /// True while a task waits for workers that live longer.
+    pub(super) fn waits_for_time(&self, task: TaskRef) -> bool {
+        self.delays.contains(&(NEVER, task))
+    }
+
+    /// There may be such workers.
+    pub(super) fn end_wait_for_time(&mut self, task: TaskRef) {
+        self.delays.remove(&(NEVER, task));
     }
 
     /// Tasks that wait for nothing since files were found.

@@ -132,6 +132,9 @@ impl Server {
     ) {
         let id = span.job;
         self.learn_wall(worker, id, &span.ids, span.measures.count(), span.measures.total().wall_us);
+        if let Some(live) = self.live.get_mut(&worker) {
+            live.last_finished = Some(now);
+        }
         self.learn_siblings(&span);
         let late = self.ended_unheard(worker, id, &span.ids, span.instance);
         if !late.is_empty() {

@@ -350,15 +350,16 @@ impl Server {
     // Things the user should know about an accepted submit.
     fn warnings(&self, now: Timestamp, submit: &Submit) -> Vec<String> {
         let requests = &submit.spec.requests;
+        let too_long = self.too_long_told(now, submit);
         if self.some_worker_could_run(now, requests) {
-            return Vec::new();
+            return too_long.into_iter().collect();
         }
         let fleet = self.fleet(now);
         if fleet.is_empty() {
             return misnamed(requests);
         }
         if fleet.could_run(requests) {
-            return Vec::new();
+            return too_long.into_iter().collect();
         }
         vec![format!(
             "No worker could ever run these tasks, of those that are there or that allocation queues may bring: {}. \

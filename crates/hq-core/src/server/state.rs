@@ -22,7 +22,9 @@ use crate::cause;
 use crate::limits::{
     FAILURE_DETAILS_BYTES_MAX, REQUEST_KEYS_BYTES_MAX, REQUEST_KEYS_MAX, TIME_AWAY_MAX, TIME_GAPS_MAX,
 };
-use crate::record::{Failure, FailureKind, FinishedSpan, Record, RequestKey, RestartCause, SecondAttempt};
+use crate::record::{
+    Failure, FailureKind, FinishedSpan, NEVER, Outlasted, Record, RequestKey, RestartCause, SecondAttempt,
+};
 use crate::worker_messages::WorkerEnd;
 use details::Details;
 pub(super) use durable::Durable;
@@ -340,6 +342,15 @@ fn apply_to_job(job: &mut Job, at: Timestamp, record: &Record) {
                 RestartCause::Left => {}
                 RestartCause::Crash => {
                     ids.iter().for_each(|task| *job.progress.crashes.entry(task).or_default() += 1)
+                }
+                RestartCause::TimeOver { life, waits } => {
+                    for task in ids.iter() {
+                        let known = job.progress.outlasted.entry(task).or_default();
+                        *known = Outlasted { times: known.times + 1, life: known.life.max(*life) };
+                        if *waits {
+                            job.progress.delayed.insert(task, NEVER);
+                        }
+                    }
                 }
                 RestartCause::Retry { not_before } => {
                     for task in ids.iter() {

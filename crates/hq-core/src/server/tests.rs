@@ -20,6 +20,7 @@ mod logs;
 mod losses;
 mod nodes;
 mod order;
+mod outlasting;
 mod overview;
 mod placement;
 mod possible;

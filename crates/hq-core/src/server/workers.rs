@@ -1,6 +1,10 @@
 //! Workers come, go, are lost and come back.
 
+mod outlasting;
+
 use std::collections::BTreeSet;
+
+pub(super) use outlasting::too_long;
 
 use hq_model::task::CrashLimit;
 use hq_model::{IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
@@ -525,6 +529,7 @@ impl Server {
                 self.fail(now, id, failure, effects);
             }
         }
+        again.subtract(&self.lose_to_time(now, worker, id, &again.clone(), effects));
         // So may the last one.
         let alive = self.state.jobs[&id].alive();
         self.restart(now, id, &again.intersection(&alive), cause, effects);
@@ -575,9 +580,11 @@ impl Server {
             let record = Record::Restarted { job: id, ids: ids.clone(), instance, cause: cause.clone() };
             self.record(now, record, effects);
             match cause {
-                // Ready once their delay is over.
-                RestartCause::Retry { .. } => {}
-                RestartCause::Left | RestartCause::Crash => self.make_ready(id, &ids),
+                // Ready once their delay is over, or a worker may come that lives longer.
+                RestartCause::Retry { .. } | RestartCause::TimeOver { waits: true, .. } => {}
+                RestartCause::Left | RestartCause::Crash | RestartCause::TimeOver { waits: false, .. } => {
+                    self.make_ready(id, &ids);
+                }
             }
         }
     }

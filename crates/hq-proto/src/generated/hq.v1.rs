@@ -293,6 +293,9 @@ pub struct TaskSpec {
     pub end_by_us: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "153")]
     pub end_within_ns: ::core::option::Option<u64>,
+    /// Instead of waiting for workers that live longer.
+    #[prost(bool, tag = "160")]
+    pub fails_at_walltime: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -1092,6 +1095,11 @@ pub struct QueueParams {
     pub chain: bool,
     #[prost(bool, tag = "18")]
     pub keep_waiting: bool,
+    #[prost(bool, tag = "19")]
+    pub for_any_task: bool,
+    /// Instead of that the work ends soon.
+    #[prost(bool, tag = "20")]
+    pub saves_node_hours: bool,
 }
 /// What a batch system says of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1198,7 +1206,7 @@ pub struct WorkerShape {
 pub struct AllocRecord {
     #[prost(
         oneof = "alloc_record::Kind",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"
     )]
     pub kind: ::core::option::Option<alloc_record::Kind>,
 }
@@ -1236,6 +1244,8 @@ pub mod alloc_record {
         QueueKept(super::QueueKept),
         #[prost(message, tag = "15")]
         AllocationKept(super::AllocationKept),
+        #[prost(message, tag = "16")]
+        Measured(super::AllocationMeasured),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1244,6 +1254,9 @@ pub struct QueueRecord {
     pub queue: u32,
     #[prost(message, optional, tag = "2")]
     pub params: ::core::option::Option<QueueParams>,
+    /// In a request: try first whether the batch system takes that.
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QueuePaused {
@@ -1278,6 +1291,14 @@ pub struct AllocationPlanned {
     pub directory: ::prost::alloc::vec::Vec<u8>,
     #[prost(uint32, optional, tag = "5")]
     pub after: ::core::option::Option<u32>,
+}
+/// What became of its node time until now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AllocationMeasured {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationRef>,
+    #[prost(message, optional, tag = "2")]
+    pub time: ::core::option::Option<NodeTime>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocationSubmitted {
@@ -1331,6 +1352,9 @@ pub struct QueueKept {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocationKept {
+    /// When its time was measured last, while it goes on.
+    #[prost(uint64, optional, tag = "30")]
+    pub measured_us: ::core::option::Option<u64>,
     #[prost(message, optional, tag = "1")]
     pub allocation: ::core::option::Option<AllocationRef>,
     #[prost(uint32, tag = "2")]
@@ -3361,7 +3385,7 @@ pub struct Restarted {
     pub ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint32, tag = "3")]
     pub instance: u32,
-    #[prost(oneof = "restarted::Cause", tags = "4, 5, 6")]
+    #[prost(oneof = "restarted::Cause", tags = "4, 5, 6, 7")]
     pub cause: ::core::option::Option<restarted::Cause>,
 }
 /// Nested message and enum types in `Restarted`.
@@ -3375,7 +3399,18 @@ pub mod restarted {
         /// A retry, not before this time.
         #[prost(uint64, tag = "6")]
         RetryNotBeforeUs(u64),
+        #[prost(message, tag = "7")]
+        TimeOver(super::TimeOver),
     }
+}
+/// The time of their worker was over, of which they had had nearly all.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimeOver {
+    #[prost(uint64, tag = "1")]
+    pub life_ns: u64,
+    /// For workers that live longer.
+    #[prost(bool, tag = "2")]
+    pub waits: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Failed {
@@ -3533,6 +3568,8 @@ pub struct JobKept {
     /// Of `canceled`.
     #[prost(message, repeated, tag = "150")]
     pub too_late: ::prost::alloc::vec::Vec<TasksTooLate>,
+    #[prost(message, repeated, tag = "130")]
+    pub outlasted: ::prost::alloc::vec::Vec<OutlastedTask>,
 }
 /// Tasks that could not have ended by then any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3541,6 +3578,16 @@ pub struct TasksTooLate {
     pub ids: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint64, tag = "2")]
     pub end_by_us: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutlastedTask {
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(uint32, tag = "2")]
+    pub times: u32,
+    /// The longest time limit of the workers.
+    #[prost(uint64, tag = "3")]
+    pub life_ns: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadyService {

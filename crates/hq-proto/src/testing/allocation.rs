@@ -6,7 +6,9 @@ use hq_core::alloc::messages::{
 };
 use hq_core::alloc::state::Forgotten;
 use hq_core::alloc::{AllocRecord, Allocation, QueueState, ShapeSource};
-use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, NodeTime, PauseCause, QueueParams};
+use hq_model::allocation::{
+    AllocationEnd, AllocationState, BatchState, Goal, NodeTime, PauseCause, QueueParams,
+};
 use hq_model::{AllocationRef, QueueId};
 
 use super::*;
@@ -58,6 +60,8 @@ fn queue_params() -> impl Strategy<Value = QueueParams> {
             wrap_command,
             chain,
             keep_waiting,
+            for_any_task: backlog % 2 == 0,
+            goal: if backlog % 3 == 0 { Goal::NodeHours } else { Goal::Makespan },
         }
     })
 }
@@ -146,6 +150,7 @@ fn allocation() -> impl Strategy<Value = Allocation> {
             connected: workers.1.into_iter().collect(),
             last_left: workers.2,
             time,
+            measured: times.2,
         },
     )
 }
@@ -157,6 +162,7 @@ pub(crate) fn alloc_record() -> impl Strategy<Value = AllocRecord> {
     let learned = (queue(), worker_resources(), select(vec![ShapeSource::Worker, ShapeSource::Manager]));
     prop_oneof![
         (queue(), boxed()).prop_map(|(queue, params)| QueueAdded { queue, params }),
+        (allocation_ref(), node_time()).prop_map(|(allocation, time)| Measured { allocation, time }),
         (queue(), boxed()).prop_map(|(queue, params)| QueueEdited { queue, params }),
         (queue(), pause_cause()).prop_map(|(queue, cause)| QueuePaused { queue, cause }),
         (queue(), any::<bool>()).prop_map(|(queue, is_trial)| QueueResumed { queue, is_trial }),
@@ -205,7 +211,11 @@ pub(crate) fn alloc_request() -> impl Strategy<Value = AllocRequest> {
         queue().prop_map(|queue| Resume { queue }),
         queue().prop_map(|queue| Drain { queue }),
         (queue(), any::<bool>()).prop_map(|(queue, force)| Remove { queue, force }),
-        (queue(), boxed()).prop_map(|(queue, params)| Edit { queue, params }),
+        (queue(), boxed(), any::<bool>()).prop_map(|(queue, params, dry_run)| Edit {
+            queue,
+            params,
+            dry_run
+        }),
         queue().prop_map(|queue| Explain { queue }),
     ]
 }

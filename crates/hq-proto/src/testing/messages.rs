@@ -9,7 +9,7 @@ use hq_core::client_messages::{
 use hq_core::clock_gap::ClockGap;
 use hq_core::limit_value::LimitValue;
 use hq_core::log::{LogBatch, LogEntry, LogPiece, Written};
-use hq_core::record::{JobProgress, Record, RestartCause, SecondAttempt};
+use hq_core::record::{JobProgress, Record, SecondAttempt};
 use hq_core::worker_messages::{
     CallInput, FromWorker, Held, Lends, Report, RunBatch, Started, TaskNode, Template, TemplateId, ToWorker,
     Welcome, WorkerHello,
@@ -552,12 +552,12 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
     let second = (edgy_id().prop_map(TaskId), instance(), of(worker()))
         .prop_map(|(task, instance, worker)| (task, SecondAttempt { worker, instance }));
     let deferred = (edgy_id().prop_map(TaskId), dependencies()).prop_map(|(task, waits)| (task, waits.after));
-    let ready = (edgy_id().prop_map(TaskId), byte_string());
-    let seconds = (vec(second, 0..3), vec(deferred, 0..3), vec(ready, 0..3));
+    let ready = vec((edgy_id().prop_map(TaskId), byte_string()), 0..3);
+    let seconds = (vec(second, 0..3), vec(deferred, 0..3), ready);
     let nodes = vec((edgy_id().prop_map(TaskId), vec(worker(), 1..4)), 0..3);
-    let more = (seconds, nodes, vec(cause(), 0..3));
-    (sets, parts, counted, rest, more).prop_map(|(sets, parts, counted, rest, (seconds, nodes, causes))| {
-        JobProgress {
+    let more = (seconds, nodes, vec(cause(), 0..3), vec(outlasted(), 0..3));
+    (sets, parts, counted, rest, more).prop_map(
+        |(sets, parts, counted, rest, (seconds, nodes, causes, outlasted))| JobProgress {
             is_open: rest.0,
             last_end: rest.1,
             cancel_reason: rest.2,
@@ -579,18 +579,14 @@ fn job_progress() -> impl Strategy<Value = JobProgress> {
             ready: seconds.2.into_iter().collect(),
             nodes: nodes.into_iter().collect(),
             causes,
-        }
-    })
+            outlasted: outlasted.into_iter().collect(),
+        },
+    )
 }
 
 /// Any record.
 pub fn record() -> impl Strategy<Value = Record> {
     use Record::*;
-    let cause = prop_oneof![
-        Just(RestartCause::Crash),
-        Just(RestartCause::Left),
-        timestamp().prop_map(|not_before| RestartCause::Retry { not_before })
-    ];
     let tasks = (ids_with_entries(), dependencies());
     let submitted = (job(), any::<u128>(), of(job_spec()), tasks, task_spec(), byte_string()).prop_map(
         |(job, key, spec, ((ids, entries), dependencies), task, submit_dir)| Submitted {
@@ -619,7 +615,7 @@ pub fn record() -> impl Strategy<Value = Record> {
         (job(), edgy_id().prop_map(TaskId), vec(worker(), 1..4))
             .prop_map(|(job, task, workers)| LeasedNodes { job, task, workers }),
         (worker(), job(), id_set()).prop_map(|(worker, job, ids)| Returned { worker, job, ids }),
-        (job(), id_set(), instance(), cause).prop_map(|(job, ids, instance, cause)| Restarted {
+        (job(), id_set(), instance(), restart_cause()).prop_map(|(job, ids, instance, cause)| Restarted {
             job,
             ids,
             instance,

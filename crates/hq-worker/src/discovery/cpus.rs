@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hq_model::PoolKind;
+use hq_model::worker::Manager;
 
 use super::tree::{Tree, number_list, trailing_number};
 use super::{DetectOptions, cgroup, indexed_pool};
@@ -40,9 +41,26 @@ pub(super) fn detect(
             keep(&mut groups, count);
         }
     }
+    if let Some(count) = granted(options) {
+        let usable: usize = groups.iter().map(|group| group.cpus.len()).sum();
+        if count < usable {
+            notes.push(format!("cpus: {count} of {usable}, by the batch system"));
+            keep(&mut groups, count);
+        }
+    }
     let nodes = groups.iter().map(|group| group.node).collect();
     let labels = groups.into_iter().map(|group| group.cpus.iter().map(u32::to_string).collect());
     (indexed_pool(labels.collect()), nodes)
+}
+
+// CPUs of this node that the batch system gave to its job. Not every site binds jobs to theirs.
+fn granted(options: &DetectOptions) -> Option<usize> {
+    let number = |name: &str| options.environment.get(name)?.trim().parse::<usize>().ok();
+    let name = match super::batch::allocation(&options.environment)?.0 {
+        Manager::Slurm => "SLURM_CPUS_ON_NODE",
+        Manager::Pbs => "NCPUS",
+    };
+    number(name).filter(|count| *count > 0)
 }
 
 struct Group {

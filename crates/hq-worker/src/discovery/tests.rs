@@ -150,6 +150,21 @@ fn in_a_container_whose_groups_are_named_as_on_the_host() {
 }
 
 #[test]
+fn cpus_that_the_batch_system_gave() {
+    let check = |environment: &[(&str, &str)], expected: u64| {
+        let found = Machine { files: &TWO_SOCKETS, environment, ..Machine::default() }.detect();
+        let total = found.resources.pool(hq_model::request::CPUS).expect("CPUs").kind.total();
+        assert_eq!(total, Amount::whole(expected), "{environment:?}");
+    };
+    check(&[("SLURM_JOB_ID", "7"), ("SLURM_CPUS_ON_NODE", "1")], 1);
+    check(&[("SLURM_JOB_ID", "7"), ("SLURM_CPUS_ON_NODE", "64")], 8);
+    check(&[("SLURM_JOB_ID", "7"), ("SLURM_CPUS_ON_NODE", "some")], 8);
+    check(&[("SLURM_CPUS_ON_NODE", "1")], 8);
+    check(&[("PBS_JOBID", "7.pbs0"), ("NCPUS", "2")], 2);
+    check(&[("NCPUS", "2")], 8);
+}
+
+#[test]
 fn memory_that_the_batch_system_gave() {
     let check = |environment: &[(&str, &str)], expected: u64| {
         let found = Machine { files: &TWO_SOCKETS, environment, ..Machine::default() }.detect();

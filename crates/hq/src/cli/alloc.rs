@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use hq_client::options::values;
 use hq_model::QueueId;
-use hq_model::allocation::AllocationState;
+use hq_model::allocation::{AllocationState, Goal};
 
 use super::job::Channel;
 use super::worker::{OnServerLostArg, SharedArgs};
@@ -43,9 +43,18 @@ pub(crate) struct QueueOptions {
     /// Queue the next allocation while one runs, to start when that ends
     #[arg(long)]
     pub chain: bool,
-    /// Keep allocations that wait when all tasks are over [default: cancel them after the idle timeout]
+    /// Keep allocations that wait when nothing is left for them to do [default: cancel them after the idle timeout]
     #[arg(long)]
     pub keep_waiting: bool,
+    /// Ask for nodes with GPUs also for tasks that need none
+    #[arg(long)]
+    pub for_any_task: bool,
+    /// What matters where more workers end the work sooner and cost more node time [default: makespan]
+    ///
+    /// With `makespan` a worker is asked for when what waits would keep it busy for half of what its start and its idle
+    /// timeout cost, with `nodehours` for twice as much.
+    #[arg(long, value_name = "makespan|nodehours", value_parser = goal)]
+    pub goal: Option<Goal>,
     /// What its workers offer.
     #[command(flatten)]
     pub worker: SharedArgs,
@@ -98,6 +107,10 @@ pub(crate) struct NewQueue {
     /// What it asks for.
     #[command(flatten)]
     pub options: QueueOptions,
+}
+
+fn goal(text: &str) -> Result<Goal, String> {
+    text.parse::<Goal>().map_err(|error| error.to_string())
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
@@ -191,7 +204,8 @@ pub(crate) struct RemoveArgs {
 
 /// Change the options of a queue
 ///
-/// They hold for allocations to come. What is not given stays; arguments after `--` replace all of before.
+/// They hold for allocations to come. What is not given stays; arguments after `--` replace all of before. When another
+/// allocation would be asked for than before, one that never starts is submitted first, as by `hq alloc add`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -213,6 +227,9 @@ pub(crate) struct EditArgs {
     /// What it shall ask for.
     #[command(flatten)]
     pub options: QueueOptions,
+    /// Submit no allocation to try
+    #[arg(long)]
+    pub no_dry_run: bool,
     /// Options that shall have their default again; before what is given beside them
     #[arg(long, value_name = "OPTIONS", value_delimiter = ',')]
     pub unset: Vec<UnsetArg>,
@@ -225,8 +242,12 @@ pub(crate) enum UnsetArg {
     MaxWorkerCount,
     /// No chain
     Chain,
-    /// Cancel allocations that wait when all tasks are over
+    /// Cancel allocations that wait when nothing is left for them to do
     KeepWaiting,
+    /// No nodes with GPUs for tasks that need none
+    ForAnyTask,
+    /// The default goal
+    Goal,
     /// All options of workers
     Worker,
     /// The time limit of workers

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hq_core::alloc::messages::{AllocRequest, AllocResponse, AllocationInfo, QueueInfo};
 use hq_core::client_messages::{ClientRequest, ClientResponse};
 use hq_model::QueueId;
-use hq_model::allocation::QueueParams;
+use hq_model::allocation::{Goal, QueueParams};
 
 use super::worker_args;
 use super::{Context, Done, unexpected};
@@ -174,13 +174,14 @@ fn edit(context: &Context, args: EditArgs) -> Result<Done, HqError> {
     let queue = args.queue;
     let (info, _) = details(context, queue)?;
     let before = info.params.clone();
+    let dry_run = !args.no_dry_run;
     let params = Box::new(checked(context, edited(info.params, args)?)?);
     if *params == before {
         return Done::ok(Sentence(format!(
             "Allocation queue {queue} is like that already; nothing was changed"
         )));
     }
-    done(context, AllocRequest::Edit { queue, params }, queue, "successfully edited")
+    done(context, AllocRequest::Edit { queue, params, dry_run }, queue, "successfully edited")
 }
 
 fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqError> {
@@ -189,6 +190,8 @@ fn edited(mut params: QueueParams, args: EditArgs) -> Result<QueueParams, HqErro
             UnsetArg::MaxWorkerCount => params.max_worker_count = None,
             UnsetArg::Chain => params.chain = false,
             UnsetArg::KeepWaiting => params.keep_waiting = false,
+            UnsetArg::ForAnyTask => params.for_any_task = false,
+            UnsetArg::Goal => params.goal = Goal::default(),
             UnsetArg::Worker => worker_args::unset(&mut params),
             UnsetArg::WorkerTimeLimit => params.worker_time_limit = None,
             UnsetArg::WorkerStartCmd => params.start_command = None,
@@ -209,6 +212,8 @@ fn put(params: &mut QueueParams, given: QueueOptions) -> Result<(), HqError> {
     params.max_worker_count = given.max_worker_count.or(params.max_worker_count);
     params.chain |= given.chain;
     params.keep_waiting |= given.keep_waiting;
+    params.for_any_task |= given.for_any_task;
+    params.goal = given.goal.unwrap_or(params.goal);
     params.worker_time_limit = given.worker_time_limit.or(params.worker_time_limit);
     params.start_command = given.worker_start_cmd.or(params.start_command.take());
     params.stop_command = given.worker_stop_cmd.or(params.stop_command.take());

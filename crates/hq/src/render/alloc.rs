@@ -241,6 +241,8 @@ fn queue(info: &QueueInfo) -> Value {
         "worker_wrap_cmd": params.wrap_command,
         "chain": params.chain,
         "keep_waiting": params.keep_waiting,
+        "for_any_task": params.for_any_task,
+        "goal": params.goal.word(),
         "added": json::time(info.added),
         "paused_at": paused_at,
         "pause_reason": reason,

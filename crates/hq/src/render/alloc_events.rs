@@ -44,6 +44,7 @@ pub(crate) fn event(record: &AllocRecord) -> Option<(&'static str, Value)> {
             json!({ "queue-id": queue.0, "parameters": parameters(&state.params) }),
         ),
         AllocRecord::ShapeLearned { .. }
+        | AllocRecord::Measured { .. }
         | AllocRecord::QueueIdGiven { .. }
         | AllocRecord::AllocationKept { .. } => return None,
     })

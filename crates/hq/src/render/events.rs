@@ -167,6 +167,7 @@ impl<W: Write> Events<W> {
                 let cause = match cause {
                     RestartCause::Crash => "crash",
                     RestartCause::Left => "worker-left",
+                    RestartCause::TimeOver { .. } => "worker-time-over",
                     RestartCause::Retry { .. } => "retry",
                 };
                 let event =

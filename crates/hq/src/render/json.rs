@@ -141,6 +141,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
             CrashLimit::Times(times) => times.into(),
             other => Value::from(other.to_string()),
         },
+        "on_walltime": spec.on_walltime.word(),
         "kill_grace": seconds(spec.kill_grace),
         "signal": spec.warning.map(|w| json!({ "number": w.signal, "before": seconds(w.before) })),
         "retry": {

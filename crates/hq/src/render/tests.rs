@@ -125,6 +125,7 @@ pub(crate) fn spec() -> TaskSpec {
         output_patience: Duration::ZERO,
         warning: Some(Warning { signal: 10, before: Duration::from_secs(60) }),
         crash_limit: CrashLimit::Times(5),
+        on_walltime: hq_model::task::OnWalltime::Wait,
         retry: Retry {
             max: 3,
             delay: Duration::from_secs(10),

@@ -71,7 +71,8 @@ impl Server {
                 continue;
             }
             let active = self.state.alloc.active().filter(|(_, queue, _)| queue.params.manager == manager);
-            let jobs = active.filter_map(|(_, _, one)| Some((one.batch_id.clone()?, one.directory.clone())));
+            let jobs = active
+                .filter_map(|(_, _, one)| Some((one.batch_id.clone()?, self.directory_now(&one.directory))));
             let jobs: BTreeMap<String, ByteString> = jobs.collect();
             let is_regular = self.regular_check_due(&manager).is_some_and(|at| at <= now);
             let checks = self.alloc.managers.entry(manager.clone()).or_default();

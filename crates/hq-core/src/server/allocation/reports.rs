@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::allocation::{AllocationEnd, BatchState, QueueParams};
 use hq_model::{AllocationRef, Timestamp};
 
-use super::{Deferred, Trial, Unclear, count, recover};
+use super::{Deferred, Purpose, Trial, Unclear, count};
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, BatchReport, QueueState, Said, ShapeSource, policy};
 use crate::client_messages::{ClientResponse, RequestError};
 use crate::limits::{CHECK_INTERVAL, NOT_NOW_RETRY, UNCLEAR_TIME};
@@ -101,16 +101,20 @@ impl Server {
     }
 
     pub(super) fn look_for_unclear(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let mut orders = Vec::new();
+        let mut due = Vec::new();
         for (which, open) in &mut self.alloc.unclear {
-            let Some(queue) = self.state.alloc.queues.get(&which.queue) else { continue };
-            if let Some(one) = queue.allocations.get(&which.number).filter(|_| open.look_at <= now) {
+            if self.state.alloc.allocation(*which).is_some() && open.look_at <= now {
                 // Until the answer is there.
                 open.look_at = now.after(UNCLEAR_TIME);
-                orders.push(recover(*which, queue, one));
+                due.push(*which);
             }
         }
-        orders.into_iter().for_each(|order| effects.push(Effect::Batch { order, gate: Gate::Open }));
+        for which in due {
+            let Some(queue) = self.state.alloc.queues.get(&which.queue) else { continue };
+            if let Some(one) = queue.allocations.get(&which.number) {
+                effects.push(Effect::Batch { order: self.recover(which, queue, one), gate: Gate::Open });
+            }
+        }
     }
 
     fn allocation_submitted(
@@ -126,6 +130,9 @@ impl Server {
         let Some(one) = queue.allocations.get(&which.number) else { return };
         if one.batch_id.is_none() && one.is_active() {
             self.alloc.note(now, which.queue, format!("allocation {batch_id} waits in the batch system"));
+            // What is new is asked about soon.
+            let manager = queue.params.manager.clone();
+            self.alloc.managers.entry(manager).or_default().interval = CHECK_INTERVAL.0;
             self.record_alloc(now, AllocRecord::Submitted { allocation: which, batch_id }, effects);
         } else if !one.is_active() {
             // Given up before the answer came.
@@ -138,21 +145,20 @@ impl Server {
         }
     }
 
-    /// Begins a trial for a client; a queue is made of it when `add` is set.
-    pub(in crate::server) fn begin_trial(
+    /// Begins a trial for a client.
+    pub(super) fn begin_trial(
         &mut self,
         connection: ConnectionId,
         request: u64,
         params: Box<QueueParams>,
-        add: bool,
+        purpose: Purpose,
         effects: &mut Vec<Effect>,
     ) {
         self.alloc.last_ticket += 1;
         let ticket = self.alloc.last_ticket;
         let directory = self.directory_of(&format!("trial-{ticket}"));
         let order = BatchOrder::Try { ticket, params: std::sync::Arc::new((*params).clone()), directory };
-        let params = add.then_some(params);
-        self.alloc.trials.insert(ticket, Trial { connection, request, params });
+        self.alloc.trials.insert(ticket, Trial { connection, request, purpose, params });
         effects.push(Effect::Batch { order, gate: Gate::Open });
     }
 
@@ -163,15 +169,16 @@ impl Server {
         result: Result<Option<hq_model::WorkerResources>, String>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(Trial { connection, request, params }) = self.alloc.trials.remove(&ticket) else { return };
-        let body = match (result, params) {
-            (Err(error), _) => ClientResponse::Error(RequestError::Batch(error)),
-            (Ok(_), None) => ClientResponse::Done,
-            (Ok(nodes), Some(params)) => match self.add_queue(now, params, nodes, effects) {
-                Ok(response) => response,
-                Err(error) => ClientResponse::Error(error),
-            },
+        let Some(Trial { connection, request, purpose, params }) = self.alloc.trials.remove(&ticket) else {
+            return;
         };
+        let result = match (result, purpose) {
+            (Err(error), _) => Err(RequestError::Batch(error)),
+            (Ok(_), Purpose::Only) => Ok(ClientResponse::Done),
+            (Ok(nodes), Purpose::Add) => self.add_queue(now, params, nodes, effects),
+            (Ok(nodes), Purpose::Edit(queue)) => self.edit_queue(now, queue, &params, nodes, effects),
+        };
+        let body = result.unwrap_or_else(ClientResponse::Error);
         effects.push(Effect::Answer { connection, request, body, gate: Gate::Synced });
     }
 
@@ -188,7 +195,8 @@ impl Server {
             Ok(states) => states.into_iter().collect(),
             Err(error) => {
                 // Nothing is concluded from silence.
-                checks.interval = policy::next_interval(checks.interval, false);
+                // It is asked again as soon as it may be there again.
+                checks.interval = CHECK_INTERVAL.0;
                 checks.error = Some(error);
                 return;
             }
@@ -225,7 +233,7 @@ impl Server {
         };
         let is_known_gone = *times > 1;
         if let Some(end) = policy::end_by_state(one, &said, is_known_gone) {
-            self.end_allocation(now, which, end, effects);
+            self.end_allocation_after(now, which, (end, said.ran), effects);
             return true;
         }
         let waits = matches!(state, BatchState::Queued | BatchState::Held);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hq_model::allocation::{AllocationEnd, AllocationState, BatchState, PauseCause, QueueParams};
 use hq_model::{AllocationRef, QueueId, Timestamp, WorkerResources, duration};
 
-use super::count;
+use super::{Purpose, count};
 use crate::alloc::demand::{Matched, Offer, Served};
 use crate::alloc::messages::{
     AllocRequest, AllocResponse, AllocationInfo, DemandLine, QueueExplanation, QueueInfo, QueueStatus,
@@ -37,12 +37,14 @@ impl Server {
         let gate = if is_view { Gate::Shown } else { self.gate_of_change() };
         let result = match body {
             AllocRequest::Add { params, dry_run } => match self.may_add(&params) {
-                Ok(()) if dry_run => return self.begin_trial(connection, request, params, true, effects),
+                Ok(()) if dry_run => {
+                    return self.begin_trial(connection, request, params, Purpose::Add, effects);
+                }
                 Ok(()) => self.add_queue(now, params, None, effects),
                 Err(error) => Err(error),
             },
             AllocRequest::DryRun { params } => match check(&params) {
-                Ok(()) => return self.begin_trial(connection, request, params, false, effects),
+                Ok(()) => return self.begin_trial(connection, request, params, Purpose::Only, effects),
                 Err(error) => Err(error),
             },
             AllocRequest::List => Ok(ClientResponse::Alloc(AllocResponse::Queues(self.list_queues(now)))),
@@ -53,6 +55,13 @@ impl Server {
                 self.ask_soon(queue);
                 explained
             }
+            AllocRequest::Edit { queue, params, dry_run } => match self.may_edit(queue, &params) {
+                Ok(is_other) if dry_run && is_other => {
+                    return self.begin_trial(connection, request, params, Purpose::Edit(queue), effects);
+                }
+                Ok(_) => self.edit_queue(now, queue, &params, None, effects),
+                Err(error) => Err(error),
+            },
             change => self.change_queue(now, &change, effects),
         };
         let body = result.unwrap_or_else(ClientResponse::Error);
@@ -83,13 +92,7 @@ impl Server {
         self.may_add(&params)?;
         let queue = QueueId(self.state.alloc.last_queue.0 + 1);
         self.record_alloc(now, AllocRecord::QueueAdded { queue, params }, effects);
-        match nodes {
-            Some(resources) => {
-                let (resources, source) = (Box::new(resources), ShapeSource::Manager);
-                self.record_alloc(now, AllocRecord::ShapeLearned { queue, resources, source }, effects);
-            }
-            None => self.ask_shape(queue, effects),
-        }
+        self.learn_shape(now, queue, nodes, effects);
         Ok(ClientResponse::Alloc(AllocResponse::Added(queue)))
     }
 
@@ -134,23 +137,57 @@ impl Server {
                 self.alloc.decisions.remove(queue);
                 self.cancel_where(|_, queue| queue.is_removed, effects);
             }
-            AllocRequest::Edit { queue, params } => {
-                let state = self.queue_state(*queue)?;
-                check(params)?;
-                if state.params.manager != params.manager || state.params.name != params.name {
-                    let text = "Batch system and name of a queue cannot be changed: make another queue.";
-                    return Err(RequestError::Invalid(text.into()));
-                }
-                self.alloc.note(now, *queue, "edited by a user");
-                let record = AllocRecord::QueueEdited { queue: *queue, params: params.clone() };
-                self.record_alloc(now, record, effects);
-                if self.queue_state(*queue)?.known.is_none() {
-                    self.ask_shape(*queue, effects);
-                }
-            }
             other => return Err(RequestError::Invalid(format!("This server cannot answer {other:?}."))),
         }
         Ok(ClientResponse::Done)
+    }
+
+    // Says whether another allocation would be asked for than before.
+    fn may_edit(&self, queue: QueueId, params: &QueueParams) -> Result<bool, RequestError> {
+        self.refuse_when_read_only()?;
+        let state = self.queue_state(queue)?;
+        check(params)?;
+        if state.params.manager != params.manager || state.params.name != params.name {
+            let text = "Batch system and name of a queue cannot be changed: make another queue.";
+            return Err(RequestError::Invalid(text.into()));
+        }
+        let is_larger = state.params.workers_per_allocation() != params.workers_per_allocation();
+        Ok(is_larger || state.params.time_limit != params.time_limit || state.shape_differs(params))
+    }
+
+    /// Changes a queue, of whose nodes this may be known.
+    pub(super) fn edit_queue(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        params: &QueueParams,
+        nodes: Option<WorkerResources>,
+        effects: &mut Vec<Effect>,
+    ) -> Answer {
+        self.may_edit(queue, params)?;
+        self.alloc.note(now, queue, "edited by a user");
+        let record = AllocRecord::QueueEdited { queue, params: Box::new(params.clone()) };
+        self.record_alloc(now, record, effects);
+        if self.queue_state(queue)?.known.is_none() {
+            self.learn_shape(now, queue, nodes, effects);
+        }
+        Ok(ClientResponse::Done)
+    }
+
+    fn learn_shape(
+        &mut self,
+        now: Timestamp,
+        queue: QueueId,
+        nodes: Option<WorkerResources>,
+        effects: &mut Vec<Effect>,
+    ) {
+        match nodes {
+            Some(resources) => {
+                let (resources, source) = (Box::new(resources), ShapeSource::Manager);
+                self.record_alloc(now, AllocRecord::ShapeLearned { queue, resources, source }, effects);
+            }
+            None => self.ask_shape(queue, effects),
+        }
     }
 
     // ---- views ----
@@ -212,7 +249,7 @@ impl Server {
             started: one.started,
             ended: one.ended.clone(),
             seen: seen.map(|(at, said)| (at, said.state)),
-            directory: one.directory.clone(),
+            directory: self.directory_now(&one.directory),
             after: one.after,
             time: if one.is_active() { self.node_time(now, which, one) } else { one.time },
         }
@@ -285,7 +322,7 @@ impl Server {
         let queue = self.queue_state(id)?;
         let waiting = self.waiting_classes(now);
         let offers = self.offers(now);
-        let matched = self.match_demand(&waiting, &offers);
+        let matched = self.match_demand(now, &waiting, &offers);
         let Some((offer, permit)) = offers.iter().find(|(offer, _)| offer.queue == id) else {
             return Err(RequestError::NoQueue(id));
         };
@@ -299,7 +336,10 @@ impl Server {
                 coming: served.coming.get(&id).copied().unwrap_or(0),
                 new: served.new.get(&id).copied().unwrap_or(0),
                 elsewhere: elsewhere(served, id),
-                why_not: offer.why_not(&key.requests).or_else(|| rest(served, permit)),
+                why_not: offer
+                    .why_not(&key.requests)
+                    .or_else(|| offer.spares(&key.requests).filter(|_| served.left > 0))
+                    .or_else(|| rest(served, permit)),
             }
         });
         let demand: Vec<DemandLine> = lines.collect();
@@ -429,5 +469,6 @@ fn elsewhere(served: &Served, id: QueueId) -> u64 {
 }
 
 fn rest(served: &Served, permit: &Permit) -> Option<String> {
-    (served.left > 0).then(|| permit.why_none.clone()).flatten()
+    let held = || served.held.map(|held| held.told());
+    (served.left > 0).then(|| permit.why_none.clone().or_else(held)).flatten()
 }

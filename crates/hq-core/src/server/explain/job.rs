@@ -12,11 +12,13 @@ use super::super::fleet::Fleet;
 use super::super::job::Job;
 use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
+use super::super::workers::too_long;
 use super::verdict::{about, leaving};
 use super::{NOT_WHOLE, named};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
+use crate::record::NEVER;
 use crate::worker_messages::TemplateId;
 
 impl Server {
@@ -31,14 +33,22 @@ impl Server {
     fn explain_job(&self, now: Timestamp, fleet: &Fleet<'_>, id: JobId) -> JobExplanation {
         let job = &self.state.jobs[&id];
         let mut groups = self.with_workers(now, id, job);
-        let delayed: IdSet = job.delayed.iter().filter(|(_, at)| **at > now).map(|(task, _)| *task).collect();
-        if let Some(at) = job.delayed.values().filter(|at| **at > now).min() {
+        let too_long = self.waiting_for_time(id, &job.queued);
+        if let Some(first) = too_long.first().and_then(|first| job.outlasted.get(&first)) {
+            let reason = Reason::new(ReasonKind::Unfit, self::too_long(first.times, first.life));
+            groups.push(TaskGroup { ids: too_long.clone(), reasons: vec![reason] });
+        }
+        let is_delayed = |at: &Timestamp| *at > now && *at < NEVER;
+        let mut delayed: IdSet =
+            job.delayed.iter().filter(|(_, at)| is_delayed(at)).map(|(task, _)| *task).collect();
+        if let Some(at) = job.delayed.values().filter(|at| is_delayed(at)).min() {
             let each = if delayed.len() == 1 { "it failed and is" } else { "they failed and are" };
             let first = if delayed.len() == 1 { "" } else { "the first " };
             let text = format!("{each} tried again, {first}in {}", about(at.since(now)));
             let reasons = vec![Reason::new(ReasonKind::Delay, text).until(Some(*at))];
             groups.push(TaskGroup { ids: delayed.clone(), reasons });
         }
+        delayed.union_with(&too_long);
         let blocked = self.readiness.blocked(id).cloned().unwrap_or_default().difference(&delayed);
         let ready = job.queued.difference(&blocked).difference(&delayed);
         let mut others = 0;

@@ -1,6 +1,7 @@
 //! Queues and allocations: what is ordered of a batch system, and what becomes of it.
 
 mod limits;
+mod trust;
 
 use hq_model::allocation::{BatchState, QueueParams};
 use hq_model::worker::Manager;
@@ -622,7 +623,7 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     assert_eq!(world.orders(), "+1.1x1");
     world.submitted(1);
     let edited = Box::new(QueueParams { backlog: 3, ..params() });
-    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
+    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited, dry_run: false });
     world.wait(MINUTE / 60);
     assert_eq!(world.orders(), "shape 1 +1.2x1");
     world.submitted(2);

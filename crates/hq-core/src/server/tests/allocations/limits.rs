@@ -15,7 +15,7 @@ fn a_round_ends_at_its_first_refusal_which_counts_once() {
     world.refused(2);
     // Whoever corrects the arguments need not wait.
     let edited = Box::new(QueueParams { manager_args: vec![b"--partition=up".to_vec()], ..params() });
-    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
+    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited, dry_run: false });
     world.wait(MINUTE / 60);
     assert_eq!(world.orders(), "shape 1 +1.3x1");
 }
@@ -81,7 +81,7 @@ fn what_was_not_taken_goes_with_the_tasks_it_was_for_and_with_its_queue() {
     not_now(&mut world, 2);
     // Another size of time is another allocation.
     let edited = Box::new(QueueParams { time_limit: HOUR * 2, ..params() });
-    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited });
+    world.alloc(AllocRequest::Edit { queue: QueueId(1), params: edited, dry_run: false });
     world.wait(MINUTE);
     assert_eq!(world.orders(), "shape 1 +1.3x1");
     not_now(&mut world, 3);

@@ -1,0 +1,169 @@
+//! How many new workers are worth their node time: what waits must keep each of them busy for a part of what its start and
+//! its idle timeout cost, and what is there or on its way must not be done with it before.
+
+use std::time::Duration;
+
+use hq_model::allocation::Goal;
+
+use crate::limits::{PROBED_MAX, START_UP_TIME};
+
+/// What waits for room, all of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Tasks: those that wait, and those that wait on busy workers.
+    pub tasks: u64,
+    /// How long each is known to take.
+    pub each: Option<Duration>,
+    /// How long one of them has run by now, at the longest: each takes as long at least where nothing is known.
+    pub ran: Duration,
+    /// Workers that are there.
+    pub here: Vec<Slots>,
+}
+
+/// Workers that are there or on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// How many of the tasks run at once there.
+    pub count: u64,
+    /// From when on, from now.
+    pub from: Duration,
+    /// Until when tasks are taken, from now.
+    pub until: Duration,
+}
+
+impl Slots {
+    /// On workers that are there, and stay.
+    pub const fn lasting(count: u64) -> Slots {
+        Slots { count, from: Duration::ZERO, until: Duration::MAX }
+    }
+
+    // Work that is done there before another worker could start, µs.
+    fn done_us(&self, wait: Duration) -> u128 {
+        u128::from(self.count) * self.until.min(wait).saturating_sub(self.from).as_micros()
+    }
+}
+
+impl Work {
+    /// How many of the tasks run at once on workers that are there.
+    pub fn slots_here(&self) -> u64 {
+        self.here.iter().map(|slots| slots.count).sum()
+    }
+}
+
+/// What a worker costs in which nothing is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// How long one that is asked for now is waited for.
+    pub wait: Duration,
+    /// It leaves after so long without a task.
+    pub idle: Duration,
+    /// What matters.
+    pub goal: Goal,
+}
+
+/// Why no more workers are asked for, although tasks are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// What is there or on its way will be done with them before another worker could start.
+    DoneSooner(Duration),
+    /// So much work would be left for each; it has to be this at least.
+    TooLittle(Duration, Duration),
+    /// It is not known how long they take: so many workers show it.
+    Probing(u64),
+}
+
+impl Held {
+    /// For people.
+    pub fn told(&self) -> String {
+        use hq_model::duration::format;
+        match self {
+            Held::DoneSooner(left) => format!(
+                "workers that are there or on their way will have finished this ({} of work) before another could start",
+                format(whole(*left))
+            ),
+            Held::TooLittle(busy, least) => format!(
+                "one more worker would have {} of work, and is worth its start and its idle time from {} on",
+                format(whole(*busy)),
+                format(whole(*least))
+            ),
+            Held::Probing(workers) => format!(
+                "it is not known yet how long the tasks take: {workers} workers at most are asked for until one has ended"
+            ),
+        }
+    }
+}
+
+impl Cost {
+    /// How long a worker has to be busy at least.
+    pub fn busy_least(&self) -> Duration {
+        let cost = START_UP_TIME + self.idle;
+        match self.goal {
+            Goal::Makespan => cost / 2,
+            Goal::NodeHours => cost * 2,
+        }
+    }
+
+    fn probed_max(&self) -> u64 {
+        match self.goal {
+            Goal::Makespan => PROBED_MAX,
+            Goal::NodeHours => 1,
+        }
+    }
+}
+
+/// So many more workers, each of which runs `slots` at once, are worth it for the tasks that are left, beside those to come.
+/// With why it is no more, when that is less than what is left would fill.
+///
+/// What is there or comes sooner works until another worker could start; what lives longer shares the rest with it.
+pub fn worthwhile(
+    work: &Work,
+    coming: &[Slots],
+    (left, slots): (u64, u64),
+    cost: &Cost,
+) -> (u64, Option<Held>) {
+    let slots = slots.max(1);
+    let wanted = left.div_ceil(slots);
+    let all = || work.here.iter().chain(coming);
+    // Nobody else would do it.
+    let first = u64::from(all().all(|slots| slots.count == 0));
+    let least_us = u64::try_from(cost.busy_least().as_micros()).unwrap_or(u64::MAX).max(1);
+    if work.each.is_none() && work.ran >= cost.busy_least() {
+        return (wanted, None);
+    }
+    if let Some(each) = work.each {
+        let each_us = u64::try_from(each.as_micros()).unwrap_or(u64::MAX);
+        let work_us = u128::from(work.tasks) * u128::from(each_us);
+        let done_us: u128 = all().map(|slots| slots.done_us(cost.wait)).sum();
+        let left_us = work_us.saturating_sub(done_us);
+        let beside: u64 = all().filter(|slots| slots.until > cost.wait).map(|slots| slots.count).sum();
+        // Each is busy for what is left, divided by all.
+        let worth = u64::try_from(left_us / u128::from(least_us)).unwrap_or(u64::MAX);
+        let worth = (worth.saturating_sub(beside) / slots).max(first);
+        let micros = |us: u128| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX));
+        let held = (worth < wanted).then(|| match left_us {
+            0 => Held::DoneSooner(micros(work_us)),
+            _ => {
+                let beside = beside + (worth + 1).saturating_mul(slots);
+                Held::TooLittle(micros(left_us / u128::from(beside.max(1))), cost.busy_least())
+            }
+        });
+        return (worth.min(wanted), held);
+    }
+    let probing: u64 = all().map(|of| of.count.div_ceil(slots)).sum();
+    let probed = cost.probed_max().saturating_sub(probing).max(first);
+    (probed.min(wanted), (probed < wanted).then(|| Held::Probing(cost.probed_max())))
+}
+
+// To the second, where it is some.
+fn whole(time: Duration) -> Duration {
+    if time.as_secs() > 0 {
+        Duration::from_secs(time.as_secs())
+    } else {
+        Duration::from_millis(time.as_millis() as u64)
+    }
+}
+
+#[cfg(test)]
+mod hindsight;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Tables of what is worth its node time.
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn check(work: Work, coming: &[Slots], slots: u64, cost: Cost, expected: (u64, &str)) {
+    let there = work.slots_here() + coming.iter().map(|slots| slots.count).sum::<u64>();
+    let left = work.tasks.saturating_sub(there);
+    let (workers, held) = worthwhile(&work, coming, (left, slots), &cost);
+    let why = match held {
+        None => "",
+        Some(Held::DoneSooner(_)) => "sooner",
+        Some(Held::TooLittle(..)) => "little",
+        Some(Held::Probing(_)) => "probing",
+    };
+    assert_eq!((workers, why), expected, "{work:?} {cost:?}");
+}
+
+fn tasks(tasks: u64, each: Duration) -> Work {
+    Work { tasks, each: Some(each), ..Work::default() }
+}
+
+fn idle(seconds: u32) -> Cost {
+    Cost { wait: SECOND * 30, idle: SECOND * seconds, goal: Goal::Makespan }
+}
+
+#[test]
+fn demand_is_work_and_not_the_number_of_tasks() {
+    let (cost, saving) = (idle(300), Cost { goal: Goal::NodeHours, ..idle(300) });
+    // Twenty times half a second are done by one.
+    check(tasks(20, SECOND / 2), &[], 1, cost, (1, "little"));
+    check(tasks(20, SECOND * 60), &[], 1, cost, (7, "little"));
+    check(tasks(20, SECOND * 3600), &[], 1, cost, (20, ""));
+    check(tasks(20, SECOND * 60), &[], 1, saving, (1, "little"));
+    check(tasks(20, SECOND * 3600), &[], 1, saving, (20, ""));
+    check(tasks(1000, SECOND * 60), &[], 4, cost, (98, "little"));
+}
+
+#[test]
+fn nothing_is_asked_for_what_others_finish_sooner() {
+    let here = |count, tasks| Work {
+        tasks,
+        each: Some(SECOND),
+        here: vec![Slots::lasting(count)],
+        ..Work::default()
+    };
+    check(here(4, 100), &[], 4, idle(10), (0, "sooner"));
+    check(here(4, 1_000), &[], 4, idle(10), (28, "little"));
+    let soon = Slots { count: 4, from: SECOND * 5, until: SECOND * 600 };
+    check(here(0, 100), &[soon], 4, idle(10), (0, "sooner"));
+    // What starts with the new ones shares with them.
+    check(here(0, 100), &[Slots { from: SECOND * 30, ..soon }], 4, idle(10), (2, "little"));
+    // What is gone by then does neither.
+    let ending = Work { here: vec![Slots { until: SECOND * 10, ..Slots::lasting(4) }], ..here(0, 100) };
+    check(ending, &[], 4, idle(10), (2, "little"));
+}
+
+#[test]
+fn what_is_not_known_is_probed_with_few_until_it_shows() {
+    let unknown =
+        |ran: u32, here| Work { tasks: 500, each: None, ran: SECOND * ran, here: vec![Slots::lasting(here)] };
+    check(unknown(0, 0), &[], 1, idle(300), (PROBED_MAX, "probing"));
+    check(unknown(0, 0), &[Slots::lasting(4)], 1, idle(300), (PROBED_MAX - 4, "probing"));
+    check(unknown(10, PROBED_MAX), &[], 1, idle(300), (0, "probing"));
+    check(unknown(200, PROBED_MAX), &[], 1, idle(300), (500 - PROBED_MAX, ""));
+    let saving = Cost { goal: Goal::NodeHours, ..idle(300) };
+    check(unknown(0, 0), &[], 1, saving, (1, "probing"));
+}

@@ -1,0 +1,166 @@
+//! Whether what the batch system makes of a queue's arguments is what the queue counts on. What the user wrote for the batch
+//! system wins there, so contradictions are refused, with both values.
+
+use std::time::Duration;
+
+use hq_batch::{Granted, NodeShape};
+use hq_model::allocation::QueueParams;
+use hq_model::{duration, memory};
+
+/// Batch systems count wall times in minutes.
+const TIME_STEP: Duration = Duration::from_secs(60);
+
+/// What contradicts itself in a queue, of which a trial allocation was granted this.
+///
+/// # Errors
+/// Says what, with both values and what to do.
+pub(crate) fn check(
+    params: &QueueParams,
+    granted: &Granted,
+    largest: Option<&NodeShape>,
+) -> Result<(), String> {
+    if granted.is_array {
+        return Err("The arguments after `--` make an array of batch jobs; leave that out: the queue asks for as many \
+                    allocations as are needed"
+            .into());
+    }
+    let workers = params.workers_per_allocation();
+    if let Some(nodes) = granted.nodes.filter(|nodes| *nodes != workers) {
+        return Err(format!(
+            "The arguments after `--` ask for {}, and the queue for {}; leave the number out of the arguments, or give \
+             --max-workers-per-alloc {nodes}",
+            count(nodes, "node"),
+            count(workers, "worker"),
+        ));
+    }
+    if let Some(limit) = granted.time_limit
+        && (limit < params.time_limit || limit >= params.time_limit + TIME_STEP)
+    {
+        return Err(format!(
+            "The batch system gives an allocation {}, and --time-limit says {}; leave the time out of the arguments after \
+             `--`, or give the same in --time-limit",
+            duration::format(limit),
+            duration::format(params.time_limit),
+        ));
+    }
+    if !granted.is_whole {
+        check_offered(params, granted)?;
+    }
+    largest.map_or(Ok(()), |largest| check_exists(granted, largest))
+}
+
+// What the user says that a worker offers, against what it gets.
+fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> {
+    let offered = |is_meant: &dyn Fn(&str) -> bool| {
+        let pools = params.resources.iter().filter(|pool| is_meant(&pool.name));
+        let whole = pools.map(|pool| pool.kind.total().0.div_ceil(hq_model::amount::UNITS));
+        u32::try_from(whole.sum::<u64>()).unwrap_or(u32::MAX)
+    };
+    let cpus = offered(&|name| name == "cpus");
+    if let Some(has) = granted.cpus.filter(|has| *has < cpus) {
+        return Err(format!(
+            "Workers of the queue are said to offer {}, and the batch system gives them {has}; ask for as many after `--`, or \
+             for whole nodes (--exclusive, or -l place=excl)",
+            count(cpus, "CPU"),
+        ));
+    }
+    let gpus = offered(&|name| name == "gpus" || name.starts_with("gpus/"));
+    let has = granted.gpus.iter().map(|(_, count)| count).sum::<u32>();
+    if has > 0 && has < gpus {
+        return Err(format!(
+            "Workers of the queue are said to offer {}, and the arguments after `--` ask for {has} a node; say the same in both",
+            count(gpus, "GPU"),
+        ));
+    }
+    Ok(())
+}
+
+// What no node has is accepted by some, and waits for ever.
+fn check_exists(granted: &Granted, largest: &NodeShape) -> Result<(), String> {
+    let never = |what: &str, asked: String, most: String| {
+        format!(
+            "{asked} of {what} are asked for on each node, and no node there has more than {most}: that would wait for ever"
+        )
+    };
+    if let (Some(asked), Some(most)) = (granted.memory_bytes, largest.memory_bytes)
+        && asked > most
+    {
+        let shown = |bytes: u64| memory::format(hq_model::Amount::whole(bytes >> 20));
+        return Err(never("memory", shown(asked), shown(most)));
+    }
+    let sum = |gpus: &[(String, u32)]| gpus.iter().map(|(_, count)| count).sum::<u32>();
+    let (asked, most) = (sum(&granted.gpus), sum(&largest.gpus));
+    if asked > most {
+        return Err(never("GPUs", asked.to_string(), most.to_string()));
+    }
+    if let Some(asked) = granted.cpus.filter(|asked| *asked > largest.cpus) {
+        return Err(never("CPUs", asked.to_string(), largest.cpus.to_string()));
+    }
+    Ok(())
+}
+
+fn count(number: u32, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use hq_model::resources::parse_pool;
+
+    use super::*;
+
+    fn granted() -> Granted {
+        Granted {
+            nodes: Some(1),
+            time_limit: Some(Duration::from_secs(300)),
+            cpus: Some(1),
+            ..Granted::default()
+        }
+    }
+
+    fn params() -> QueueParams {
+        QueueParams {
+            max_workers_per_alloc: 1,
+            time_limit: Duration::from_secs(300),
+            ..QueueParams::default()
+        }
+    }
+
+    fn with(pools: &[(&str, &str)]) -> QueueParams {
+        let pools = pools.iter().map(|(name, kind)| parse_pool(name, kind).expect("a pool"));
+        QueueParams { resources: pools.collect(), ..params() }
+    }
+
+    #[test]
+    fn contradictions_are_named_with_both_values() {
+        let gpus = |count| vec![(String::new(), count)];
+        let two = QueueParams { max_workers_per_alloc: 2, ..params() };
+        let limited = |seconds| Granted { time_limit: Some(Duration::from_secs(seconds)), ..granted() };
+        for (params, granted, words) in [
+            (params(), granted(), &[][..]),
+            (params(), limited(359), &[]),
+            (params(), Granted { nodes: Some(2), ..granted() }, &["2 nodes", "1 worker"]),
+            (two, granted(), &["1 node,", "2 workers"]),
+            (params(), limited(60), &["1m", "5m"]),
+            (params(), limited(3600), &["1h", "5m"]),
+            (params(), Granted { is_array: true, ..granted() }, &["array"]),
+            (with(&[("cpus", "4")]), granted(), &["4 CPUs", "gives them 1"]),
+            (with(&[("cpus", "4")]), Granted { is_whole: true, ..granted() }, &[]),
+            (
+                with(&[("gpus/nvidia", "range(0-1)")]),
+                Granted { gpus: gpus(1), ..granted() },
+                &["2 GPUs", "ask for 1"],
+            ),
+            (with(&[("gpus/nvidia", "range(0-1)")]), granted(), &[]),
+            (params(), Granted { memory_bytes: Some(100 << 30), ..granted() }, &["100", "4"]),
+            (params(), Granted { gpus: gpus(3), ..granted() }, &["GPUs", "3", "2"]),
+        ] {
+            let largest =
+                NodeShape { cpus: 4, memory_bytes: Some(4 << 30), gpus: gpus(2), ..NodeShape::default() };
+            let said = check(&params, &granted, Some(&largest));
+            assert_eq!(said.is_err(), !words.is_empty(), "{said:?}");
+            let text = said.err().unwrap_or_default();
+            assert!(words.iter().all(|word| text.contains(word)), "{words:?} in {text}");
+        }
+    }
+}
