@@ -18,7 +18,7 @@ use ring::hmac;
 use rustix::net::sockopt::socket_peercred;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -165,6 +165,8 @@ pub(crate) struct Words {
     pub(crate) task: TaskRef,
     pub(crate) instance: Instance,
     pub(crate) text: ByteString,
+    /// Whether the task runs.
+    pub(crate) runs: oneshot::Sender<bool>,
 }
 
 /// Listens for tasks until the runtime ends. A task that speaks faster than the worker can pass on is made to wait; one
@@ -230,6 +232,9 @@ impl Speakers {
     }
 }
 
+// Nobody hears words any more.
+const ENDING: &str = "the worker is ending";
+
 async fn serve(
     mut stream: UnixStream,
     keys: &AccessKeys,
@@ -244,9 +249,13 @@ async fn serve(
     (&mut stream).take(NOTIFY_TEXT_MAX as u64 + 256).read_to_end(&mut message).await?;
     heard.store(true, Ordering::Relaxed);
     let answer = match understand(&message, keys) {
-        Ok(spoken) => match words.send(spoken).await {
-            Ok(()) => "ok",
-            Err(_) => "the worker is ending",
+        Ok((spoken, runs)) => match words.send(spoken).await {
+            Ok(()) => match runs.await {
+                Ok(true) => "ok",
+                Ok(false) => "the task does not run any more",
+                Err(_) => ENDING,
+            },
+            Err(_) => ENDING,
         },
         Err(reason) => reason,
     };
@@ -254,14 +263,15 @@ async fn serve(
     stream.shutdown().await
 }
 
-fn understand(message: &[u8], keys: &AccessKeys) -> Result<Words, &'static str> {
+fn understand(message: &[u8], keys: &AccessKeys) -> Result<(Words, oneshot::Receiver<bool>), &'static str> {
     let end = message.iter().position(|b| *b == b'\n').ok_or("no token")?;
     let (token, text) = (&message[..end], &message[end + 1..]);
     let (task, instance) = keys.check(token).ok_or("the token is not of a task of this worker")?;
     if text.len() > NOTIFY_TEXT_MAX {
         return Err("the message is too long");
     }
-    Ok(Words { task, instance, text: text.to_vec() })
+    let (runs, answer) = oneshot::channel();
+    Ok((Words { task, instance, text: text.to_vec(), runs }, answer))
 }
 
 #[cfg(test)]
@@ -314,11 +324,16 @@ mod tests {
         let task = TaskRef::new(JobId(3), TaskId(17));
         let mut key = ByteString::new();
         keys.append(task, Instance(2), &mut key);
-        let sent = tokio::task::spawn_blocking(move || send(&key, b"line 1\nline \xff")).await;
-        sent.expect("no panic").expect("delivered");
-        let words = receiver.recv().await.expect("words");
-        assert_eq!((words.task, words.instance), (task, Instance(2)));
-        assert_eq!(words.text, b"line 1\nline \xff");
+        for runs in [true, false] {
+            let key = key.clone();
+            let sent = tokio::task::spawn_blocking(move || send(&key, b"line 1\nline \xff"));
+            let words = receiver.recv().await.expect("words");
+            assert_eq!((words.task, words.instance), (task, Instance(2)));
+            assert_eq!(words.text, b"line 1\nline \xff");
+            let _ = words.runs.send(runs);
+            let answer = sent.await.expect("no panic");
+            assert_eq!(matches!(answer, Err(NotifyError::Refused { .. })), !runs, "{answer:?}");
+        }
     }
 
     #[tokio::test]
@@ -337,6 +352,7 @@ mod tests {
         let sent = tokio::task::spawn_blocking(move || send(&key, b"here"));
         let words = receiver.recv().await.expect("words");
         assert_eq!(words.text, b"here");
+        let _ = words.runs.send(true);
         sent.await.expect("no panic").expect("delivered");
         let mut nothing = [0];
         let dropped = silent[0].read(&mut nothing).await;

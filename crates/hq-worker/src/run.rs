@@ -422,7 +422,9 @@ impl Turns {
     }
 
     fn speak(&mut self, words: Words) {
-        if self.supervisor.is_running(words.task, words.instance) {
+        let runs = self.supervisor.is_running(words.task, words.instance);
+        let _ = words.runs.send(runs);
+        if runs {
             self.inputs.push(Input::Notify { task: words.task, text: words.text });
         }
     }

@@ -223,6 +223,11 @@ fn notifications_reach_whoever_waits() {
     let expected: Vec<String> = (1..=5).map(|job| format!("{job}.0 on 1: said at 0")).collect();
     assert_eq!(cluster.read("notes").lines().collect::<Vec<_>>(), expected);
     assert!(cluster.fails(1, "task notify x").contains("only inside a running task"));
+    cluster.ok("submit --wait -- sh -c 'printf %s \"$HQ_ACCESS_KEY\" > key'");
+    cluster.ok(
+        "submit --wait -- sh -c 'HQ_ACCESS_KEY=$(cat key) \"$HQ\" task notify late 2> refused; test $? = 1'",
+    );
+    assert!(cluster.read("refused").contains("does not run any more"), "{}", cluster.read("refused"));
 }
 
 #[test]
