@@ -453,6 +453,8 @@ impl Turns {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
+                // Only relays have leases.
+                Effect::Expired { .. } => {}
                 Effect::ReadEnded { task } => self.supervisor.tell_reader(reader::Order::Ended { task }),
                 Effect::Send(mut message) => {
                     if let FromWorker::Report(report) = &mut message {

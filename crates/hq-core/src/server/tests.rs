@@ -23,6 +23,7 @@ mod order;
 mod overview;
 mod placement;
 mod possible;
+mod pulled;
 mod reads;
 mod resubmit;
 mod services;
@@ -259,7 +260,10 @@ impl World {
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
                 ToWorker::ReadOutput(order) => words.push(reads::in_words(order)),
                 ToWorker::DropRead { number } => words.push(format!("drop {number}")),
-                ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Logged { .. } => {}
+                ToWorker::Welcome(_)
+                | ToWorker::Saved { .. }
+                | ToWorker::Weighed { .. }
+                | ToWorker::Logged { .. } => {}
             }
             false
         });

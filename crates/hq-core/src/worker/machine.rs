@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_model::worker::{OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{ByteString, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
@@ -26,6 +26,7 @@ use super::faults::NodeFault;
 use super::lending::Lending;
 use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
+use super::pulling::Pulling;
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
@@ -71,6 +72,8 @@ pub struct Worker {
     pub(super) reporting: Reporting,
     pub(super) runners: Runners,
     pub(super) lending: Lending,
+    // Of a relay: how much it wants.
+    pub(super) pulling: Option<Pulling>,
     // Whose output is read, and could be.
     pub(super) reading: Reading,
     // Failures that the end of the worker may explain.
@@ -150,6 +153,8 @@ pub(super) struct Running {
     pub(super) runner: Option<RunnerId>,
     // It asked for so much of the worker's time.
     pub(super) promised_until: Timestamp,
+    // Of a pulled task: until when whoever has it must say something.
+    pub(super) lease_until: Option<Timestamp>,
     pub(super) ending: Option<Ending>,
 }
 
@@ -160,6 +165,7 @@ impl Worker {
             pools: Pools::new(&config.resources),
             runners: Runners::new(&config.resources),
             lending: Lending::new(&config.resources),
+            pulling: (config.executor == Executor::Pull).then(|| Pulling::new(started)),
             config,
             started,
             id: None,
@@ -257,6 +263,10 @@ impl Worker {
                     effects.push(Effect::Send(FromWorker::Notify { task, text }));
                 }
             }
+            Input::Take { count, lease } => self.give(now, count, lease, effects),
+            Input::Wanted { count } => self.wanted(now, count),
+            Input::Extend { task, lease } => self.extend(now, task, lease),
+            Input::Released { task } => self.release(now, task),
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
             Input::LauncherLost => {
@@ -274,7 +284,9 @@ impl Worker {
         self.node_fault.pass(now);
         self.runners.expire(now, effects);
         self.give_to_wanting(effects);
-        if self.leaving.is_none() && !self.reporting.is_stuck() {
+        if self.pulling.is_some() {
+            self.weigh(now);
+        } else if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
         }
         if self.arms {
@@ -311,7 +323,9 @@ impl Worker {
         let again = self.node_fault.next().filter(|_| self.leaving.is_none());
         let recall = self.next_call_back();
         let runner = self.runners.next();
+        let pulling = self.pulling.as_ref().and_then(Pulling::next);
         [
+            pulling,
             deadline,
             report,
             heartbeat,
@@ -370,6 +384,11 @@ impl Worker {
             }
             ToWorker::Saved { report } => self.reporting.saved(report),
             ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
+            ToWorker::Weighed { report } => {
+                if let Some(pulling) = &mut self.pulling {
+                    pulling.weighed(report);
+                }
+            }
             // For the shell.
             ToWorker::Logged { .. } => {}
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
@@ -563,7 +582,10 @@ impl Worker {
         self.last_end = now;
         self.lending.ended(task);
         self.reading.ended(task, &run, effects);
-        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
+        if self.templates.get(&run.template).is_some_and(|known| {
+            let body = &known.template.spec.body;
+            body.is_packed_call() || body.is_pulled()
+        }) {
             self.reporting.await_report();
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
@@ -573,6 +595,9 @@ impl Worker {
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
             known.is_brisk = now.since(run.since) < ARMED_TIME;
+        }
+        if let Some(at) = run.lease_until {
+            self.deadlines.remove(&(at, task, Deadline::Lease));
         }
         if !self.deadlines.is_empty() {
             let spec = &self.templates[&run.template].template.spec;
@@ -664,6 +689,7 @@ impl Worker {
                     }
                 }
                 Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
+                Deadline::Lease => self.expire(now, task, effects),
                 Deadline::Kill => {
                     let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
                     effects.push(Effect::Signal { task, signal: SIGKILL, ends });

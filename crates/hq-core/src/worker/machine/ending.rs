@@ -30,6 +30,8 @@ impl Ending {
 pub(in crate::worker) enum Deadline {
     Warning,
     TimeLimit,
+    /// Whoever has taken it was silent for too long.
+    Lease,
     Kill,
     /// It was killed long ago and lives.
     Unkillable,
