@@ -61,9 +61,4 @@ impl Asks {
     pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
         self.0.values().map(|ask| ask.session).collect()
     }
-
-    /// Bags that somebody asks for.
-    pub(super) fn bags(&self) -> BTreeSet<JobId> {
-        self.0.values().flat_map(|ask| ask.bags.iter().copied()).collect()
-    }
 }

@@ -380,9 +380,6 @@ impl Relay {
                     self.bags.remove(&bag);
                     self.sessions.lose_bag(bag);
                     effects.push(Effect::Left { bag, end });
-                    if self.asks.bags().contains(&bag) && !self.is_ending {
-                        self.over.remove(&bag);
-                    }
                 }
                 // Nothing is started, armed or printed here.
                 _ => {}
