@@ -50,7 +50,7 @@ pub enum ReasonKind {
 
 impl ReasonKind {
     /// Those with a word of their own.
-    pub const ALL: [ReasonKind; 19] = [
+    pub const ALL: [ReasonKind; 20] = [
         ReasonKind::Ended,
         ReasonKind::Running,
         ReasonKind::HandedOut,

@@ -370,7 +370,7 @@ impl Relay {
                     effects.push(Effect::Send { bag, message });
                 }
                 // Whoever has it cannot be reached: it is over here, and they are told so when they speak of it.
-                worker::Effect::Signal { task, ends: true, .. } => {
+                worker::Effect::Signal { task, ends: Some(_), .. } => {
                     self.sessions.end_outside(task, Refusal::Canceled);
                     let killed = Outcome::Failed(FailureKind::Signal(SIGTERM), String::new());
                     self.pass(now, bag, worker::Input::ended(task, killed, Usage::default()), effects);

@@ -143,6 +143,10 @@ impl Worker {
             let Some(next) = later.next().map(|(next, _)| *next) else { break };
             place = Some(next);
             let Some(batch) = self.queue.get_mut(&next) else { break };
+            // What could not end in time any more, the server asks for.
+            if self.templates[&batch.template].last_start.is_some_and(|last| last < now) {
+                continue;
+            }
             // An attempt that is being ended still has the task.
             let running = &self.running;
             let job = batch.template.job;

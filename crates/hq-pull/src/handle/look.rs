@@ -105,8 +105,10 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Valu
     }
     let here = shared.look(hq_core::relay::Relay::bags);
     if named.is_empty() {
-        here.iter().for_each(|(bag, ..)| drop(wanted.insert(TaskId(bag.0))));
-        shared.bags.borrow().values().for_each(|bag| drop(wanted.insert(TaskId(bag.0))));
+        let named = shared.bags.borrow();
+        for bag in here.iter().map(|(bag, ..)| bag).chain(named.values()) {
+            wanted.insert(TaskId(bag.0));
+        }
     }
     let jobs = bags::list(shared).await?;
     let told = jobs.iter().filter(|job| wanted.contains(TaskId(job.job.0))).map(|job| {

@@ -31,7 +31,8 @@ impl Relay {
         let mut command = cluster.command(["pull", "relay", "--socket"]);
         command.arg(&self.path).stdout(Stdio::null()).stderr(Stdio::null());
         self.process = Some(Process::start(command));
-        patience::until("the relay", || UnixStream::connect(&self.path).map(|_| ()));
+        let connected = patience::answer(|| UnixStream::connect(&self.path));
+        drop(connected.expect("a relay listens"));
     }
 
     fn line(&self) -> Line {
@@ -123,7 +124,8 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     assert_eq!(directory.permissions().mode() & 0o777, 0o700);
     assert_eq!(socket.metadata().expect("there").permissions().mode() & 0o777, 0o600);
     cluster.ok("server stop");
-    patience::until("the end of the relay", || if socket.exists() { Err("it is there") } else { Ok(()) });
+    let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
+    patience::until("the end of the relay", ended);
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn who_takes_tasks_and_says_things_twice_or_too_late_is_told_so() {
     cluster.ok("job cancel 1");
     patience::until("the news", || {
         let told = other.ask(&json!({"extend": {"tasks": [{"name": "c"}]}}));
-        if told["done"][0]["error"].is_null() { Err(told) } else { Ok(()) }
+        if told["done"][0]["error"].is_null() { Err(told.to_string()) } else { Ok(()) }
     });
 }
 

@@ -167,9 +167,14 @@ impl Table {
         self.end(number, label, &named(name), How::Finished(b"good".to_vec()))
     }
 
+    // In steps, for relays must be heard now and then.
     fn wait(&mut self, duration: Duration) {
-        self.world.wait(duration);
-        self.pump();
+        let end = self.world.now.after(duration);
+        while self.world.now < end {
+            let left = end.since(self.world.now);
+            self.world.wait(left.min(Duration::from_secs(1)));
+            self.pump();
+        }
     }
 
     fn states(&mut self, bag: JobId) -> String {
@@ -385,6 +390,7 @@ fn what_is_taken_survives_a_server() {
     let own = Which::Task(given[1].task, Some(given[1].attempt.clone()));
     assert_eq!(table.end(1, "x", &own, How::Finished(Vec::new())), Ok(()));
     assert_eq!(table.take(1, "x", bag, 9), "c");
+    table.wait(2 * crate::limits::REPORT_INTERVAL);
     assert_eq!(table.states(bag), "running: 1 running, 2 finished");
 }
 
@@ -456,4 +462,30 @@ fn names_are_checked_as_those_of_pulled_tasks() {
         let refused = table.create(bag, &[bad], &[]);
         assert!(matches!(refused, ClientResponse::Error(_)), "{bad:?}");
     }
+}
+
+#[test]
+fn what_relays_have_room_for_is_nothing_that_the_cluster_offers() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a"], &[]);
+    assert_eq!(table.take(1, "x", bag, 1), "a");
+    let ClientResponse::Overview(seen) = table.world.ask(ClientRequest::Overview { seen: None }) else {
+        panic!("an overview")
+    };
+    assert_eq!(seen.workers.active, 1);
+    assert_eq!(seen.resources, Vec::new());
+}
+
+#[test]
+fn what_is_to_have_ended_by_now_is_given_to_nobody() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    let within = hq_model::task::EndBy::Within(Duration::from_secs(10));
+    table.create_as(bag, &["a", "b"], &[], |spec| spec.end_by = Some(within));
+    assert_eq!(table.take(1, "x", bag, 1), "a");
+    table.wait(Duration::from_secs(11));
+    assert_eq!(table.states(bag), "running: 1 running, 1 canceled");
+    assert_eq!(table.take(1, "x", bag, 1), "Wait");
+    assert_eq!(table.finish(1, "x", "a"), Ok(()), "what is taken may be late");
 }
