@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     options: Options,
     clock: Clock,
     relay: RefCell<Relay>,
-    asks: RefCell<BTreeMap<AskId, oneshot::Sender<(Vec<Given>, BagState)>>>,
+    asks: RefCell<BTreeMap<AskId, oneshot::Sender<Told>>>,
     last_ask: Cell<u64>,
     // What is sent for each bag, and who sends it.
     links: RefCell<BTreeMap<JobId, Link>>,
@@ -44,6 +44,9 @@ pub(crate) struct Shared {
     changed: Notify,
     is_stopped: Cell<bool>,
 }
+
+// The answer to a question for tasks.
+type Told = (Vec<Given>, BagState);
 
 #[derive(Debug)]
 struct Link {
@@ -124,7 +127,7 @@ impl Shared {
             Effect::Send { bag, message } => {
                 if let Some(link) = self.links.borrow().get(&bag) {
                     // One that has ended is about to be dropped.
-                    let _ = link.words.send(message);
+                    let _ = link.words.send(*message);
                 }
             }
             Effect::Given { ask, tasks, state } => {
@@ -173,7 +176,7 @@ impl Shared {
         bags: Vec<JobId>,
         count: u32,
         wait: Duration,
-    ) -> (Vec<Given>, BagState) {
+    ) -> Told {
         struct TakeBack<'a>(&'a Rc<Shared>, AskId);
         impl Drop for TakeBack<'_> {
             fn drop(&mut self) {

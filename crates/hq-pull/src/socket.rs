@@ -55,16 +55,22 @@ pub enum SocketError {
 pub struct Listening {
     path: PathBuf,
     listener: BlockingListener,
+    // Its directory was made for it, or is the one for relays.
+    has_own_directory: bool,
     // Held as long as the relay lives.
     _lock: File,
 }
 
 /// Where relays of this user to a server listen on this node, where nothing else is said.
 pub fn path_of(server_uid: &str) -> PathBuf {
+    directory_of_relays().join(format!("pull-{server_uid}"))
+}
+
+fn directory_of_relays() -> PathBuf {
     let own = geteuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let private = runtime.filter(|path| path.is_absolute() && path.is_dir()).map(|path| path.join("hq"));
-    private.unwrap_or_else(|| PathBuf::from(format!("/tmp/hq-{own}"))).join(format!("pull-{server_uid}"))
+    private.unwrap_or_else(|| PathBuf::from(format!("/tmp/hq-{own}")))
 }
 
 impl Listening {
@@ -78,6 +84,7 @@ impl Listening {
             return Err(SocketError::Long { path: path.to_owned() });
         }
         let directory = path.parent().unwrap_or(Path::new("/"));
+        let has_own_directory = directory == directory_of_relays() || !directory.exists();
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system)?;
             check_private(directory)?;
@@ -98,7 +105,7 @@ impl Listening {
         }
         let listener = BlockingListener::bind(path).map_err(system)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
-        Ok(Listening { path: path.to_owned(), listener, _lock: lock })
+        Ok(Listening { path: path.to_owned(), listener, has_own_directory, _lock: lock })
     }
 
     /// Where.
@@ -119,7 +126,9 @@ impl Drop for Listening {
         // Nobody else can have put anything there while the lock is held. What cannot be removed does no harm.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(lock_path(&self.path));
-        let _ = self.path.parent().map(fs::remove_dir);
+        if self.has_own_directory {
+            let _ = self.path.parent().map(fs::remove_dir);
+        }
     }
 }
 
@@ -188,11 +197,13 @@ mod tests {
         assert_eq!(mode, 0o600);
         assert!(matches!(Listening::bind(&path), Err(SocketError::Taken { .. })));
         drop(listening);
-        assert!(!path.exists());
+        assert!(!path.parent().expect("a directory").exists(), "it was made for the socket");
         // As after SIGKILL: the file is there, and nobody holds the lock.
+        fs::DirBuilder::new().mode(0o700).create(dir.path().join("own")).expect("writable");
         drop(BlockingListener::bind(&path).expect("free"));
         assert!(path.exists());
-        Listening::bind(&path).expect("what is left is removed");
+        drop(Listening::bind(&path).expect("what is left is removed"));
+        assert!(dir.path().join("own").exists(), "it was there before");
     }
 
     #[test]

@@ -367,7 +367,7 @@ impl Relay {
                     if let FromWorker::Report(report) = &message {
                         self.sessions.told(bag, report);
                     }
-                    effects.push(Effect::Send { bag, message });
+                    effects.push(Effect::Send { bag, message: Box::new(message) });
                 }
                 // Whoever has it cannot be reached: it is over here, and they are told so when they speak of it.
                 worker::Effect::Signal { task, ends: Some(_), .. } => {

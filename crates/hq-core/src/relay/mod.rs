@@ -37,7 +37,7 @@ pub enum Effect {
         /// The bag.
         bag: JobId,
         /// What.
-        message: FromWorker,
+        message: Box<FromWorker>,
     },
     /// The answer to a question for tasks.
     Given {

@@ -30,14 +30,11 @@ use super::pulling::Pulling;
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
-use super::{Effect, Ends, Grant, Input, Outcome, RunnerId};
+use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
-use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
+use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
-
-const SIGTERM: u8 = 15;
-const SIGKILL: u8 = 9;
 
 /// The worker's state machine.
 #[derive(Debug)]
@@ -655,57 +652,6 @@ impl Worker {
             self.outside.hold(now, task.job, failure);
         } else {
             self.reporting.failed(task.job, failure);
-        }
-    }
-
-    // Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
-    pub(super) fn end(&mut self, now: Timestamp, task: TaskRef, ending: Ending, effects: &mut Vec<Effect>) {
-        let Some(run) = self.running.get_mut(&task) else { return };
-        if run.ending.is_some() {
-            return;
-        }
-        run.ending = Some(ending);
-        if let Some(follower) = run.follower {
-            self.call_one_back(follower, Why::Better, effects);
-        }
-        self.lets_go(task, effects);
-        let Some(run) = self.running.get(&task) else { return };
-        let grace = self.templates[&run.template].template.spec.kill_grace;
-        effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
-        self.deadlines.insert((now.after(grace), task, Deadline::Kill));
-    }
-
-    fn check_deadlines(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        while let Some(&(at, task, deadline)) = self.deadlines.first()
-            && at <= now
-        {
-            self.deadlines.pop_first();
-            let Some(run) = self.running.get(&task) else { continue };
-            match deadline {
-                Deadline::Warning => {
-                    let spec = &self.templates[&run.template].template.spec;
-                    if let (None, Some(warning)) = (run.ending, spec.warning) {
-                        effects.push(Effect::Signal { task, signal: warning.signal, ends: None });
-                    }
-                }
-                Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
-                Deadline::Lease => self.expire(now, task, effects),
-                Deadline::Kill => {
-                    let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
-                    effects.push(Effect::Signal { task, signal: SIGKILL, ends });
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
-                }
-                // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.
-                Deadline::Unkillable
-                    if self.leaving.is_some() && self.running.values().all(|run| run.ending.is_some()) =>
-                {
-                    effects.push(Effect::KillLauncher);
-                    self.lose_launcher(now, effects);
-                }
-                Deadline::Unkillable => {
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
-                }
-            }
         }
     }
 }

@@ -55,6 +55,9 @@ pub(crate) struct OpenArgs {
     /// Its name [default: pull] [env: HQ_PULL_BAG]
     #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
     pub name: Option<String>,
+    /// The same.
+    #[command(flatten)]
+    pub bag: BagOption,
     /// Abort the rest when more than so many tasks have failed
     #[arg(long, allow_hyphen_values = true, value_name = "N", value_parser = values::count::<u64>)]
     pub max_fails: Option<u64>,
@@ -234,6 +237,9 @@ pub(crate) struct StatusArgs {
     /// Bags [default: those that were used on this node]
     #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
     pub bags: Vec<String>,
+    /// One more.
+    #[command(flatten)]
+    pub bag: BagOption,
 }
 
 /// Show how tasks stand, and what they left behind
@@ -253,7 +259,10 @@ pub(crate) struct LookArgs {
 pub(crate) struct CloseArgs {
     /// Its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
     #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
-    pub bag: Option<String>,
+    pub named: Option<String>,
+    /// The same.
+    #[command(flatten)]
+    pub bag: BagOption,
 }
 
 /// Wait until a bag is over
@@ -263,7 +272,10 @@ pub(crate) struct CloseArgs {
 pub(crate) struct WaitArgs {
     /// Its name, or the id of its job [default: pull] [env: HQ_PULL_BAG]
     #[arg(value_name = "BAG", value_parser = NonEmptyStringValueParser::new())]
-    pub bag: Option<String>,
+    pub named: Option<String>,
+    /// The same.
+    #[command(flatten)]
+    pub bag: BagOption,
 }
 
 /// Take tasks and run a program for each, until the bag is over
@@ -308,7 +320,7 @@ pub(crate) struct EnvArgs {}
 /// Run the relay of this node
 ///
 /// All of `hq pull` and programs in any language speak to it. Commands start one by themselves where there is none; it
-/// ends when nobody has needed it for a minute, or with its server.
+/// ends when nobody has needed it for ten minutes, or with its server.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  hq pull relay &\n  hq pull relay --socket /run/user/1000/dock")]
 pub(crate) struct RelayArgs {
@@ -318,6 +330,9 @@ pub(crate) struct RelayArgs {
     /// End when nobody has needed it for so long [default: never]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", value_parser = values::duration)]
     pub idle_timeout: Option<Duration>,
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    pub lifeline: bool,
     /// As commands start it: says on standard output that it listens, and has no terminal
     #[arg(long, hide = true)]
     pub background: bool,

@@ -129,6 +129,37 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
 }
 
 #[test]
+fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
+    let cluster = Cluster::server();
+    let worker = Process::start(cluster.command("worker start --cpus 1 --pull".split(' ')));
+    let hq = env!("CARGO_BIN_EXE_hq");
+    cluster.ok(&format!(
+        "submit --wait -- sh -c '{hq} pull create a && {hq} pull steal -q && echo \"$HQ_PULL_SOCKET\"'"
+    ));
+    let printed = cluster.ok("job cat 1 stdout");
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines[..2], ["1 new in bag 2", "a"]);
+    let socket = PathBuf::from(lines[2]);
+    assert!(socket.exists(), "{}", socket.display());
+    worker.signal(SIGKILL);
+    worker.end();
+    let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
+    patience::until("the end of the relay", ended);
+    assert_eq!(cluster.ok("pull steal -q --wait=60s"), "a\n", "what was taken there was given back");
+}
+
+#[test]
+fn a_program_that_is_not_there_fails_no_task() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull close --bag pull");
+    let refused = cluster.fails(1, "pull run -- /no/such/program");
+    assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
+    assert_eq!(cluster.ok("pull run -- true"), "1 tasks finished, 0 failed\n");
+    cluster.ok("pull wait --bag pull");
+}
+
+#[test]
 fn a_graph_from_a_file_is_worked_off_by_programs() {
     let cluster = Cluster::server();
     let relay = Relay::start(&cluster);

@@ -94,7 +94,7 @@ impl Table {
                     has_said = true;
                 }
                 RelayEffect::Send { bag, message } => {
-                    self.world.says(connection(number, bag), message);
+                    self.world.says(connection(number, bag), *message);
                     has_said = true;
                 }
                 RelayEffect::Left { .. } => {}

@@ -2,7 +2,8 @@
 
 use hq_model::{ByteString, TaskRef, Timestamp, Usage};
 
-use super::{Ending, Link, SIGKILL, Worker};
+use super::ending::SIGKILL;
+use super::{Ending, Link, Worker};
 use crate::record::FailureKind;
 use crate::worker::arming::Why;
 use crate::worker::pulling::Pulling;

@@ -18,7 +18,7 @@ use hq_pull::{Listening, Options};
 use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 
-pub(super) use talk::Line;
+pub(super) use talk::{Line, beside};
 
 use super::worker_config::hostname;
 use super::{Context, Done, job};
@@ -26,6 +26,7 @@ use crate::cli::OutputMode;
 use crate::cli::job::WaitArgs;
 use crate::cli::pull::{AddfileArgs, BagOption, CreateArgs, PullCommand, RelayArgs, StealArgs, WorkerOption};
 use crate::error::HqError;
+use crate::lifeline;
 use crate::logging;
 use crate::report::{Answer, Plain, Pulled};
 
@@ -42,7 +43,7 @@ pub(super) const SOCKET: &str = "HQ_PULL_SOCKET";
 pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqError> {
     match command {
         PullCommand::Open(args) => {
-            let name = args.name.or_else(|| variable("HQ_PULL_BAG"));
+            let name = bag_named(args.name, &args.bag);
             simple(context, json!({"open": {"name": name, "max_fails": args.max_fails}}))
         }
         PullCommand::Create(args) => create(context, args),
@@ -74,7 +75,10 @@ pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqErr
             let label = worker(&WorkerOption { worker: args.worker });
             simple(context, json!({"leave": {"label": label}}))
         }
-        PullCommand::Status(args) => simple(context, json!({"status": {"bags": args.bags}})),
+        PullCommand::Status(args) => {
+            let bags: Vec<String> = args.bags.into_iter().chain(args.bag.bag).collect();
+            simple(context, json!({"status": {"bags": bags}}))
+        }
         PullCommand::Look(args) => {
             let looked =
                 Line::open(context)?.ask(&json!({"look": {"bag": bag(&args.bag), "names": args.tasks}}))?;
@@ -84,9 +88,9 @@ pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqErr
             Ok(if is_missing { done.exit(EXIT_FAILED) } else { done })
         }
         PullCommand::Close(args) => {
-            simple(context, json!({"close": {"bag": bag(&BagOption { bag: args.bag })}}))
+            simple(context, json!({"close": {"bag": bag_named(args.named, &args.bag)}}))
         }
-        PullCommand::Wait(args) => wait(context, &bag(&BagOption { bag: args.bag })),
+        PullCommand::Wait(args) => wait(context, &bag_named(args.named, &args.bag)),
         PullCommand::Run(args) => running::run(context, args),
         PullCommand::Env(_) => {
             let path = Line::open(context)?.path().to_string_lossy().into_owned();
@@ -235,6 +239,11 @@ fn bag(option: &BagOption) -> String {
     named.unwrap_or_else(|| "pull".to_owned())
 }
 
+// A bag may be named with or without the option.
+fn bag_named(name: Option<String>, option: &BagOption) -> String {
+    name.unwrap_or_else(|| bag(option))
+}
+
 fn worker(option: &WorkerOption) -> String {
     option.worker.clone().or_else(|| variable("HQ_PULL_WORKER")).unwrap_or_else(hostname)
 }
@@ -248,6 +257,11 @@ pub(super) fn socket_path(context: &Context) -> Result<PathBuf, HqError> {
     if let Some(path) = std::env::var_os(SOCKET).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
+    default_path(context)
+}
+
+// Where it listens unless somebody says otherwise.
+fn default_path(context: &Context) -> Result<PathBuf, HqError> {
     let access = AccessFile::load(&hq_client::access_path(&context.server_dir))
         .map_err(hq_client::ClientError::from)?;
     Ok(path_of(&access.server_uid))
@@ -258,6 +272,9 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     if args.background {
         rustix::process::setsid().map_err(std::io::Error::from)?;
     }
+    if args.lifeline {
+        lifeline::hold()?;
+    }
     let level = match context.printer.mode {
         OutputMode::Cli if !args.background => LevelFilter::INFO,
         _ => LevelFilter::WARN,
@@ -266,10 +283,7 @@ pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
     let access = hq_client::access_path(&context.server_dir);
     let path = match args.socket {
         Some(path) => std::path::absolute(path)?,
-        None => {
-            let file = AccessFile::load(&access).map_err(hq_client::ClientError::from)?;
-            path_of(&file.server_uid)
-        }
+        None => default_path(context)?,
     };
     let listening = Listening::bind(&path).map_err(|error| HqError::failed("socket", error.to_string()))?;
     // Who waits for this line finds the socket.

@@ -25,6 +25,14 @@ const RESULT_MAX: usize = hq_core::limits::PULLED_RESULT_BYTES_MAX;
 // What is taken, by ids: the attempts.
 type Taken = Arc<Mutex<BTreeMap<String, String>>>;
 
+// Why a task has not finished.
+#[derive(Debug)]
+enum Fault {
+    Failed(String),
+    // The program is not there.
+    NotStarted(String),
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     finished: u64,
@@ -63,6 +71,10 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     });
     drop(all_done);
     let _ = extender.join();
+    if counts.iter().any(Result::is_err) {
+        // Others need not wait until the lease is over; where that cannot be said, they do.
+        let _ = Line::open(context).and_then(|mut line| line.ask(&json!({"leave": {"label": label}})));
+    }
     let mut sum = Counts::default();
     for counts in counts {
         let counts = counts?;
@@ -124,9 +136,16 @@ fn work(mut line: Line, args: &RunArgs, taken: &Taken) -> Result<Counts, HqError
                         end["result"] = json!(result);
                     }
                 }
-                Err(message) => {
+                Err(Fault::Failed(message)) => {
                     counts.failed += 1;
                     end["failed"] = json!(message);
+                }
+                // That is no fault of the task, and would be the same with all others.
+                Err(Fault::NotStarted(message)) => {
+                    if !done.is_empty() {
+                        line.ask(&json!({"complete": {"tasks": done}}))?;
+                    }
+                    return Err(HqError::failed("bad-input", message));
                 }
             }
             taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(task, "id"));
@@ -137,7 +156,7 @@ fn work(mut line: Line, args: &RunArgs, taken: &Taken) -> Result<Counts, HqError
 }
 
 // Runs the program of one task. What it leaves behind, or why it failed.
-fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, String> {
+fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, Fault> {
     let word = |name: &str| task[name].as_str().unwrap_or_default();
     let mut child = Command::new(&args.command[0])
         .args(&args.command[1..])
@@ -147,7 +166,10 @@ fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, String> {
         .stdin(Stdio::piped())
         .stdout(if args.last_line { Stdio::piped() } else { Stdio::inherit() })
         .spawn()
-        .map_err(|error| format!("{} cannot be started: {error}", args.command[0].to_string_lossy()))?;
+        .map_err(|error| {
+            let program = args.command[0].to_string_lossy();
+            Fault::NotStarted(format!("`{program}` cannot be started: {error}"))
+        })?;
     let payload = match task["payload_base64"].as_str() {
         Some(encoded) => hq_pull::from_base64(encoded).unwrap_or_default(),
         None => word("payload").as_bytes().to_vec(),
@@ -157,20 +179,21 @@ fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, String> {
     let feeder = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&payload)));
     let mut printed = Vec::new();
     if let Some(mut out) = child.stdout.take() {
-        out.read_to_end(&mut printed).map_err(|error| error.to_string())?;
+        out.read_to_end(&mut printed).map_err(|error| Fault::Failed(error.to_string()))?;
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(|error| Fault::Failed(error.to_string()))?;
     let _ = feeder.join();
     if !status.success() {
-        return Err(match status.code() {
+        return Err(Fault::Failed(match status.code() {
             Some(code) => format!("exit code {code}"),
             None => status.to_string(),
-        });
+        }));
     }
     let text = String::from_utf8_lossy(&printed);
     let last = text.lines().next_back().unwrap_or_default();
     if last.len() > RESULT_MAX {
-        return Err(format!("the last line has {} bytes, and a result may have {RESULT_MAX}", last.len()));
+        let text = format!("the last line has {} bytes, and a result may have {RESULT_MAX}", last.len());
+        return Err(Fault::Failed(text));
     }
     Ok(args.last_line.then(|| last.to_owned()))
 }

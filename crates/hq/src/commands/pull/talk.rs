@@ -1,18 +1,19 @@
 //! Speaking to the relay of this node, which is started where there is none.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
 use serde_json::Value;
 
-use super::{Context, SOCKET, socket_path};
+use super::{Context, SOCKET, default_path, socket_path};
 use crate::error::HqError;
 
 /// A relay that a command has started ends when nobody has needed it for so long.
-const IDLE: &str = "60s";
+const IDLE: &str = "10m";
 
 /// A connection to a relay.
 pub(in crate::commands) struct Line {
@@ -90,16 +91,50 @@ fn unreachable(path: &Path, error: &std::io::Error) -> HqError {
     HqError { exit: EXIT_NO_SERVER, ..HqError::failed("no-relay", text) }.hint(hint)
 }
 
-// Starts a relay, and waits until it listens. Where two do so at once, one of them gives way.
+// Where two start one at once, one of them gives way.
 fn start(context: &Context) -> Result<(), HqError> {
+    begin(context, &["--idle-timeout".as_ref(), IDLE.as_ref()], Stdio::null()).map(drop)
+}
+
+/// A relay beside a worker, which ends with it.
+pub(in crate::commands) struct Beside {
+    path: PathBuf,
+    // It holds the lifeline.
+    _child: Child,
+}
+
+impl Beside {
+    /// Where it listens.
+    pub(in crate::commands) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Starts a relay that ends with this process: where others find it, unless one is there that may end before.
+pub(in crate::commands) fn beside(context: &Context) -> Result<Beside, HqError> {
+    let usual = default_path(context)?;
+    let mut own = usual.clone().into_os_string();
+    own.push(format!("-{}", std::process::id()));
+    for path in [usual, own.into()] {
+        let words = ["--lifeline".as_ref(), "--socket".as_ref(), path.as_os_str()];
+        if let Some(child) = begin(context, &words, Stdio::piped())? {
+            return Ok(Beside { path, _child: child });
+        }
+    }
+    Err(HqError::failed("no-relay", "No relay could be started: others listen wherever it could."))
+}
+
+// Starts a relay, and waits until it listens. None when another one does so in its place.
+fn begin(context: &Context, words: &[&OsStr], stdin: Stdio) -> Result<Option<Child>, HqError> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg("--server-dir")
         .arg(&context.server_dir)
-        .args(["pull", "relay", "--background", "--idle-timeout", IDLE])
+        .args(["pull", "relay", "--background"])
+        .args(words)
         .env_remove(SOCKET)
         .env_remove("HQ_OUTPUT_MODE")
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
@@ -108,13 +143,14 @@ fn start(context: &Context) -> Result<(), HqError> {
         BufReader::new(out).read_line(&mut said)?;
     }
     if !said.is_empty() {
-        return Ok(());
+        // A pipe that nobody reads would hold it up when it is full.
+        drop(child.stderr.take());
+        return Ok(Some(child));
     }
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    // Another one was quicker, and listens.
     if text.contains("listens at") {
-        return Ok(());
+        return Ok(None);
     }
     let text = format!("No relay could be started: {}", text.trim().trim_start_matches("ERROR "));
     Err(HqError { exit: EXIT_NO_SERVER, ..HqError::failed("no-relay", text) })
