@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
 use hq_model::selector::Selector;
-use hq_model::{IdSet, JobId, TaskId, TaskRef};
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
 use serde_json::{Map, Value, json};
 
 use crate::bags::{self, For};
@@ -23,10 +23,16 @@ pub(super) async fn look(shared: &Rc<Shared>, look: Look) -> Result<Value, Probl
         let Some(task) = found.get(name) else {
             return json!({"name": name, "error": "unknown-name"});
         };
+        // The server is told a little later that it is taken.
+        let is_taken = || shared.look(|relay| relay.is_taken(TaskRef::new(bag, task.task)));
+        let state = match task.state {
+            TaskState::Waiting if is_taken() => TaskState::Running,
+            state => state,
+        };
         let mut told = Map::new();
         told.insert("name".into(), json!(name));
         told.insert("id".into(), json!(TaskRef::new(bag, task.task).to_string()));
-        told.insert("state".into(), json!(task.state.word()));
+        told.insert("state".into(), json!(state.word()));
         if let Some(error) = &task.error {
             told.insert("message".into(), json!(error));
         }
@@ -113,11 +119,15 @@ pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Valu
     let jobs = bags::list(shared).await?;
     let told = jobs.iter().filter(|job| wanted.contains(TaskId(job.job.0))).map(|job| {
         let (taken, ahead) = here.iter().find(|bag| bag.0 == job.job).map_or((0, 0), |bag| (bag.1, bag.2));
-        let counters = &job.counters;
+        // The server is told a little later what is taken here.
+        let mut counters = job.counters;
+        let untold = taken.saturating_sub(counters.running).min(counters.waiting);
+        counters.waiting -= untold;
+        counters.running += untold;
         json!({
             "bag": job.job.0,
             "name": job.name,
-            "state": job.state().word(),
+            "state": counters.state(job.is_open).word(),
             "open": job.is_open,
             "waiting": counters.waiting,
             "running": counters.running,
