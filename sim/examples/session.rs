@@ -84,6 +84,7 @@ impl Session {
                 WorkerEffect::Arm { .. } | WorkerEffect::Recall { .. } => {}
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
+                | WorkerEffect::Expired { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
             }
         }

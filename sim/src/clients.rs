@@ -16,6 +16,7 @@ use hq_model::{
 };
 
 use crate::faults::Faults;
+use crate::pullers;
 use crate::rng::Rng;
 use crate::variety;
 
@@ -40,6 +41,9 @@ pub fn wish(rng: &mut Rng, jobs: &[JobId], faults: &Faults) -> ClientRequest {
         let job = jobs.get(rng.between(0, jobs.len().max(1) as u64 - 1) as usize).copied();
         Selector::Ids(IdSet::single(TaskId(job.unwrap_or(JobId(1)).0)))
     };
+    if faults.has_pulled && (jobs.len() < 2 || rng.chance(400)) {
+        return pullers::creates(rng, jobs);
+    }
     match rng.between(0, 19) {
         0..=9 => {
             let max_fails = max_fails(rng);

@@ -51,6 +51,8 @@ pub struct Faults {
     pub has_functions: bool,
     /// Some tasks are to have ended soon after their submit, else they do not start: in a fifth of the seeds.
     pub has_last_moments: bool,
+    /// Some tasks are pulled, and there are relays: in one of eight seeds.
+    pub has_pulled: bool,
     /// Starts that the node refuses.
     pub not_started_per_mille: u64,
 }
@@ -93,6 +95,7 @@ impl Faults {
             has_variety: false,
             has_functions: false,
             has_last_moments: false,
+            has_pulled: false,
             has_groups: false,
             not_started_per_mille: 0,
         }

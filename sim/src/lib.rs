@@ -19,6 +19,7 @@ pub mod network;
 pub mod nodes;
 pub mod observers;
 mod processes;
+mod pullers;
 pub mod rng;
 pub mod variety;
 mod workers;

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hq_core::limits::PULLED_ROOM_MAX;
 use hq_core::worker::{Effect, Input, Start, Worker};
 use hq_core::worker_messages::ToWorker;
 use hq_model::request::CPUS;
 use hq_model::worker::{Executor, Manager, OnServerLost, WorkerConfig};
-use hq_model::{AllocationRef, Epoch, Instance, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources};
+use hq_model::{
+    AllocationRef, Epoch, Instance, JobId, ResourcePool, TaskRef, Timestamp, Usage, WorkerResources,
+};
 
 use crate::campaign;
 use crate::observers::Runners;
@@ -60,6 +63,8 @@ pub struct Node {
     pub arms: bool,
     /// Its workers offer all that tasks may ask for.
     pub has_all: bool,
+    /// Its workers are relays of this bag.
+    pub relay_of: Option<JobId>,
 }
 
 /// A task's process.
@@ -111,12 +116,18 @@ impl Node {
             variety: None,
             arms: true,
             has_all: false,
+            relay_of: None,
         }
     }
 
     /// A node whose workers all have so many CPUs, and stay.
     pub fn with_cpus(cpus: u32) -> Node {
         Node { cpus: Some(cpus), ..Node::new() }
+    }
+
+    /// A node with relays of a bag.
+    pub fn relay(bag: u32) -> Node {
+        Node { relay_of: Some(JobId(bag)), arms: false, ..Node::new() }
     }
 
     /// Starts a worker process.
@@ -156,6 +167,12 @@ impl Node {
             (config.on_server_lost, config.executor) = (OnServerLost::Reconnect, Executor::Process);
             config.time_reserve = hq_model::worker::TIME_RESERVE;
         }
+        if let Some(bag) = self.relay_of {
+            let relay = WorkerConfig::relay(bag, PULLED_ROOM_MAX);
+            (config.resources, config.executor) = (relay.resources, relay.executor);
+            (config.idle_timeout, config.time_limit) = (None, None);
+            config.on_server_lost = OnServerLost::Reconnect;
+        }
         let worker = Worker::new(config, now);
         self.worker = Some(if self.arms { worker.with_arming() } else { worker });
     }
@@ -163,7 +180,7 @@ impl Node {
     /// Starts a worker that is big enough for every task, and stays, unless it is said what the workers here have.
     pub fn start_to_last(&mut self, now: Timestamp, rng: &mut Rng) {
         self.has_all |= self.variety.take().is_some();
-        let is_given = self.cpus.is_some() || self.pools.is_some();
+        let is_given = self.cpus.is_some() || self.pools.is_some() || self.relay_of.is_some();
         loop {
             self.start(now, rng);
             if is_given || self.worker.as_ref().is_some_and(|worker| worker.is_lasting(4)) {
@@ -202,6 +219,7 @@ impl Node {
             ToWorker::Cancel { .. }
             | ToWorker::Retract { .. }
             | ToWorker::Saved { .. }
+            | ToWorker::Weighed { .. }
             | ToWorker::ReadOutput(_)
             | ToWorker::DropRead { .. }
             | ToWorker::Stop { .. }

@@ -109,7 +109,13 @@ impl World {
         if is_part {
             return;
         }
-        if self.faults.not_started_per_mille > 0 && self.rng.chance(self.faults.not_started_per_mille) {
+        if self.nodes[node].relay_of.is_some() && self.takes(node, task, number) {
+            return;
+        }
+        if self.nodes[node].relay_of.is_none()
+            && self.faults.not_started_per_mille > 0
+            && self.rng.chance(self.faults.not_started_per_mille)
+        {
             let (life, after) = (self.nodes[node].life, self.rng.between(100, 300_000));
             let outcome = TaskOutcome::NotStarted("no process could be made".into());
             self.at(after, Event::ProcessEnds { node, life, task, number, outcome });

@@ -21,6 +21,9 @@ impl World {
         }
         let life = self.nodes[node].life;
         self.at(1_000, Event::Connect { node, life });
+        if self.nodes[node].relay_of.is_some() {
+            self.at(2_000, Event::PullersAct { node, life });
+        }
     }
 
     pub(crate) fn connect_worker(&mut self, node: usize, life: u64) -> Result<(), String> {
@@ -87,7 +90,8 @@ impl World {
     pub(crate) fn worker_steps(&mut self, node: usize, inputs: Vec<WorkerInput>) -> Result<(), String> {
         let is_forgotten = self.options.canary == Some(Canary::LeavesWorkerUnsettled) && self.rng.chance(20);
         let effects = self.nodes[node].step(self.now, inputs, is_forgotten)?;
-        if let Some(worker) = &self.nodes[node].worker {
+        let is_relay = self.nodes[node].relay_of.is_some();
+        if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| !is_relay) {
             let starts = effects.iter().filter_map(|effect| match effect {
                 WorkerEffect::Start(start) => Some(start),
                 _ => None,
@@ -102,7 +106,7 @@ impl World {
             match effect {
                 WorkerEffect::Start(start) => {
                     starts_in_time(self.now, &start)?;
-                    if let Some(worker) = &self.nodes[node].worker {
+                    if let Some(worker) = self.nodes[node].worker.as_ref().filter(|_| !is_relay) {
                         self.observers.policies.starts(&worker.config().resources, &start)?;
                     }
                     self.starts(node, &start)?;
@@ -125,6 +129,7 @@ impl World {
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
+                WorkerEffect::Expired { task } => self.lease_is_over(node, task)?,
                 WorkerEffect::KillLauncher => self.nodes[node].launcher_dies(),
                 WorkerEffect::Send(message) => self.worker_sends(node, message)?,
                 WorkerEffect::Exit(_) => {

@@ -20,6 +20,7 @@ use crate::journal::Journal;
 use crate::network::Network;
 use crate::nodes::Node;
 use crate::observers::{self, Observers};
+use crate::pullers;
 use crate::rng::Rng;
 use crate::variety;
 
@@ -109,6 +110,8 @@ pub(crate) enum Event {
     Write { life: u64 },
     Sync { life: u64 },
     Connect { node: usize, life: u64 },
+    PullersAct { node: usize, life: u64 },
+    PullerReturns { node: usize, life: u64, task: TaskRef, number: u64 },
     ClientActs { client: usize },
     Fault(Fault),
     Unmute { connection: u64 },
@@ -199,6 +202,7 @@ impl World {
         faults.has_groups = matches!(options.seed % 11, 2 | 7 | 8);
         faults.has_functions = options.seed % 8 == 3;
         faults.has_last_moments = options.seed % 5 == 2;
+        faults.has_pulled = options.seed % 8 == 6;
         faults.has_variety = variety::has_variety(options.seed);
         // So short that launchers begin most of them.
         faults.runs_us = if options.seed % 8 == 1 { Some((100, 20_000)) } else { faults.runs_us };
@@ -211,7 +215,8 @@ impl World {
         let variety = |at: u64| faults.has_variety.then(|| variety::of_node(options.seed, at));
         let arms = !options.seed.is_multiple_of(4);
         let node = |at| Node { has_groups: faults.has_groups, variety: variety(at), arms, ..Node::new() };
-        let nodes = (0..nodes).map(node).collect();
+        let relays = pullers::BAGS.filter(|_| faults.has_pulled).map(Node::relay);
+        let nodes = (0..nodes).map(node).chain(relays).collect();
         let clients =
             (0..clients).map(|_| Client { wishes: rng.between(2, 12), ..Client::default() }).collect();
         let mut world = World::bare(options, rng, faults, nodes, clients);
@@ -393,6 +398,10 @@ impl World {
             Event::Write { life } => self.journal_writes(life)?,
             Event::Sync { life } => self.journal_syncs(life)?,
             Event::Connect { node, life } => self.connect_worker(node, life)?,
+            Event::PullersAct { node, life } => self.pullers_act(node, life)?,
+            Event::PullerReturns { node, life, task, number } => {
+                self.puller_returns(node, life, task, number)?;
+            }
             Event::ClientActs { client } => self.client_acts(client),
             Event::Fault(fault) => self.fault(fault)?,
             Event::Unmute { connection } => self.cut(connection),

@@ -133,6 +133,7 @@ fn work(frames: &Frames) -> (BTreeSet<TaskRef>, BTreeSet<TaskRef>) {
                 WorkerEffect::EndRunner { .. } | WorkerEffect::GoOn { .. } => {}
                 WorkerEffect::Read { .. }
                 | WorkerEffect::DropRead { .. }
+                | WorkerEffect::Expired { .. }
                 | WorkerEffect::ReadEnded { .. } => {}
             }
         }

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::tidy::Findings;
 
 /// Per crate: the crates of this workspace it may use, and what it must not use from elsewhere.
-const RULES: [(&str, &[&str], &[&str]); 18] = [
+const RULES: [(&str, &[&str], &[&str]); 19] = [
     ("hq-model", &[], IMPURE),
     ("hq-core", &["hq-model", "hq-sched"], IMPURE),
     ("hq-sched", &["hq-model"], IMPURE),
@@ -27,6 +27,7 @@ const RULES: [(&str, &[&str], &[&str]); 18] = [
         &["clap"],
     ),
     ("hq-worker", &["hq-model", "hq-core", "hq-proto", "hq-net", "hq-stream"], &["clap"]),
+    ("hq-pull", &["hq-model", "hq-core", "hq-proto", "hq-net"], &["clap"]),
     ("hq-client", &["hq-model", "hq-core", "hq-proto", "hq-net"], &[]),
     (
         "hq",
@@ -42,6 +43,7 @@ const RULES: [(&str, &[&str], &[&str]); 18] = [
             "hq-stream",
             "hq-batch",
             "hq-make",
+            "hq-pull",
         ],
         &[],
     ),

@@ -12,6 +12,8 @@ pub enum ReasonKind {
     Running,
     /// It is handed to a worker and starts there as soon as it fits.
     HandedOut,
+    /// Nobody has taken it from a relay.
+    Puller,
     /// Other tasks, or a job that is open, must end first.
     Dependency,
     /// It failed and is tried again later.
@@ -48,10 +50,11 @@ pub enum ReasonKind {
 
 impl ReasonKind {
     /// Those with a word of their own.
-    pub const ALL: [ReasonKind; 19] = [
+    pub const ALL: [ReasonKind; 20] = [
         ReasonKind::Ended,
         ReasonKind::Running,
         ReasonKind::HandedOut,
+        ReasonKind::Puller,
         ReasonKind::Dependency,
         ReasonKind::Delay,
         ReasonKind::Unfit,
@@ -76,6 +79,7 @@ impl ReasonKind {
             ReasonKind::Ended => "ended",
             ReasonKind::Running => "running",
             ReasonKind::HandedOut => "handed-out",
+            ReasonKind::Puller => "puller",
             ReasonKind::Dependency => "dependency",
             ReasonKind::Delay => "delay",
             ReasonKind::Unfit => "unfit",

@@ -22,6 +22,7 @@ pub mod node_messages;
 pub mod output_messages;
 pub mod overview;
 pub mod record;
+pub mod relay;
 pub mod server;
 mod server_info;
 pub mod worker;

@@ -50,6 +50,26 @@ pub const BACKLOG_MAX: u64 = 262_144;
 pub const FOLLOWERS_MAX: u64 = 128;
 /// The backlog is what the worker is expected to finish in this time.
 pub const BACKLOG_TIME: Duration = Duration::from_millis(200);
+/// A relay wants as many pulled tasks ahead as are taken there in so much time.
+pub const PULL_AHEAD_TIME: Duration = Duration::from_millis(200);
+/// And never more than these.
+pub const PULL_AHEAD_MAX: u64 = 16_384;
+/// A relay where nobody has asked for so long wants none ahead.
+pub const PULL_IDLE_TIME: Duration = Duration::from_secs(1);
+/// Most tasks that a relay can have at once.
+pub const PULLED_ROOM_MAX: u64 = 1_000_000;
+/// How long somebody has a pulled task without a word, where nothing else is said.
+pub const PULL_LEASE: Duration = Duration::from_secs(3600);
+/// What somebody without a label had when the connection broke is given back after so long.
+pub const PULL_GRACE: Duration = Duration::from_secs(30);
+/// Somebody who asks for tasks waits so long for a server that does not answer.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Most pulled tasks that one session has at once.
+pub const SESSION_TASKS_MAX: usize = 100_000;
+/// Attempts that were ended from outside, of which a relay still knows why.
+pub const ENDED_ATTEMPTS_KEPT: usize = 100_000;
+/// Longest result of a pulled task, in bytes.
+pub const PULLED_RESULT_BYTES_MAX: usize = 4096;
 /// What follows a task on a worker is said to what executes it beforehand where tasks of its kind take less than that, and
 /// taken back when it takes longer.
 pub const ARMED_TIME: Duration = Duration::from_millis(50);

@@ -69,6 +69,11 @@ pub enum ToWorker {
         /// Number of the report.
         report: u64,
     },
+    /// To a relay: what there was room for when this report was made is handed out, as far as it is there.
+    Weighed {
+        /// Number of the report.
+        report: u64,
+    },
     /// End. With `drain` finish what runs first and give back the rest.
     Stop {
         /// Finish what runs.
@@ -220,7 +225,7 @@ pub struct Held {
 }
 
 /// What happened on a worker. Each task that it was handed appears exactly once in `finished`,
-/// `failed`, `canceled` or `returned` of some report: that is when the server counts its resources as free.
+/// `failed`, `canceled`, `returned`, `interrupted` or `expired` of some report: that is when the server counts its resources as free.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Counted from 1 over the worker's life.
@@ -239,6 +244,10 @@ pub struct Report {
     pub returned: Vec<(JobId, IdSet)>,
     /// Ended by the worker while they ran, through no fault of theirs (it stops); to be run again.
     pub interrupted: Vec<(JobId, IdSet)>,
+    /// Pulled tasks whose lease was over before whoever had taken them said a word; to be run again as after a crash.
+    pub expired: Vec<(JobId, IdSet)>,
+    /// Of a relay: so many tasks it wants to have altogether, as it was when the report was made.
+    pub room: Option<u64>,
     /// The worker takes nothing new.
     pub is_leaving: bool,
     /// Why it cannot start tasks now and gives back what it is handed; a later report says when that is over.

@@ -15,6 +15,9 @@ pub enum Body {
     },
     /// A function, called in an interpreter that stays for the next call.
     Function(Function),
+    /// Nothing of ours: somebody asks a relay for the task, and says how it ended. Its key is its name, and its [entry](crate::pulled)
+    /// says that name and a payload.
+    Pulled,
 }
 
 /// A function of a module, and what it is called with.
@@ -107,6 +110,7 @@ impl Body {
         match self {
             Body::Program { args } => args.is_empty(),
             Body::Function(function) => function.name.is_empty(),
+            Body::Pulled => false,
         }
     }
 
@@ -115,6 +119,7 @@ impl Body {
         match self {
             Body::Program { args } => args.first().map_or(&[], Vec::as_slice),
             Body::Function(function) => function.name.as_bytes(),
+            Body::Pulled => b"(pulled)",
         }
     }
 
@@ -123,6 +128,7 @@ impl Body {
         match self {
             Body::Program { args } => args,
             Body::Function(function) => &function.interpreter,
+            Body::Pulled => &[],
         }
     }
 
@@ -135,7 +141,7 @@ impl Body {
     pub fn bytes(&self) -> usize {
         let texts: usize = self.texts().iter().map(|text| 24 + text.len()).sum();
         let more = match self {
-            Body::Program { .. } => 0,
+            Body::Program { .. } | Body::Pulled => 0,
             Body::Function(function) => function.name.len() + function.arguments.len() + function.code.len(),
         };
         texts + more
@@ -144,9 +150,19 @@ impl Body {
     /// The function, if it is one.
     pub fn function(&self) -> Option<&Function> {
         match self {
-            Body::Program { .. } => None,
+            Body::Program { .. } | Body::Pulled => None,
             Body::Function(function) => Some(function),
         }
+    }
+
+    /// True when relays give it to whoever asks.
+    pub fn is_pulled(&self) -> bool {
+        matches!(self, Body::Pulled)
+    }
+
+    /// True when results of its tasks are kept: what they leave behind travels with their ends.
+    pub fn has_results(&self) -> bool {
+        !matches!(self, Body::Program { .. })
     }
 
     /// True when a client waits for each result, and what its tasks wait for may be among their arguments.

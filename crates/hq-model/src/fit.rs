@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::request::PULLED;
 use crate::{Amount, AmountRequest, Request, WorkerResources};
 
 /// Workers of a kind.
@@ -52,7 +53,7 @@ impl Kind<'_> {
         let mut lacks = Vec::new();
         for resource in &request.resources {
             let giver = self.resources.giver(&resource.name);
-            if giver.is_none() && !self.is_all {
+            if giver.is_none() && !self.is_all && !resource.name.starts_with(PULLED) {
                 continue;
             }
             let has = giver.map_or(Amount::ZERO, |pool| self.resources.pools[pool].kind.total());

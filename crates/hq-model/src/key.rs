@@ -2,6 +2,8 @@
 
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 200;
+/// Longest name of a pulled task, in bytes.
+pub const PULLED_NAME_BYTES_MAX: usize = 4096;
 
 /// A text that is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,12 +12,14 @@ pub enum KeyError {
     #[error("a key is empty")]
     Empty,
     /// Too much.
-    #[error("the key `{start}…` has {bytes} bytes, and at most {KEY_BYTES_MAX} are allowed")]
+    #[error("the key `{start}…` has {bytes} bytes, and at most {most} are allowed")]
     Long {
         /// How it begins.
         start: String,
         /// Its length.
         bytes: usize,
+        /// What is allowed.
+        most: usize,
     },
     /// Could be taken for ids of tasks.
     #[error("the key `{0}` begins with a digit, as task ids do; put a letter before it")]
@@ -32,13 +36,31 @@ pub enum KeyError {
 /// # Errors
 /// When it is none.
 pub fn check_key(key: &[u8]) -> Result<(), KeyError> {
-    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
-    let Some(first) = key.first() else { return Err(KeyError::Empty) };
-    if key.len() > KEY_BYTES_MAX {
-        return Err(KeyError::Long { start: shown(&key[..32]), bytes: key.len() });
-    }
-    if first.is_ascii_digit() {
+    if key.first().is_some_and(u8::is_ascii_digit) && key.len() <= KEY_BYTES_MAX {
         return Err(KeyError::Digit(shown(key)));
+    }
+    check_text(key, KEY_BYTES_MAX)
+}
+
+/// Checks the name of a pulled task, which is its key: text of 1 to [`PULLED_NAME_BYTES_MAX`] bytes without control
+/// characters. It may begin with a digit: nobody who names one means an id.
+///
+/// # Errors
+/// When it is none.
+pub fn check_pulled_name(name: &[u8]) -> Result<(), KeyError> {
+    check_text(name, PULLED_NAME_BYTES_MAX)
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).escape_debug().to_string()
+}
+
+fn check_text(key: &[u8], most: usize) -> Result<(), KeyError> {
+    if key.is_empty() {
+        return Err(KeyError::Empty);
+    }
+    if key.len() > most {
+        return Err(KeyError::Long { start: shown(&key[..32]), bytes: key.len(), most });
     }
     let is_plain = if key.is_ascii() {
         key.iter().all(|byte| !byte.is_ascii_control())
@@ -71,6 +93,11 @@ mod tests {
         ] {
             assert_eq!(check_key(key).expect_err("no key").to_string(), expected);
         }
+        for name in [&b"17"[..], b"echo 1", "größe".as_bytes(), &[b'x'; 4096]] {
+            assert_eq!(check_pulled_name(name), Ok(()));
+        }
+        assert_eq!(check_pulled_name(b""), Err(KeyError::Empty));
+        assert!(check_pulled_name(b"a\0b").is_err() && check_pulled_name(&[b'x'; 4097]).is_err());
         let long = check_key(&[b'x'; 201]).expect_err("too long").to_string();
         assert!(long.contains("has 201 bytes, and at most 200 are allowed"), "{long}");
     }

@@ -23,6 +23,7 @@ pub mod left_behind;
 pub mod memory;
 pub mod paths;
 pub mod pattern;
+pub mod pulled;
 pub mod request;
 pub mod resources;
 pub mod selector;

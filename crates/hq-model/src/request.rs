@@ -4,14 +4,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::Amount;
 use crate::amount::AmountError;
 use crate::memory::MemoryError;
+use crate::{Amount, JobId};
 
 /// The name of the CPU pool.
 pub const CPUS: &str = "cpus";
 /// The name of the memory pool; its unit is one MiB.
 pub const MEM: &str = "mem";
+/// How the names of resources begin that relays offer and pulled tasks ask for; what follows is their job. Nothing else may
+/// have such a name.
+pub const PULLED: &str = "pulled/";
 /// Any vendor's GPUs, in a request.
 pub const GPUS: &str = "gpus";
 
@@ -183,6 +186,18 @@ pub fn check_variants(requests: &[Request]) -> Result<(), RequestError> {
 }
 
 impl Request {
+    /// What a pulled task of a job asks for.
+    pub fn pulled(job: JobId) -> Request {
+        let amount = AmountRequest::Some(Amount::whole(1), Policy::default());
+        let resources = vec![ResourceRequest { name: format!("{PULLED}{job}"), amount }];
+        Request { resources, weight: WEIGHT_NEUTRAL, ..Request::default() }
+    }
+
+    /// True when it asks for what only relays have.
+    pub fn is_pulled(&self) -> bool {
+        self.resources.iter().any(|resource| resource.name.starts_with(PULLED))
+    }
+
     /// True when it takes nodes as a whole.
     pub fn takes_whole_nodes(&self) -> bool {
         self.nodes > 0 && (self.ranks == 0 || self.exclusive)

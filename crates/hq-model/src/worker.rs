@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::request::PULLED;
 use crate::task::WordError;
-use crate::{Timestamp, WorkerResources};
+use crate::{Amount, JobId, PoolKind, ResourcePool, Timestamp, WorkerResources};
 
 /// A worker ends itself so long before its time limit, unless that is short: a tenth of it before then.
 pub const TIME_RESERVE: Duration = Duration::from_secs(30);
@@ -43,6 +44,8 @@ pub enum Executor {
     Process,
     /// Not at all: each task ends at once with success. For dry runs and measuring.
     Null,
+    /// By others: it is a relay, which gives pulled tasks to whoever asks, and takes nothing else.
+    Pull,
 }
 
 /// A worker's configuration, as sent to the server and shown to users.
@@ -144,6 +147,26 @@ impl WorkerConfig {
         self.time_limit.map(|limit| Life { started, limit, reserve: self.time_reserve })
     }
 
+    /// A relay, for pulled tasks of a job.
+    pub fn relay(job: JobId, room_max: u64) -> WorkerConfig {
+        let kind = PoolKind::Sum(Amount::whole(room_max));
+        let pools = vec![ResourcePool { name: format!("{PULLED}{job}"), kind }];
+        let resources = WorkerResources { pools, coupling: Vec::new() };
+        WorkerConfig { executor: Executor::Pull, ..WorkerConfig::new(resources) }
+    }
+
+    /// What may be placed on it: relays have room for pulled tasks alone, and others never have any.
+    pub fn placed_resources(&self) -> WorkerResources {
+        let mut resources = self.resources.clone();
+        let is_relay = self.executor == Executor::Pull;
+        let is_pulled = |pool: &ResourcePool| pool.name.starts_with(PULLED);
+        if is_relay || resources.pools.iter().any(is_pulled) {
+            resources.pools.retain(|pool| is_pulled(pool) == is_relay);
+            resources.coupling.clear();
+        }
+        resources
+    }
+
     /// A worker that offers these, and leaves everything else as it is when nobody says otherwise.
     #[must_use]
     pub fn new(resources: WorkerResources) -> WorkerConfig {
@@ -220,7 +243,8 @@ impl FromStr for Executor {
         match text {
             "process" => Ok(Executor::Process),
             "null" => Ok(Executor::Null),
-            _ => Err(WordError::new(text, "an executor: use process or null")),
+            "pull" => Ok(Executor::Pull),
+            _ => Err(WordError::new(text, "an executor: use process, null or pull")),
         }
     }
 }
@@ -230,6 +254,7 @@ impl fmt::Display for Executor {
         f.write_str(match self {
             Executor::Process => "process",
             Executor::Null => "null",
+            Executor::Pull => "pull",
         })
     }
 }

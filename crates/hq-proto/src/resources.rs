@@ -16,7 +16,7 @@ use crate::wire::{Wire, list_from_wire, list_to_wire, name, nanos, wire_enum};
 
 wire_enum!(OnServerLost = OnServerLost, "on-server-lost": Reconnect, FinishRunning, Stop);
 wire_enum!(Manager = Manager, "manager": Slurm, Pbs);
-wire_enum!(Executor = Executor, "executor": Process, Null);
+wire_enum!(Executor = Executor, "executor": Process, Null, Pull);
 
 impl Wire for WorkerConfig {
     type Form = form::WorkerConfig;

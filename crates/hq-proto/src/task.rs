@@ -22,6 +22,8 @@ const UNSTREAMED: [&[u8]; 2] =
 const UNCALLED: &[u8] = b"hq-functions-need-a-newer-worker";
 /// What workers start that replace no placeholders of entries: likewise.
 const UNFILLED: &[u8] = b"hq-placeholders-of-entries-need-a-newer-worker";
+/// What workers start that know nothing of relays.
+const UNPULLED: &[u8] = b"hq-pulled-tasks-need-a-newer-worker";
 /// Signals are numbered 1 to 64 on Linux.
 const SIGNAL_MAX: u64 = 64;
 
@@ -39,6 +41,7 @@ impl Wire for TaskSpec {
             with_entries = std::mem::replace(&mut texts, vec![UNFILLED.to_vec()]);
         }
         match &mut function {
+            None if self.body.is_pulled() => args = vec![UNPULLED.to_vec()],
             None => args = texts,
             Some(function) => function.interpreter = texts,
         }
@@ -51,6 +54,7 @@ impl Wire for TaskSpec {
             args,
             function,
             with_entries,
+            pulled: self.body.is_pulled(),
             env: self.env.iter().map(variable_to_wire).collect(),
             stdin: self.stdin.clone(),
             cwd: self.cwd.clone(),
@@ -103,6 +107,7 @@ impl Wire for TaskSpec {
         model("variants of a request", check_variants(&requests))?;
         let spec = TaskSpec {
             body: match spec.function {
+                _ if spec.pulled => Body::Pulled,
                 Some(function) => Body::Function(Function::from_wire(function)?),
                 None => Body::Program { args: spec.args },
             },

@@ -214,6 +214,7 @@ pub fn task_spec() -> impl Strategy<Value = TaskSpec> {
         let level = ZstdLevel::new(cwd.len() as u32).filter(|_| is_streamed);
         TaskSpec {
             body: match &launcher {
+                name if name.len() % 5 == 4 => Body::Pulled,
                 name if name.len() % 3 == 1 => Body::Function(Function {
                     name: "lab.score:Model.fit".into(),
                     interpreter: args,
@@ -499,7 +500,7 @@ pub fn worker_config() -> impl Strategy<Value = WorkerConfig> {
     let words = (
         select(vec![Reconnect, FinishRunning, Stop]),
         (of((select(vec![Manager::Slurm, Manager::Pbs]), text())), of(allocation::allocation_ref())),
-        select(vec![Executor::Process, Executor::Null]),
+        select(vec![Executor::Process, Executor::Null, Executor::Pull]),
     );
     (worker_resources(), texts, times, words, 0..=10_000_u32, any::<u32>()).prop_map(
         |(resources, texts, times, words, min_utilization, pid)| {

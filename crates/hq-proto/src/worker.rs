@@ -36,6 +36,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
         }
         ToWorker::Retract { job, ids } => Body::Retract(tasks_to_wire(*job, ids)),
         ToWorker::Saved { report } => Body::Saved(*report),
+        ToWorker::Weighed { report } => Body::Weighed(*report),
         ToWorker::Stop { drain } => Body::Stop(form::Stop { drain: *drain }),
         ToWorker::Logged { number, written } => Body::Logged(log::answer_to_wire(*number, written)),
         ToWorker::ReadOutput(order) => Body::ReadOutput(order.to_wire()),
@@ -51,7 +52,7 @@ pub fn encode_to_worker(message: &ToWorker) -> Vec<u8> {
 pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
     use to_worker::Body;
     let message: form::ToWorker = decode("message to a worker", bytes)?;
-    Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..8))? {
+    Ok(match message.body.ok_or_else(|| no_kind("message to a worker", bytes, 1..9))? {
         Body::Welcome(welcome) => ToWorker::Welcome(Welcome::from_wire(welcome)?),
         Body::Run(run) => ToWorker::Run(list_from_wire(run.batches)?),
         Body::Cancel(form::CancelTasks { job, ids, are_elsewhere }) => {
@@ -63,6 +64,7 @@ pub fn decode_to_worker(bytes: &[u8]) -> Result<ToWorker, ProtoError> {
             ToWorker::Retract { job, ids }
         }
         Body::Saved(report) => ToWorker::Saved { report },
+        Body::Weighed(report) => ToWorker::Weighed { report },
         Body::Stop(stop) => ToWorker::Stop { drain: stop.drain },
         Body::Logged(answer) => {
             let (number, written) = log::answer_from_wire(answer)?;
@@ -295,6 +297,8 @@ impl Wire for Report {
             canceled: jobs_to_wire(&self.canceled),
             returned: jobs_to_wire(&self.returned),
             interrupted: jobs_to_wire(&self.interrupted),
+            expired: jobs_to_wire(&self.expired),
+            room: self.room,
             lends: self.lends.iter().map(lends_to_wire).collect(),
             is_leaving: self.is_leaving,
             trouble: self.trouble.clone(),
@@ -320,6 +324,8 @@ impl Wire for Report {
             canceled: jobs_from_wire(report.canceled)?,
             returned: jobs_from_wire(report.returned)?,
             interrupted: jobs_from_wire(report.interrupted)?,
+            expired: jobs_from_wire(report.expired)?,
+            room: report.room,
             lends: report.lends.iter().map(lends_from_wire).collect(),
             is_leaving: report.is_leaving,
             trouble: report.trouble,

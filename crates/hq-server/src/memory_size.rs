@@ -85,6 +85,7 @@ pub(crate) fn of_worker_message(message: &ToWorker) -> usize {
         ToWorker::Cancel { ids, .. } | ToWorker::Retract { ids, .. } => ids.heap(),
         ToWorker::Logged { written: Written::NoRoom(text) | Written::Refused(text), .. } => text.heap(),
         ToWorker::Saved { .. }
+        | ToWorker::Weighed { .. }
         | ToWorker::Stop { .. }
         | ToWorker::Logged { .. }
         | ToWorker::ReadOutput(_)
@@ -300,6 +301,7 @@ impl Heap for Body {
     fn heap(&self) -> usize {
         match self {
             Body::Program { args } => args.heap(),
+            Body::Pulled => 0,
             Body::Function(function) => {
                 function.name.heap()
                     + function.interpreter.heap()

@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) base: Vec<ByteString>,
     /// Value of `HQ_SERVER_DIR`, for tasks that ask the server for more; with `None` they keep the worker's.
     pub(crate) server_dir: Option<ByteString>,
+    /// Value of `HQ_PULL_SOCKET`, likewise.
+    pub(crate) pull_socket: Option<ByteString>,
     /// Names the server; known once it has answered.
     pub(crate) server_uid: String,
     /// Path of the `hq` binary.
@@ -75,6 +77,7 @@ impl Node {
         Node {
             base,
             server_dir: None,
+            pull_socket: None,
             server_uid: String::new(),
             hq,
             work_dir,
@@ -248,10 +251,12 @@ impl VariantEnvironment {
         if sets_cuda && is_free("CUDA_DEVICE_ORDER") {
             block.set("CUDA_DEVICE_ORDER", b"PCI_BUS_ID");
         }
-        if let Some(dir) = &node.server_dir
-            && is_free("HQ_SERVER_DIR")
-        {
-            block.set_bytes(b"HQ_SERVER_DIR", dir);
+        for (name, value) in [("HQ_SERVER_DIR", &node.server_dir), ("HQ_PULL_SOCKET", &node.pull_socket)] {
+            if let Some(value) = value
+                && is_free(name)
+            {
+                block.set_bytes(name.as_bytes(), value);
+            }
         }
         // Who asks for no GPUs sees none of the worker's, but for tasks that have the node as a whole.
         let has = |name: &str| node.pools.iter().any(|pool| pool.name == name);

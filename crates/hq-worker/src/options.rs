@@ -25,6 +25,8 @@ pub struct WorkerOptions {
     pub interrupts: Interrupts,
     /// What its tasks are held to.
     pub enforce: Enforce,
+    /// Where a relay listens to which its tasks can speak.
+    pub pull_socket: Option<PathBuf>,
 }
 
 /// How to find the server, at first and again after it was lost.

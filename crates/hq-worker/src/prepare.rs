@@ -146,6 +146,7 @@ impl Prepared {
         };
         let args = match &spec.body {
             Body::Program { args } => mpirun::expand(spec, args, &node.hq),
+            Body::Pulled => return Err("only relays have pulled tasks".to_owned()),
             Body::Function(function) => {
                 let words = [&b"-c"[..], runners::BOOTSTRAP].map(<[u8]>::to_vec);
                 function.interpreter.iter().cloned().chain(words).collect()

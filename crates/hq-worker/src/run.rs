@@ -6,7 +6,7 @@
 use std::future::{Future, pending};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -126,7 +126,8 @@ enum Event {
 
 impl Turns {
     fn new(options: WorkerOptions, launcher: Launcher) -> Result<Turns, WorkerError> {
-        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts, enforce } = options;
+        let WorkerOptions { mut config, server, hq_binary, work_dir, interrupts, enforce, pull_socket } =
+            options;
         let system = |what| move |source| WorkerError::System { what, source };
         let work_dir = make_dir(work_dir.unwrap_or_else(std::env::temp_dir))?;
         config.work_dir = work_dir.path().to_string_lossy().into_owned();
@@ -163,6 +164,7 @@ impl Turns {
             &config.resources,
         );
         node.server_dir = server_dir(&server);
+        node.pull_socket = pull_socket.map(|path| path.into_os_string().into_vec());
         let (cleaned_sender, cleaned) = mpsc::unbounded_channel();
         let (logs_sender, logs) = mpsc::unbounded_channel();
         let enforcer = Enforcer::new(enforce, Path::new("/"), Kernel::Real, launcher.pid());
@@ -455,6 +457,8 @@ impl Turns {
                     self.supervisor.read(order, &template, has_ended, self.life);
                 }
                 Effect::DropRead { number } => self.supervisor.tell_reader(reader::Order::Drop { number }),
+                // Only relays have leases.
+                Effect::Expired { .. } => {}
                 Effect::ReadEnded { task } => self.supervisor.tell_reader(reader::Order::Ended { task }),
                 Effect::Send(mut message) => {
                     if let FromWorker::Report(report) = &mut message {

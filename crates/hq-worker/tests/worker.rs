@@ -99,6 +99,7 @@ fn worker(words: &[String]) -> ! {
         work_dir: Some(PathBuf::from(&words[1])),
         interrupts: Interrupts::Signals,
         enforce: hq_worker::enforce::Enforce::default(),
+        pull_socket: None,
     };
     let text = match hq_worker::run(options, launcher) {
         Ok(end) => format!("{end:?}"),

@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 47] = [
+pub(crate) const PAGES: [Page; 49] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -44,6 +44,7 @@ pub(crate) const PAGES: [Page; 47] = [
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
     page!("make", "docs/guide/make.md", "pmake", "rules"),
+    page!("pull", "docs/guide/pull.md", "dwork", "bag"),
     page!("workers", "docs/guide/workers.md", "worker"),
     page!("slurm", "docs/guide/slurm.md"),
     page!("allocations", "docs/guide/allocations.md", "alloc", "autoalloc"),
@@ -64,6 +65,7 @@ pub(crate) const PAGES: [Page; 47] = [
     page!("events", "docs/reference/events.md", "event"),
     page!("stream-format", "docs/reference/stream-format.md"),
     page!("runner-protocol", "docs/reference/runner-protocol.md"),
+    page!("pull-protocol", "docs/reference/pull-protocol.md"),
     page!("limits", "docs/reference/limits.md"),
     page!("performance", "docs/performance.md"),
     page!("reliability", "docs/reliability.md"),

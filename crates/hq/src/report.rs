@@ -22,6 +22,14 @@ use crate::tasks::TaskStream;
 /// Nothing to show.
 pub(crate) struct Nothing;
 
+/// What a relay answered.
+pub(crate) struct Pulled {
+    /// The document.
+    pub answer: serde_json::Value,
+    /// Names of tasks alone, whatever the mode for people.
+    pub names_only: bool,
+}
+
 /// What was to be shown was printed as it came.
 pub(crate) struct Streamed;
 

@@ -126,7 +126,10 @@ impl Server {
     /// Says which rule is broken, where.
     pub(super) fn backlogs_are_in_order(&self) -> Result<(), String> {
         for (id, live) in &self.live {
-            let mut recount = super::capacity::Capacity::new(&self.state.workers[id].config.resources);
+            let mut recount = match live.is_relay {
+                true => live.capacity.emptied(),
+                false => super::capacity::Capacity::new(&live.resources),
+            };
             let mut queued = BTreeSet::new();
             for (template, held) in &live.held {
                 let mut seen = held.followers.clone();

@@ -74,7 +74,8 @@ impl Server {
                 };
                 let Some(class) = self.classes.get(&template) else { continue };
                 let room = rooms.entry(*class).or_insert_with(|| {
-                    let choices = choices(&hungry.resources, &self.queue.key(*class).requests);
+                    let choices =
+                        choices(&hungry.resources, hungry.is_relay, &self.queue.key(*class).requests);
                     choices.iter().map(|choice| hungry.capacity.room(&choice.needs)).max().unwrap_or(0)
                 });
                 let room = u64::try_from(*room).unwrap_or(0);

@@ -114,6 +114,19 @@ impl Capacity {
         Capacity { pools: resources.pools.iter().map(pool).collect(), cpus, counted: BTreeMap::new() }
     }
 
+    /// The same with nothing promised.
+    pub fn emptied(&self) -> Capacity {
+        let pool = |pool: &Pool| Pool { total: pool.total, promised: 0, queued: BTreeMap::new() };
+        Capacity { pools: self.pools.iter().map(pool).collect(), cpus: self.cpus, counted: BTreeMap::new() }
+    }
+
+    /// A relay wants so many tasks altogether.
+    pub fn set_total(&mut self, tasks: u64) {
+        for pool in &mut self.pools {
+            pool.total = Amount::whole(tasks);
+        }
+    }
+
     /// How many such tasks run here at once when nothing else does.
     pub fn slots(&self, needs: &Needs) -> u64 {
         let by_amount = needs.units.iter().map(|&(pool, units)| self.pools[pool].total.0 / units).min();

@@ -343,7 +343,8 @@ impl Server {
                 continue;
             };
             // What waits on a worker that is kept free would only be asked back.
-            if matches!(round, Round::Backlog) && live.reserved.is_some() {
+            // A relay says how much it wants ahead.
+            if matches!(round, Round::Backlog) && (live.reserved.is_some() || live.is_relay) {
                 continue;
             }
             let all = live.choices(class, requests);

@@ -96,6 +96,9 @@ impl Server {
         let text = "it is handed to this worker, and goes elsewhere when that gives it back or leaves";
         let elsewhere = Reason::new(ReasonKind::HandedOut, text).on(worker);
         let Some(live) = self.live.get(&worker) else { return vec![reason] };
+        if live.is_relay && live.connection.is_some() {
+            return vec![waits_for_puller(template.job).on(worker)];
+        }
         let waits = live.held.get(&template).is_some_and(|held| held.waiting.contains(task));
         if live.connection.is_none() {
             let text = format!(
@@ -107,7 +110,7 @@ impl Server {
         if let Some(text) = leaving(now, live) {
             return vec![elsewhere, Reason::new(ReasonKind::Closed, text).on(worker)];
         }
-        let choices = choices(&live.resources, self.requests_of(template));
+        let choices = choices(&live.resources, live.is_relay, self.requests_of(template));
         match choices.first().filter(|_| waits) {
             Some(_) if choices.iter().all(|choice| !live.has_time(now, choice.time_request)) => {
                 vec![elsewhere, too_late(now, worker, live, &choices)]
@@ -128,7 +131,8 @@ impl Server {
         let mut reasons = self.of_server();
         let requests = self.requests_of(template);
         let fleet = self.fleet(now);
-        let is_able = fleet.could_run(requests);
+        let is_pulled = requests.iter().any(hq_model::Request::is_pulled);
+        let is_able = is_pulled || fleet.could_run(requests);
         if !is_able {
             reasons.extend(self.unfit(now, &fleet, template));
         }
@@ -151,6 +155,11 @@ impl Server {
         let Some(class) = self.classes.get(&template).copied() else {
             return reasons;
         };
+        if is_pulled {
+            reasons.extend(self.share_reason(class, template.job));
+            reasons.push(waits_for_puller(template.job));
+            return reasons;
+        }
         if is_able {
             reasons.extend(self.of_nodes(class));
             reasons.extend(self.share_reason(class, template.job));
@@ -337,6 +346,12 @@ impl Server {
         let submit = job.and_then(|job| job.submits.get(template.submit as usize));
         submit.map_or(&[], |submit| &submit.task.requests)
     }
+}
+
+// Of a pulled task that could be taken.
+fn waits_for_puller(job: JobId) -> Reason {
+    let text = format!("it waits until somebody takes it, as `hq pull steal --bag {job}` does");
+    Reason::new(ReasonKind::Puller, text)
 }
 
 // Jobs or workers in a sentence: by their ids, or how many there are.

@@ -61,7 +61,8 @@ impl Server {
             let fits = |request: &Request| lives(request) && Needs::new(&live.resources, request).is_some();
             !live.is_draining && requests.iter().any(|request| request.nodes == 0 && fits(request))
         };
-        self.live.values().any(could)
+        // Pulled tasks wait for people and programs of whom nothing is known here.
+        requests.iter().any(Request::is_pulled) || self.live.values().any(could)
     }
 
     /// How many tasks of each job wait that nobody could ever run. None where there are no workers and queues at all:
@@ -122,7 +123,7 @@ impl Fleet<'_> {
 
     /// True when some worker could run such tasks some time.
     pub(super) fn could_run(&self, requests: &[Request]) -> bool {
-        requests.iter().any(|request| self.has_worker_for(request))
+        requests.iter().any(|request| request.is_pulled() || self.has_worker_for(request))
             || self.offers.iter().any(|offer| offer.is_for(requests))
     }
 

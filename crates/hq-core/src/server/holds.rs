@@ -94,7 +94,7 @@ impl Server {
         for class in self.queue.in_order() {
             let key = self.queue.key(class);
             for (id, live) in self.live.iter().filter(|(_, live)| live.takes_tasks()) {
-                for choice in choices(&live.resources, &key.requests) {
+                for choice in choices(&live.resources, live.is_relay, &key.requests) {
                     if !live.has_time(now, choice.time_request) || live.capacity.room(&choice.needs) <= 0 {
                         continue;
                     }
@@ -147,7 +147,7 @@ impl Server {
                     continue;
                 }
                 let without = self.without(live, &run, Some(key.priority));
-                for choice in choices(&live.resources, &key.requests) {
+                for choice in choices(&live.resources, live.is_relay, &key.requests) {
                     let is_new = without.room(&choice.needs) > 0 && live.capacity.room(&choice.needs) <= 0;
                     if is_new
                         && live.has_time(now, choice.time_request)

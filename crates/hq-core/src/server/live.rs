@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use hq_model::worker::{Life, WorkerConfig};
+use hq_model::worker::{Executor, Life, WorkerConfig};
 use hq_model::{IdSet, JobId, Request, TaskId, TaskRef, Timestamp, WorkerResources};
 
 use rustc_hash::FxHashMap;
@@ -33,6 +33,8 @@ pub(super) struct LiveWorker {
     pub(super) life: Option<Life>,
     /// Tasks that ask for time wait on it until then at the latest.
     pub(super) late: BTreeMap<TemplateId, Timestamp>,
+    /// A relay: it has pulled tasks, and nothing else.
+    pub(super) is_relay: bool,
     /// Takes no more tasks.
     pub(super) is_draining: bool,
     /// A user has stopped it: with what it was told.
@@ -222,12 +224,20 @@ impl LiveWorker {
         started: Timestamp,
         now: Timestamp,
     ) -> Self {
+        let resources = config.placed_resources();
+        let is_relay = config.executor == Executor::Pull;
+        let mut capacity = Capacity::new(&resources);
+        if is_relay {
+            // It says how much it wants.
+            capacity.set_total(0);
+        }
         let mut worker = LiveWorker {
             connection,
             lost_at: now,
             is_welcomed: false,
             life: config.life(started),
             late: BTreeMap::new(),
+            is_relay,
             is_draining: false,
             stop: None,
             end: None,
@@ -239,8 +249,8 @@ impl LiveWorker {
             group: config.group.clone(),
             reserved: None,
             whole: None,
-            resources: config.resources.clone(),
-            capacity: Capacity::new(&config.resources),
+            resources,
+            capacity,
             held: BTreeMap::new(),
             claimed: BTreeMap::new(),
             templates: BTreeSet::new(),
@@ -314,7 +324,8 @@ impl LiveWorker {
             self.choices.clear();
         }
         let resources = &self.resources;
-        self.choices.entry(class).or_insert_with(|| choices(resources, requests))
+        let is_relay = self.is_relay;
+        self.choices.entry(class).or_insert_with(|| choices(resources, is_relay, requests))
     }
 
     /// True when nothing is promised and it does not start for little.
@@ -638,9 +649,12 @@ pub(super) fn is_short_among_others(wall_us: f64) -> bool {
 }
 
 // Larger weights are preferred, then what is named first.
-pub(super) fn choices(resources: &WorkerResources, requests: &[Request]) -> Vec<Choice> {
+pub(super) fn choices(resources: &WorkerResources, is_relay: bool, requests: &[Request]) -> Vec<Choice> {
     let choice = |(rank, variant): (usize, u32)| {
         let request = &requests[variant as usize];
+        if request.is_pulled() != is_relay {
+            return None;
+        }
         let needs = Needs::new(resources, request)?;
         Some(Choice { rank, variant, needs, time_request: request.time_request })
     };

@@ -98,6 +98,8 @@ pub struct Server {
     /// Workers and classes for which placement may have changed since it was last decided.
     pub(super) changed_workers: BTreeSet<WorkerId>,
     pub(super) changed_classes: BTreeSet<ClassId>,
+    /// Relays that are to be told when what they have room for is handed out, with their reports.
+    pub(super) weighs: BTreeMap<WorkerId, u64>,
     pub(super) planning: Planning,
     /// How long tasks take, and what comes after them.
     pub(super) forecast: Forecast,
@@ -167,6 +169,7 @@ impl Server {
             cancelings: Cancelings::default(),
             reads: Reads::default(),
             changed_workers: BTreeSet::new(),
+            weighs: BTreeMap::new(),
             changed_classes: BTreeSet::new(),
             planning: Planning::default(),
             forecast: Forecast::default(),
@@ -316,6 +319,7 @@ impl Server {
                 self.dispatch(now, effects);
             }
         }
+        self.answer_relays(effects);
         self.pursue_reads(now, effects);
         self.report_progress(now, effects);
         if !self.is_read_only() {
@@ -324,6 +328,16 @@ impl Server {
         self.answer_worker_waits(effects);
         self.tell_overview(now, effects);
         self.stop_when_done(now, effects);
+    }
+
+    // What there was for them is on its way.
+    fn answer_relays(&mut self, effects: &mut Vec<Effect>) {
+        for (worker, report) in std::mem::take(&mut self.weighs) {
+            if let Some(connection) = self.live.get(&worker).and_then(|live| live.connection) {
+                let message = ToWorker::Weighed { report };
+                effects.push(Effect::ToWorker { connection, message, gate: Gate::Synced });
+            }
+        }
     }
 
     /// When the machine wants [`Input::Tick`] even if nothing happens.

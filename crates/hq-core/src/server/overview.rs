@@ -152,7 +152,8 @@ impl Server {
     }
 
     fn resource_use(&self) -> Vec<ResourceUse> {
-        let connected = self.live.values().filter(|live| live.connection.is_some());
+        // What relays have room for is nothing that the cluster has.
+        let connected = self.live.values().filter(|live| live.connection.is_some() && !live.is_relay);
         let taken = |(pool, taken): (_, Amount)| (pool, taken.0);
         ResourceUse::sums(connected.flat_map(|live| live.resources.pools.iter().zip(live.taken()).map(taken)))
     }

@@ -11,7 +11,7 @@ use hq_model::{Entries, IdSet, Instance, JobId, TaskId, TaskRef, Timestamp, Usag
 use super::machine::Server;
 use super::workers::Ran;
 use super::{Effect, Gate};
-use crate::limits::{ERROR_TEXT_MAX, RETRY_DELAY_MAX};
+use crate::limits::{ERROR_TEXT_MAX, PULLED_ROOM_MAX, RETRY_DELAY_MAX};
 use crate::measures::MeasuresWriter;
 use crate::record::{Failure, FailureKind, FinishedSpan, Record, RestartCause};
 use crate::worker_messages::{Lends, Report, Started, TemplateId, ToWorker};
@@ -39,6 +39,10 @@ impl Server {
             });
             live.internal_errors = report.internal_errors;
             self.changed_workers.insert(worker);
+            if let Some(room) = report.room.filter(|_| live.is_relay) {
+                live.capacity.set_total(room.min(PULLED_ROOM_MAX));
+                self.weighs.insert(worker, number);
+            }
             self.hear_of_ended(now, worker, &report.started, effects);
             for span in report.finished {
                 self.tasks_finished(now, worker, span, effects);
@@ -74,6 +78,12 @@ impl Server {
             for (job, ids) in report.interrupted {
                 let ids = self.not_held_again(worker, job, ids);
                 self.tasks_lost(now, worker, job, &ids, Ran::Surely, effects);
+            }
+            for (job, ids) in report.expired {
+                let ids = self.not_held_again(worker, job, ids);
+                let leased = self.leased_to(worker, job, &ids);
+                self.release(worker, job, &ids);
+                self.lose_running(now, worker, job, &leased, (RestartCause::Crash, Ran::Surely), effects);
             }
             for started in report.started {
                 self.task_started(now, worker, started);

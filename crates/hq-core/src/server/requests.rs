@@ -1,5 +1,7 @@
 //! Requests of clients that change something.
 
+mod checks;
+
 use std::collections::BTreeMap;
 
 use hq_model::job::{Target, TaskIds};
@@ -9,12 +11,14 @@ use hq_model::{
     similar,
 };
 
+use checks::check_spec;
+
 use super::job::SubmitState;
 use super::live::{LiveWorker, Stop};
 use super::machine::{Answer, Server};
 use super::{Effect, Gate};
 use crate::client_messages::{ClientRequest, ClientResponse, RequestError};
-use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, LOCALITY_KEY_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
+use crate::limits::{CANCEL_REASON_MAX, KEYED_TASKS_MAX, SUBMITS_BYTES_MAX, SUBMITS_MAX};
 use crate::record::{Failure, FailureKind, Record, RequestKey};
 use crate::worker_messages::{TemplateId, ToWorker, WorkerEnd};
 
@@ -650,32 +654,6 @@ fn check_name(spec: &JobSpec) -> Result<(), RequestError> {
     if spec.name.contains(['\n', '\t']) {
         return Err(RequestError::Invalid("A job name may not contain a newline or a tab.".into()));
     }
-    Ok(())
-}
-
-fn check_spec(submit: &Submit) -> Result<(), RequestError> {
-    let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
-    let spec = &submit.spec;
-    if spec.body.is_empty() {
-        return invalid("A task needs a program.");
-    }
-    if let Some(function) = spec.body.function() {
-        function.check().map_err(|rule| RequestError::Invalid(format!("The function of a task {rule}.")))?;
-        if spec.requests.iter().any(|request| request.nodes > 0 || request.ranks > 0) {
-            return invalid("A function runs on one node, in one process: it cannot ask for nodes or ranks.");
-        }
-        if spec.service || !spec.stdin.is_empty() {
-            return invalid("A function has no standard input, and is no service.");
-        }
-    }
-    if spec.requests.is_empty() {
-        return invalid("A task needs a resource request.");
-    }
-    if spec.locality.as_ref().is_some_and(|key| key.len() > LOCALITY_KEY_MAX) {
-        return invalid(&format!("A locality key may be {LOCALITY_KEY_MAX} bytes long at most."));
-    }
-    hq_model::request::check_variants(&spec.requests)
-        .map_err(|error| RequestError::Invalid(format!("Invalid resource request: {error}.")))?;
     Ok(())
 }
 

@@ -24,6 +24,7 @@ mod outlasting;
 mod overview;
 mod placement;
 mod possible;
+mod pulled;
 mod reads;
 mod resubmit;
 mod services;
@@ -260,7 +261,10 @@ impl World {
                 ToWorker::Stop { .. } => words.push("stop".to_owned()),
                 ToWorker::ReadOutput(order) => words.push(reads::in_words(order)),
                 ToWorker::DropRead { number } => words.push(format!("drop {number}")),
-                ToWorker::Welcome(_) | ToWorker::Saved { .. } | ToWorker::Logged { .. } => {}
+                ToWorker::Welcome(_)
+                | ToWorker::Saved { .. }
+                | ToWorker::Weighed { .. }
+                | ToWorker::Logged { .. } => {}
             }
             false
         });

@@ -221,11 +221,10 @@ impl Server {
     }
 }
 
-// Those of some tasks of a job that call functions.
+// Those of some tasks of a job of which results are kept.
 fn functions(job: &Job, ids: &IdSet) -> IdSet {
-    let is_function = |submit: u32| {
-        job.submits.get(submit as usize).is_some_and(|submit| submit.task.body.function().is_some())
-    };
+    let is_function =
+        |submit: u32| job.submits.get(submit as usize).is_some_and(|submit| submit.task.body.has_results());
     let parts = job.by_submit(ids).into_iter().filter(|(submit, _)| is_function(*submit));
     parts.fold(IdSet::new(), |mut all, (_, ids)| {
         all.union_with(&ids);

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hq_model::worker::{OnServerLost, WorkerConfig};
+use hq_model::worker::{Executor, OnServerLost, WorkerConfig};
 use hq_model::{ByteString, IdSet, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId};
 use rustc_hash::FxHashMap;
 
@@ -26,17 +26,15 @@ use super::faults::NodeFault;
 use super::lending::Lending;
 use super::outside::Outside;
 use super::pools::{Pools, ResolvedRequest};
+use super::pulling::Pulling;
 use super::reading::Reading;
 use super::reporting::Reporting;
 use super::runners::Runners;
-use super::{Effect, Ends, Grant, Input, Outcome, RunnerId};
+use super::{Effect, Grant, Input, Outcome, RunnerId};
 use crate::keeping::by_preference;
-use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX, UNKILLABLE_TIME};
+use crate::limits::{ARMED_TIME, TEMPLATES_KEPT_BYTES, TEMPLATES_KEPT_MAX};
 use crate::record::{Failure, FailureKind};
 use crate::worker_messages::{FromWorker, RunBatch, Started, Template, TemplateId, ToWorker, WorkerEnd};
-
-const SIGTERM: u8 = 15;
-const SIGKILL: u8 = 9;
 
 /// The worker's state machine.
 #[derive(Debug)]
@@ -71,6 +69,8 @@ pub struct Worker {
     pub(super) reporting: Reporting,
     pub(super) runners: Runners,
     pub(super) lending: Lending,
+    // Of a relay: how much it wants.
+    pub(super) pulling: Option<Pulling>,
     // Whose output is read, and could be.
     pub(super) reading: Reading,
     // Failures that the end of the worker may explain.
@@ -150,6 +150,8 @@ pub(super) struct Running {
     pub(super) runner: Option<RunnerId>,
     // It asked for so much of the worker's time.
     pub(super) promised_until: Timestamp,
+    // Of a pulled task: until when whoever has it must say something.
+    pub(super) lease_until: Option<Timestamp>,
     pub(super) ending: Option<Ending>,
 }
 
@@ -160,6 +162,7 @@ impl Worker {
             pools: Pools::new(&config.resources),
             runners: Runners::new(&config.resources),
             lending: Lending::new(&config.resources),
+            pulling: (config.executor == Executor::Pull).then(|| Pulling::new(started)),
             config,
             started,
             id: None,
@@ -257,6 +260,10 @@ impl Worker {
                     effects.push(Effect::Send(FromWorker::Notify { task, text }));
                 }
             }
+            Input::Take { count, lease } => self.give(now, count, lease, effects),
+            Input::Wanted { count } => self.wanted(now, count),
+            Input::Extend { task, lease } => self.extend(now, task, lease),
+            Input::Released { task } => self.release(now, task),
             Input::Tick => {}
             Input::Interrupt => self.leave(now, WorkerEnd::Interrupted, false, effects),
             Input::LauncherLost => {
@@ -274,7 +281,9 @@ impl Worker {
         self.node_fault.pass(now);
         self.runners.expire(now, effects);
         self.give_to_wanting(effects);
-        if self.leaving.is_none() && !self.reporting.is_stuck() {
+        if self.pulling.is_some() {
+            self.weigh(now);
+        } else if self.leaving.is_none() && !self.reporting.is_stuck() {
             self.start_what_fits(now, effects);
         }
         if self.arms {
@@ -311,7 +320,9 @@ impl Worker {
         let again = self.node_fault.next().filter(|_| self.leaving.is_none());
         let recall = self.next_call_back();
         let runner = self.runners.next();
+        let pulling = self.pulling.as_ref().and_then(Pulling::next);
         [
+            pulling,
             deadline,
             report,
             heartbeat,
@@ -370,6 +381,11 @@ impl Worker {
             }
             ToWorker::Saved { report } => self.reporting.saved(report),
             ToWorker::Stop { drain } => self.leave(now, WorkerEnd::Stopped, drain, effects),
+            ToWorker::Weighed { report } => {
+                if let Some(pulling) = &mut self.pulling {
+                    pulling.weighed(report);
+                }
+            }
             // For the shell.
             ToWorker::Logged { .. } => {}
             ToWorker::ReadOutput(order) => self.read_output(order, effects),
@@ -563,7 +579,10 @@ impl Worker {
         self.last_end = now;
         self.lending.ended(task);
         self.reading.ended(task, &run, effects);
-        if self.templates.get(&run.template).is_some_and(|known| known.template.spec.body.is_packed_call()) {
+        if self.templates.get(&run.template).is_some_and(|known| {
+            let body = &known.template.spec.body;
+            body.is_packed_call() || body.is_pulled()
+        }) {
             self.reporting.await_report();
         }
         let is_success = run.ending.is_none() && !run.is_part && matches!(outcome, Outcome::Finished);
@@ -573,6 +592,9 @@ impl Worker {
         run.ranks.iter().for_each(|rank| self.pools.free(rank));
         if let Some(known) = self.templates.get_mut(&run.template).filter(|_| self.arms) {
             known.is_brisk = now.since(run.since) < ARMED_TIME;
+        }
+        if let Some(at) = run.lease_until {
+            self.deadlines.remove(&(at, task, Deadline::Lease));
         }
         if !self.deadlines.is_empty() {
             let spec = &self.templates[&run.template].template.spec;
@@ -630,56 +652,6 @@ impl Worker {
             self.outside.hold(now, task.job, failure);
         } else {
             self.reporting.failed(task.job, failure);
-        }
-    }
-
-    // Ends a running task: SIGTERM, and SIGKILL after its grace. The first reason counts.
-    pub(super) fn end(&mut self, now: Timestamp, task: TaskRef, ending: Ending, effects: &mut Vec<Effect>) {
-        let Some(run) = self.running.get_mut(&task) else { return };
-        if run.ending.is_some() {
-            return;
-        }
-        run.ending = Some(ending);
-        if let Some(follower) = run.follower {
-            self.call_one_back(follower, Why::Better, effects);
-        }
-        self.lets_go(task, effects);
-        let Some(run) = self.running.get(&task) else { return };
-        let grace = self.templates[&run.template].template.spec.kill_grace;
-        effects.push(Effect::Signal { task, signal: SIGTERM, ends: Some(ending.ends()) });
-        self.deadlines.insert((now.after(grace), task, Deadline::Kill));
-    }
-
-    fn check_deadlines(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        while let Some(&(at, task, deadline)) = self.deadlines.first()
-            && at <= now
-        {
-            self.deadlines.pop_first();
-            let Some(run) = self.running.get(&task) else { continue };
-            match deadline {
-                Deadline::Warning => {
-                    let spec = &self.templates[&run.template].template.spec;
-                    if let (None, Some(warning)) = (run.ending, spec.warning) {
-                        effects.push(Effect::Signal { task, signal: warning.signal, ends: None });
-                    }
-                }
-                Deadline::TimeLimit => self.end(now, task, Ending::Timeout, effects),
-                Deadline::Kill => {
-                    let ends = Some(run.ending.map_or(Ends::Anyhow, Ending::ends));
-                    effects.push(Effect::Signal { task, signal: SIGKILL, ends });
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
-                }
-                // A frozen launcher must not keep the worker for ever, nor make it leave tasks behind.
-                Deadline::Unkillable
-                    if self.leaving.is_some() && self.running.values().all(|run| run.ending.is_some()) =>
-                {
-                    effects.push(Effect::KillLauncher);
-                    self.lose_launcher(now, effects);
-                }
-                Deadline::Unkillable => {
-                    self.deadlines.insert((now.after(UNKILLABLE_TIME), task, Deadline::Unkillable));
-                }
-            }
         }
     }
 }

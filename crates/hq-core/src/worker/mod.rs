@@ -6,6 +6,7 @@ mod lending;
 mod machine;
 mod outside;
 pub mod pools;
+mod pulling;
 mod reading;
 mod reporting;
 mod runners;
@@ -82,6 +83,30 @@ pub enum Input {
         task: TaskRef,
         /// Its words.
         text: ByteString,
+    },
+    /// Somebody takes pulled tasks that are here. Each that there is is told by an [`Effect::Start`].
+    Take {
+        /// At most so many.
+        count: u32,
+        /// Whoever takes them says something within this time, or they are given back.
+        lease: std::time::Duration,
+    },
+    /// Altogether so many tasks are asked for and were not there.
+    Wanted {
+        /// How many.
+        count: u64,
+    },
+    /// Whoever has taken a task is still at it, and has this time from now on.
+    Extend {
+        /// The task.
+        task: TaskRef,
+        /// How long.
+        lease: std::time::Duration,
+    },
+    /// Whoever had taken a task gives it back, and nothing has gone wrong.
+    Released {
+        /// The task.
+        task: TaskRef,
     },
     /// Nothing happened, but a time that [`Worker::next_wakeup`] named has come.
     Tick,
@@ -168,6 +193,11 @@ pub enum Effect {
     /// A task has ended of which reads may wait for more: there will be none.
     ReadEnded {
         /// The task that has ended.
+        task: TaskRef,
+    },
+    /// The lease of a pulled task is over: whoever had taken it has it no more.
+    Expired {
+        /// The task.
         task: TaskRef,
     },
     /// Send to the server.

@@ -22,6 +22,7 @@ pub(super) struct Reporting {
     canceled: BTreeMap<JobId, IdSet>,
     returned: BTreeMap<JobId, IdSet>,
     interrupted: BTreeMap<JobId, IdSet>,
+    expired: BTreeMap<JobId, IdSet>,
     started: Vec<TaskRef>,
     // Of what was ended because the server asked for it, which may not know that it ran.
     ended_starts: Vec<Started>,
@@ -76,6 +77,11 @@ impl Reporting {
         add(&mut self.interrupted, job, ids);
     }
 
+    /// The lease of whoever had taken it was over.
+    pub(super) fn expired(&mut self, task: TaskRef) {
+        add(&mut self.expired, task.job, &IdSet::single(task.task));
+    }
+
     pub(super) fn started(&mut self, task: TaskRef) {
         self.started.push(task);
     }
@@ -114,6 +120,7 @@ impl Reporting {
             || !self.canceled.is_empty()
             || !self.returned.is_empty()
             || !self.interrupted.is_empty()
+            || !self.expired.is_empty()
     }
 
     /// True when a task has finished here as this instance, and the server may not know it yet.
@@ -178,7 +185,9 @@ impl Reporting {
     /// after that, it would be taken for the attempt that begins now.
     pub(super) fn handed_again(&mut self, job: JobId, ids: &IdSet) {
         for report in &mut self.unsaved {
-            for given_back in [&mut report.returned, &mut report.canceled, &mut report.interrupted] {
+            let given_back =
+                [&mut report.returned, &mut report.canceled, &mut report.interrupted, &mut report.expired];
+            for given_back in given_back {
                 for (_, tasks) in given_back.iter_mut().filter(|(of, _)| *of == job) {
                     tasks.subtract(ids);
                 }
@@ -187,14 +196,21 @@ impl Reporting {
         }
     }
 
+    /// The number of the report that is made next.
+    pub(super) fn next_number(&self) -> u64 {
+        self.last_number + 1
+    }
+
     /// Makes a report of what happened, keeps it, and returns it. Ends whose results have no room in it are left for the
-    /// next one. `is_leaving` says that nothing new is taken, `trouble`
+    /// next one. `is_leaving` says that nothing new is taken, `room`
+    /// how much a relay wants, `trouble`
     /// why nothing can be started now, `runs` since when and as what a task runs, if it still does, and `lends` as what it
     /// runs and whether its CPUs are lent.
     pub(super) fn make(
         &mut self,
         has_usage: bool,
         is_leaving: bool,
+        room: Option<u64>,
         trouble: Option<String>,
         runs: impl Fn(TaskRef) -> Option<(Instance, Timestamp, Option<u32>)>,
         lends: impl Fn(TaskRef) -> Option<(Instance, bool)>,
@@ -203,7 +219,7 @@ impl Reporting {
         self.is_awaited = false;
         let started = std::mem::take(&mut self.ended_starts);
         let mut report =
-            Report { number: self.last_number, started, is_leaving, trouble, ..Report::default() };
+            Report { number: self.last_number, started, is_leaving, room, trouble, ..Report::default() };
         for task in std::mem::take(&mut self.started) {
             if let Some((instance, at, variant)) = runs(task) {
                 report.started.push(Started { job: task.job, task: task.task, instance, at, variant });
@@ -244,6 +260,7 @@ impl Reporting {
         report.canceled = std::mem::take(&mut self.canceled).into_iter().collect();
         report.returned = std::mem::take(&mut self.returned).into_iter().collect();
         report.interrupted = std::mem::take(&mut self.interrupted).into_iter().collect();
+        report.expired = std::mem::take(&mut self.expired).into_iter().collect();
         self.unsaved.push_back(report);
         self.unsaved.back().unwrap_or_else(|| unreachable!("it was pushed"))
     }

@@ -209,6 +209,7 @@ impl Worker {
             since: now,
             runner,
             promised_until: now.after(request.time_request),
+            lease_until: None,
             ending: None,
         };
         self.promised_until = self.promised_until.max(run.promised_until);

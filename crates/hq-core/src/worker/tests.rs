@@ -115,6 +115,7 @@ impl World {
                 Effect::DropRead { number } => self.done.push(format!("drop {number}")),
                 Effect::ReadEnded { task } => self.done.push(format!("no more of {task}")),
                 Effect::Send(FromWorker::Output(answer)) => self.done.push(format!("{:?}", answer.state)),
+                Effect::Expired { task } => self.done.push(format!("expired {task}")),
                 Effect::Send(_) => {}
             }
         }

@@ -19,7 +19,11 @@ impl Worker {
     /// Names a task.
     pub fn wastes_nothing(&self, now: Timestamp) -> Result<(), String> {
         let is_held_up = self.reporting.is_stuck() || self.node_fault.reason().is_some() || self.has_more;
-        if self.leaving.is_some() || is_held_up || self.running.values().any(|run| run.has_node) {
+        if self.pulling.is_some()
+            || self.leaving.is_some()
+            || is_held_up
+            || self.running.values().any(|run| run.has_node)
+        {
             return Ok(());
         }
         let life = self.config.life(self.started);
@@ -100,7 +104,8 @@ impl Worker {
         let has_told = !self.has_news() && self.outside.next().is_none();
         // A node of a task that was to have room, which something else was quicker to take.
         let waits_for_node = self.queue.values().any(|batch| !batch.nodes.is_empty());
-        is_open
+        self.pulling.is_none()
+            && is_open
             && has_told
             && !is_ending
             && self.armed.is_empty()

@@ -296,6 +296,9 @@ pub struct TaskSpec {
     /// Instead of waiting for workers that live longer.
     #[prost(bool, tag = "160")]
     pub fails_at_walltime: bool,
+    /// Nothing is started: relays give it to whoever asks. Workers that do not know that find a program that is nowhere.
+    #[prost(bool, tag = "161")]
+    pub pulled: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -865,6 +868,7 @@ pub enum Executor {
     Unspecified = 0,
     Process = 1,
     Null = 2,
+    Pull = 3,
 }
 impl Executor {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -876,6 +880,7 @@ impl Executor {
             Self::Unspecified => "EXECUTOR_UNSPECIFIED",
             Self::Process => "EXECUTOR_PROCESS",
             Self::Null => "EXECUTOR_NULL",
+            Self::Pull => "EXECUTOR_PULL",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -884,6 +889,7 @@ impl Executor {
             "EXECUTOR_UNSPECIFIED" => Some(Self::Unspecified),
             "EXECUTOR_PROCESS" => Some(Self::Process),
             "EXECUTOR_NULL" => Some(Self::Null),
+            "EXECUTOR_PULL" => Some(Self::Pull),
             _ => None,
         }
     }
@@ -2809,7 +2815,7 @@ impl WorkerFilter {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToWorker {
-    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 100, 101")]
+    #[prost(oneof = "to_worker::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 100, 101")]
     pub body: ::core::option::Option<to_worker::Body>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -2831,6 +2837,9 @@ pub mod to_worker {
         Stop(super::Stop),
         #[prost(message, tag = "7")]
         Logged(super::LogAnswer),
+        /// To a relay: number of a report; what it had room for is handed out.
+        #[prost(uint64, tag = "8")]
+        Weighed(u64),
         #[prost(message, tag = "100")]
         ReadOutput(super::ReadOrder),
         /// Number of the read.
@@ -3047,6 +3056,12 @@ pub struct Report {
     /// Calls that lend their CPUs, or do not any more.
     #[prost(message, repeated, tag = "9")]
     pub lends: ::prost::alloc::vec::Vec<Lends>,
+    /// Pulled tasks whose lease was over.
+    #[prost(message, repeated, tag = "10")]
+    pub expired: ::prost::alloc::vec::Vec<TasksOfJob>,
+    /// Of a relay: how many tasks it wants altogether.
+    #[prost(uint64, optional, tag = "11")]
+    pub room: ::core::option::Option<u64>,
     /// The worker takes nothing new.
     #[prost(bool, tag = "40")]
     pub is_leaving: bool,

@@ -793,6 +793,7 @@ pub(crate) static SHAPES: &[Shape] = &[
         Field { number: 7, is_repeated: true, content: Content::Message(4) },
         Field { number: 8, is_repeated: true, content: Content::Message(4) },
         Field { number: 9, is_repeated: true, content: Content::Message(160) },
+        Field { number: 10, is_repeated: true, content: Content::Message(4) },
         Field { number: 41, is_repeated: false, content: Content::Bytes },
     ] },
     Shape { name: "Started", size: size_of::<Started>(), fields: &[

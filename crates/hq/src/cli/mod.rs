@@ -10,6 +10,7 @@ pub(crate) mod lazy;
 pub(crate) mod make;
 pub(crate) mod metrics;
 pub(crate) mod output_log;
+pub(crate) mod pull;
 pub(crate) mod server;
 pub(crate) mod submit;
 pub(crate) mod task;
@@ -177,6 +178,9 @@ pub(crate) enum Command {
     /// Show tasks
     #[command(subcommand, arg_required_else_help = true)]
     Task(Lazy<task::TaskCommand>),
+    /// Let programs in any language create tasks and take them
+    #[command(subcommand, arg_required_else_help = true)]
+    Pull(Lazy<pull::PullCommand>),
     /// Start, show and stop workers
     #[command(subcommand, arg_required_else_help = true)]
     Worker(Lazy<worker::WorkerCommand>),

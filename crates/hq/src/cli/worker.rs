@@ -195,6 +195,9 @@ pub(crate) struct StartArgs {
     /// End when standard input does: with the program that holds the other end of the pipe, however that ends
     #[arg(long)]
     pub lifeline: bool,
+    /// Run a relay beside it, for programs that take tasks: its tasks find it in HQ_PULL_SOCKET
+    #[arg(long)]
+    pub pull: bool,
     /// How tasks are executed
     #[arg(long, value_name = "HOW", default_value = "process")]
     pub executor: ExecutorArg,

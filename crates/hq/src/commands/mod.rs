@@ -14,6 +14,7 @@ mod metrics;
 mod mpirun;
 mod notify;
 mod output_log;
+mod pull;
 mod run;
 mod server;
 mod submit;
@@ -40,6 +41,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::cli::config::ConfigCommand;
 use crate::cli::job::JobCommand;
 use crate::cli::lazy::Lazy;
+use crate::cli::pull::PullCommand;
 use crate::cli::server::ServerCommand;
 use crate::cli::task::TaskCommand;
 use crate::cli::worker::WorkerCommand;
@@ -106,6 +108,7 @@ pub(crate) fn run(cli: Cli, printer: Printer) -> Result<u8, HqError> {
     match cli.command {
         Command::Server(Lazy(ServerCommand::Start(args))) => return server::start(&context, args),
         Command::Worker(Lazy(WorkerCommand::Start(args))) => return worker::start(&context, *args),
+        Command::Pull(Lazy(PullCommand::Relay(args))) => return pull::relay(&context, args),
         Command::Run(command) => return run::run(&context, command.options),
         Command::Make(args) => return make::make(&context, *args),
         Command::Dashboard(args) => return dashboard::dashboard(&context, &args),
@@ -169,6 +172,7 @@ fn short(context: &Context, command: Command) -> Result<Done, HqError> {
         Command::Server(Lazy(ServerCommand::GenerateAccess(args))) => server::generate_access(args),
         Command::Alloc(Lazy(command)) => alloc::run(context, command),
         Command::Journal(Lazy(command)) => journal::run(context, command),
+        Command::Pull(Lazy(command)) => pull::run(context, command),
         Command::OutputLog(args) => output_log::run(context, *args),
         Command::GenerateCompletion { shell } => {
             let mut script = Vec::new();

@@ -15,7 +15,7 @@ use hq_worker::{Interrupts, ServerSource, WorkerOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::worker_config::{self, config};
-use super::{Context, Done, refused_to, unexpected, worker_args};
+use super::{Context, Done, pull, refused_to, unexpected, worker_args};
 use crate::cli::OutputMode;
 use crate::cli::worker::{
     AddressArgs, FilterArg, HwdetectArgs, InfoArgs, ListArgs, StartArgs, StopArgs, WaitArgs,
@@ -51,6 +51,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
     let waited = await_server(context, &server, patience);
     // The time of its allocation passes all the same.
     config.time_limit = config.time_limit.map(|limit| limit.saturating_sub(waited));
+    let relay = args.pull.then(|| pull::beside(context)).transpose()?;
     let options = WorkerOptions {
         config,
         server,
@@ -58,6 +59,7 @@ pub(super) fn start(context: &Context, args: StartArgs) -> Result<u8, HqError> {
         work_dir: args.work_dir,
         interrupts: Interrupts::Signals,
         enforce: args.shared.enforce,
+        pull_socket: relay.as_ref().map(|relay| relay.path().to_owned()),
     };
     let end = hq_worker::run(options, launcher)?;
     context.printer.print(&mut WorkerEnded(end))?;

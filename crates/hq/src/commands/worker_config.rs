@@ -109,6 +109,7 @@ fn allocation(manager: ManagerArg) -> Result<Option<(Manager, String)>, HqError>
     }
 }
 
-fn hostname() -> String {
+/// The name of this node.
+pub(super) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

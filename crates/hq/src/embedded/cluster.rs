@@ -223,6 +223,7 @@ impl WorkerThread {
             work_dir: Some(work_dir.to_owned()),
             interrupts: Interrupts::Channel(interrupts),
             enforce: hq_worker::enforce::Enforce::default(),
+            pull_socket: None,
         };
         let (tell_end, ended) = oneshot::channel();
         let thread = std::thread::Builder::new().name("hq-worker".into()).spawn(move || {

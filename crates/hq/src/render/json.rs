@@ -96,7 +96,7 @@ pub(crate) fn task_desc(spec: &TaskSpec) -> Value {
     });
     let args = match &spec.body {
         Body::Program { args } => &args[..],
-        Body::Function(_) => &[],
+        Body::Function(_) | Body::Pulled => &[],
     };
     let (stream, log) = match &spec.stream {
         None => (Value::Null, Value::Null),

@@ -20,6 +20,7 @@ pub(crate) mod make;
 mod metrics;
 mod misc;
 mod output_log;
+mod pull;
 mod results;
 mod server;
 pub(crate) mod style;

@@ -101,6 +101,7 @@ impl Place {
             .env("HQ_SERVER_DIR", self.server_dir())
             .env("TMPDIR", self.root.path())
             .env("XDG_CONFIG_HOME", self.root.path())
+            .env("XDG_RUNTIME_DIR", self.root.path())
             .env_remove("RUST_LOG")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());

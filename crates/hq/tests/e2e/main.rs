@@ -26,6 +26,7 @@ mod outputs;
 mod patience;
 mod printed;
 mod promised;
+mod pulled;
 mod reference;
 mod run;
 mod run_state;

@@ -14,7 +14,7 @@ use super::super::machine::{Answer, Server};
 use super::super::queue::ClassId;
 use super::super::workers::too_long;
 use super::verdict::{about, leaving};
-use super::{NOT_WHOLE, named};
+use super::{NOT_WHOLE, named, waits_for_puller};
 use crate::client_messages::ClientResponse;
 use crate::explanation::{JobExplanation, Reason, ReasonKind, TaskGroup};
 use crate::limits::{EXPLAINED_BUSY_MAX, EXPLAINED_GROUPS_MAX, EXPLAINED_WORKERS_MAX};
@@ -153,6 +153,11 @@ impl Server {
             // Some of those that take nothing new could have run it.
             let of_workers = self.of_workers(now, fleet, class, requests);
             reasons.extend(of_workers.filter(|reason| fleet.is_empty() || reason.kind == ReasonKind::Closed));
+            return reasons;
+        }
+        if requests.iter().any(hq_model::Request::is_pulled) {
+            reasons.extend(self.share_reason(class, id));
+            reasons.push(waits_for_puller(id));
             return reasons;
         }
         reasons.extend(self.share_reason(class, id));

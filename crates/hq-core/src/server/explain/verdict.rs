@@ -74,7 +74,7 @@ impl Server {
             };
             return reason(ReasonKind::Closed, text.into());
         }
-        let choices = choices(&live.resources, requests);
+        let choices = choices(&live.resources, live.is_relay, requests);
         if choices.is_empty() {
             let text = "it has as much as the task needs, and can never give it to all its parts at once";
             return reason(ReasonKind::Lacks, text.into());

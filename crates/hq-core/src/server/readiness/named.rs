@@ -2,8 +2,8 @@
 
 use hq_model::dependency::{After, Dependencies, Edges, Mapping};
 use hq_model::job::TaskIds;
-use hq_model::key::check_key;
-use hq_model::{Entries, IdSet, JobId, Submit, TaskId, TaskRef};
+use hq_model::key::{check_key, check_pulled_name};
+use hq_model::{Body, Entries, IdSet, JobId, Submit, TaskId, TaskRef};
 
 use crate::client_messages::RequestError;
 use crate::never;
@@ -29,7 +29,8 @@ pub(in crate::server) fn existing(
     }
     let mut hashes = Vec::with_capacity(submit.keys.len());
     for (place, key) in submit.keys.iter().enumerate() {
-        check_key(key).map_err(|error| RequestError::Invalid(format!("Invalid key: {error}.")))?;
+        let check = if submit.spec.body.is_pulled() { check_pulled_name(key) } else { check_key(key) };
+        check.map_err(|error| RequestError::Invalid(format!("Invalid key: {error}.")))?;
         hashes.push((hash_of(key), place));
     }
     let mut found = Vec::new();
@@ -72,7 +73,11 @@ fn check_same(
     let difference = if old.body != new.body {
         if is_call { "function" } else { "command" }
     } else if known.entries.get(known_place) != submit.entries.get(place) {
-        if is_call { "set of arguments" } else { "entry" }
+        match &new.body {
+            _ if is_call => "set of arguments",
+            Body::Pulled => "payload",
+            _ => "entry",
+        }
     } else if is_other_id {
         "id"
     } else if old.env != new.env {

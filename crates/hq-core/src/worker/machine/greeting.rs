@@ -15,6 +15,9 @@ impl Worker {
         self.reporting.starts_are_known();
         // A server that was started again does not know.
         self.node_fault.is_news |= self.node_fault.reason().is_some();
+        if let Some(pulling) = &mut self.pulling {
+            pulling.forget_told();
+        }
         while self.has_news() {
             self.make_report();
         }
@@ -28,8 +31,8 @@ impl Worker {
             known_as: self.id,
             holds: self.holds(),
             last_report: self.reporting.last_unsaved(),
-            follows: true,
-            shows: true,
+            follows: self.pulling.is_none(),
+            shows: self.pulling.is_none(),
         };
         effects.push(Effect::Send(FromWorker::Hello(Box::new(hello))));
     }

@@ -2,9 +2,11 @@
 
 use hq_model::{ByteString, TaskRef, Timestamp, Usage};
 
-use super::{Ending, Link, SIGKILL, Worker};
+use super::ending::SIGKILL;
+use super::{Ending, Link, Worker};
 use crate::record::FailureKind;
 use crate::worker::arming::Why;
+use crate::worker::pulling::Pulling;
 use crate::worker::{Effect, Outcome};
 use crate::worker_messages::WorkerEnd;
 
@@ -30,7 +32,8 @@ impl Worker {
             && self.leaving.is_none()
             && self.running.is_empty()
             && self.queue.is_empty()
-            && self.armed.is_empty();
+            && self.armed.is_empty()
+            && self.pulling.as_ref().is_none_or(Pulling::is_idle);
         self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
         if let (Some(since), Some(timeout)) = (self.idle_since, self.idle_timeout)
             && since.after(timeout) <= now

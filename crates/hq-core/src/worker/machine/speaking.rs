@@ -6,6 +6,7 @@ use hq_model::{IdSet, JobId, TaskRef, Timestamp};
 use super::{Link, Worker};
 use crate::limits::{AWAITED_REPORT_INTERVAL, REPORT_INTERVAL};
 use crate::worker::Effect;
+use crate::worker::pulling::Pulling;
 use crate::worker_messages::FromWorker;
 
 impl Worker {
@@ -14,7 +15,7 @@ impl Worker {
     // never by themselves as running.
     pub(super) fn report_due(&self) -> Timestamp {
         match self.reporting.has_ends() {
-            _ if self.node_fault.is_news => Timestamp(0),
+            _ if self.node_fault.is_news || self.is_asked_in_vain() => Timestamp(0),
             true if !self.has_more_here() => Timestamp(0),
             true if self.reporting.is_awaited() => {
                 self.last_report.after(AWAITED_REPORT_INTERVAL).min(self.next_report)
@@ -52,7 +53,8 @@ impl Worker {
     }
 
     pub(in crate::worker) fn has_news(&self) -> bool {
-        self.reporting.has_news() || self.node_fault.is_news
+        let has_room_news = self.pulling.as_ref().is_some_and(Pulling::has_news);
+        self.reporting.has_news() || self.node_fault.is_news || has_room_news
     }
 
     pub(super) fn make_report(&mut self) -> FromWorker {
@@ -61,9 +63,11 @@ impl Worker {
         let running = &self.running;
         let runs = |task: TaskRef| running.get(&task).map(|run| (run.instance, run.since, run.variant));
         let lends = |task: TaskRef| Some((running.get(&task)?.instance, self.lending.lends(task)));
-        let has_usage = self.config.executor != Executor::Null;
+        let has_usage = self.config.executor == Executor::Process;
         let is_leaving = self.leaving.is_some();
-        FromWorker::Report(self.reporting.make(has_usage, is_leaving, trouble, runs, lends).clone())
+        let number = self.reporting.next_number();
+        let room = self.pulling.as_mut().map(|pulling| pulling.tell_room(number));
+        FromWorker::Report(self.reporting.make(has_usage, is_leaving, room, trouble, runs, lends).clone())
     }
 
     pub(super) fn speak(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {

@@ -1,0 +1,414 @@
+//! The relay's state machine: what the server and those who take tasks say goes in, tasks and reports come out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use hq_model::worker::WorkerConfig;
+use hq_model::{Epoch, Instance, JobId, TaskRef, Timestamp, Usage, WorkerId, pulled};
+
+use super::asks::{Ask, Asks};
+use super::sessions::{Sessions, Taken};
+use super::{AskId, BagState, Effect, Given, How, Refusal, SessionId, SessionInfo, Which};
+use crate::limits::{
+    ANSWER_TIME_MAX, PULL_GRACE, PULLED_RESULT_BYTES_MAX, PULLED_ROOM_MAX, SESSION_TASKS_MAX,
+};
+use crate::record::FailureKind;
+use crate::worker::{self, Outcome, Start, Worker};
+use crate::worker_messages::{FromWorker, ToWorker};
+
+const SIGTERM: u8 = 15;
+/// How a pulled task that failed is said to have ended: as a program that says no more.
+const FAILED: FailureKind = FailureKind::Exit(1);
+
+/// The relay's state machine.
+#[derive(Debug)]
+pub struct Relay {
+    // What is said of each of its workers, but for the bag.
+    like: WorkerConfig,
+    bags: BTreeMap<JobId, Bag>,
+    sessions: Sessions,
+    asks: Asks,
+    // Closed, and all of their tasks have ended.
+    over: BTreeSet<JobId>,
+    is_ending: bool,
+}
+
+// Which questions are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answers {
+    // Those for which there are tasks.
+    Tasks,
+    // Those, and others that cannot wait.
+    All,
+}
+
+#[derive(Debug)]
+struct Bag {
+    worker: Worker,
+    epoch: Epoch,
+}
+
+impl Relay {
+    /// A relay without bags, whose workers are like this one.
+    pub fn new(like: WorkerConfig) -> Relay {
+        Relay {
+            like,
+            bags: BTreeMap::new(),
+            sessions: Sessions::default(),
+            asks: Asks::default(),
+            over: BTreeSet::new(),
+            is_ending: false,
+        }
+    }
+
+    // --- those who take tasks ---
+
+    /// The session of a label, which is made if there is none; a new one without a label.
+    pub fn enter(&mut self, label: Option<&str>, lease: Option<Duration>) -> SessionId {
+        self.sessions.enter(label, lease)
+    }
+
+    /// A connection speaks for a session.
+    pub fn connected(&mut self, session: SessionId) {
+        self.sessions.connected(session);
+    }
+
+    /// A connection that spoke for a session is gone. One without a label cannot come back: what it has is given back soon.
+    pub fn disconnected(&mut self, now: Timestamp, session: SessionId, effects: &mut Vec<Effect>) {
+        if self.sessions.disconnected(session) {
+            let lease = PULL_GRACE.min(self.sessions.lease(session));
+            for task in self.sessions.taken_by(session) {
+                self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
+            }
+        }
+        self.sessions.forget_idle(&self.asks.sessions());
+    }
+
+    /// Everything that the session of a label has is given back. How many tasks that are; `None` when there is no such session.
+    pub fn leave(&mut self, now: Timestamp, label: &str, effects: &mut Vec<Effect>) -> Option<u64> {
+        let session = self.sessions.of_label(label)?;
+        Some(self.release_all(now, session, effects))
+    }
+
+    /// Everything that a session has is given back.
+    pub fn release_all(&mut self, now: Timestamp, session: SessionId, effects: &mut Vec<Effect>) -> u64 {
+        let tasks = self.sessions.taken_by(session);
+        for task in &tasks {
+            self.sessions.drop(*task);
+            self.pass(now, task.job, worker::Input::Released { task: *task }, effects);
+        }
+        self.sessions.forget_idle(&self.asks.sessions());
+        tasks.len() as u64
+    }
+
+    /// Asks for tasks. Answered by exactly one [`Effect::Given`], unless it is [forgotten](Relay::forget) before.
+    pub fn ask(
+        &mut self,
+        now: Timestamp,
+        ask: AskId,
+        session: SessionId,
+        (bags, count): (Vec<JobId>, u32),
+        wait: Duration,
+        effects: &mut Vec<Effect>,
+    ) {
+        let room = SESSION_TASKS_MAX.saturating_sub(self.sessions.count(session)) as u32;
+        for bag in bags.iter().filter(|bag| !self.over.contains(bag)) {
+            if !self.bags.contains_key(bag) && !self.is_ending {
+                let WorkerConfig { resources, executor, .. } = WorkerConfig::relay(*bag, PULLED_ROOM_MAX);
+                let config = WorkerConfig { resources, executor, ..self.like.clone() };
+                self.bags.insert(*bag, Bag { worker: Worker::new(config, now), epoch: Epoch(0) });
+                effects.push(Effect::Join { bag: *bag });
+            }
+        }
+        let until = now.after(wait);
+        let patience = until.max(now.after(ANSWER_TIME_MAX));
+        self.asks.insert(ask, Ask { session, bags, count: count.min(room), until, patience });
+    }
+
+    /// Nobody waits for the answer any more.
+    pub fn forget(&mut self, ask: AskId) {
+        self.asks.remove(ask);
+    }
+
+    /// A task of a session has ended.
+    ///
+    /// # Errors
+    /// When that counts for nothing.
+    pub fn end(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        which: &Which,
+        how: How,
+        effects: &mut Vec<Effect>,
+    ) -> Result<TaskRef, Refusal> {
+        let task = self.sessions.find(session, which)?;
+        if matches!(&how, How::Finished(result) if result.len() > PULLED_RESULT_BYTES_MAX) {
+            return Err(Refusal::ResultTooLong);
+        }
+        self.sessions.drop(task);
+        self.sessions.accept(session, task);
+        let since = self.bags.get(&task.job).and_then(|bag| bag.worker.taken_since(task));
+        let wall_us = since.map_or(0, |since| now.0.saturating_sub(since.0));
+        let usage = Usage { wall_us, ..Usage::default() };
+        let input = match how {
+            How::Finished(result) => worker::Input::Ended { task, outcome: Outcome::Finished, usage, result },
+            How::Failed(error) => worker::Input::ended(task, Outcome::Failed(FAILED, error), usage),
+            How::Released => worker::Input::Released { task },
+        };
+        self.pass(now, task.job, input, effects);
+        Ok(task)
+    }
+
+    /// A task of a session is to be put back behind others, which the server decides: it is told the task and the instance.
+    ///
+    /// # Errors
+    /// When that counts for nothing.
+    pub fn defer(&mut self, session: SessionId, which: &Which) -> Result<(TaskRef, Instance), Refusal> {
+        let task = self.sessions.find(session, which)?;
+        let instance = self.sessions.set_deferring(task, true).ok_or(Refusal::NotHeld)?;
+        Ok((task, instance))
+    }
+
+    /// The server did not put a task back: whoever has it, has it still.
+    pub fn not_deferred(&mut self, task: TaskRef) {
+        self.sessions.set_deferring(task, false);
+    }
+
+    /// Whoever has a task is still at it.
+    ///
+    /// # Errors
+    /// When it has it no more.
+    pub fn extend(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        which: &Which,
+        lease: Option<Duration>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<TaskRef, Refusal> {
+        let task = self.sessions.find(session, which)?;
+        let lease = lease.unwrap_or_else(|| self.sessions.lease(session));
+        self.pass(now, task.job, worker::Input::Extend { task, lease }, effects);
+        Ok(task)
+    }
+
+    /// How many ends of a session were accepted, and up to which of them all are on the server's disk.
+    pub fn progress(&self, session: SessionId) -> (u64, u64) {
+        self.sessions.progress(session)
+    }
+
+    /// Those who take tasks here.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        self.sessions.info()
+    }
+
+    /// Bags that are asked for here: how many of their tasks are taken, and how many could be.
+    pub fn bags(&self) -> Vec<(JobId, u64, u64)> {
+        let count = |(id, bag): (&JobId, &Bag)| (*id, self.sessions.taken_of(*id), bag.worker.takeable());
+        self.bags.iter().map(count).collect()
+    }
+
+    // --- the server ---
+
+    /// Something happened to the worker of a bag.
+    pub fn hear(&mut self, now: Timestamp, bag: JobId, input: worker::Input, effects: &mut Vec<Effect>) {
+        match &input {
+            worker::Input::Server(ToWorker::Welcome(welcome)) => {
+                if let Some(bag) = self.bags.get_mut(&bag) {
+                    bag.epoch = welcome.epoch;
+                }
+            }
+            worker::Input::Server(ToWorker::Saved { report }) => self.sessions.saved(bag, *report),
+            _ => {}
+        }
+        self.pass(now, bag, input, effects);
+    }
+
+    /// The bag is closed, and all of its tasks have ended.
+    pub fn is_over(&mut self, bag: JobId) {
+        self.over.insert(bag);
+    }
+
+    /// The relay is to end: nothing new is given, and what is taken is waited for.
+    pub fn interrupt(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.is_ending = true;
+        for bag in self.bags.keys().copied().collect::<Vec<_>>() {
+            self.pass(now, bag, worker::Input::Interrupt, effects);
+        }
+    }
+
+    /// Acts after a batch of what was said: gives what there is, sends reports. To be called before the shell waits for more.
+    pub fn settle(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.answer(now, Answers::Tasks, effects);
+        self.settle_bags(now, effects);
+        // That there is nothing is known when the server was told of all that is asked for.
+        if self.answer(now, Answers::All, effects) {
+            self.settle_bags(now, effects);
+        }
+        self.sessions.forget_idle(&self.asks.sessions());
+    }
+
+    // Says how much is wanted, and lets the workers act on that.
+    fn settle_bags(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let wanted = self.asks.wanted();
+        for id in self.bags.keys().copied().collect::<Vec<_>>() {
+            let count = wanted.get(&id).copied().unwrap_or(0);
+            self.pass(now, id, worker::Input::Wanted { count }, effects);
+            let mut said = Vec::new();
+            if let Some(bag) = self.bags.get_mut(&id) {
+                bag.worker.settle(now, &mut said);
+            }
+            self.take_in(now, id, said, effects);
+        }
+    }
+
+    /// When the relay wants to be settled even if nothing happens.
+    pub fn next_wakeup(&self, now: Timestamp) -> Option<Timestamp> {
+        let workers = self.bags.values().filter_map(|bag| bag.worker.next_wakeup());
+        workers.chain(self.asks.next(now)).min()
+    }
+
+    /// True when nobody has or wants anything, and all that was said is on the server's disk.
+    pub fn is_idle(&self) -> bool {
+        self.asks.is_empty() && self.bags.values().all(|bag| bag.worker.is_idle_relay())
+    }
+
+    /// True when it was asked to end.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// True when it has ended for all bags.
+    pub fn has_left(&self) -> bool {
+        self.bags.is_empty()
+    }
+
+    // Says whether something was answered.
+    fn answer(&mut self, now: Timestamp, answers: Answers, effects: &mut Vec<Effect>) -> bool {
+        let mut has_answered = false;
+        for (id, ask) in self.asks.in_order() {
+            let tasks = self.give(now, &ask, effects);
+            let is_known = |bag: &JobId| {
+                self.over.contains(bag) || self.bags.get(bag).is_some_and(|bag| bag.worker.has_all_there_is())
+            };
+            let state = if !tasks.is_empty() {
+                BagState::Some
+            } else if answers == Answers::Tasks {
+                continue;
+            } else if ask.bags.iter().all(|bag| self.over.contains(bag)) && !ask.bags.is_empty() {
+                BagState::Over
+            } else if ask.count == 0 || (ask.until <= now && ask.bags.iter().all(is_known)) {
+                BagState::Wait
+            } else if ask.patience <= now || self.is_ending {
+                BagState::Unknown
+            } else {
+                continue;
+            };
+            self.asks.remove(id);
+            has_answered = true;
+            effects.push(Effect::Given { ask: id, tasks, state });
+        }
+        has_answered
+    }
+
+    // What there is now for somebody who asks.
+    fn give(&mut self, now: Timestamp, ask: &Ask, effects: &mut Vec<Effect>) -> Vec<Given> {
+        let lease = self.sessions.lease(ask.session);
+        let mut given = Vec::new();
+        for id in &ask.bags {
+            let count = ask.count - given.len() as u32;
+            let Some(bag) = self.bags.get_mut(id).filter(|bag| count > 0 && bag.worker.takeable() > 0) else {
+                continue;
+            };
+            let mut said = Vec::new();
+            bag.worker.handle(now, worker::Input::Take { count, lease }, &mut said);
+            let epoch = bag.epoch;
+            for effect in said {
+                match effect {
+                    worker::Effect::Start(start) => {
+                        given.extend(self.take(ask.session, epoch, lease, start));
+                    }
+                    other => self.take_in(now, *id, vec![other], effects),
+                }
+            }
+        }
+        given
+    }
+
+    fn take(&mut self, session: SessionId, epoch: Epoch, lease: Duration, start: Start) -> Option<Given> {
+        let entry = start.entry.as_ref().map(|entry| entry.text().to_vec()).unwrap_or_default();
+        // The server checks what is submitted.
+        let (name, payload) = pulled::parts_of(&entry)?;
+        let attempt = format!("{epoch}.{}", start.instance);
+        let taken = Taken {
+            session,
+            instance: start.instance,
+            attempt: attempt.clone(),
+            name: name.to_vec(),
+            is_deferring: false,
+        };
+        self.sessions.take(start.task, taken);
+        Some(Given { task: start.task, name: name.to_vec(), payload: payload.to_vec(), attempt, lease })
+    }
+
+    fn pass(&mut self, now: Timestamp, bag: JobId, input: worker::Input, effects: &mut Vec<Effect>) {
+        let Some(known) = self.bags.get_mut(&bag) else { return };
+        let mut said = Vec::new();
+        known.worker.handle(now, input, &mut said);
+        self.take_in(now, bag, said, effects);
+    }
+
+    // What the worker of a bag wants done.
+    fn take_in(&mut self, now: Timestamp, bag: JobId, said: Vec<worker::Effect>, effects: &mut Vec<Effect>) {
+        for effect in said {
+            match effect {
+                worker::Effect::Send(message) => {
+                    if let FromWorker::Report(report) = &message {
+                        self.sessions.told(bag, report);
+                    }
+                    effects.push(Effect::Send { bag, message: Box::new(message) });
+                }
+                // Whoever has it cannot be reached: it is over here, and they are told so when they speak of it.
+                worker::Effect::Signal { task, ends: Some(_), .. } => {
+                    self.sessions.end_outside(task, Refusal::Canceled);
+                    let killed = Outcome::Failed(FailureKind::Signal(SIGTERM), String::new());
+                    self.pass(now, bag, worker::Input::ended(task, killed, Usage::default()), effects);
+                }
+                worker::Effect::Expired { task } => self.sessions.end_outside(task, Refusal::Stale),
+                worker::Effect::Exit(end) => {
+                    self.bags.remove(&bag);
+                    self.sessions.lose_bag(bag);
+                    effects.push(Effect::Left { bag, end });
+                }
+                // Nothing is started, armed or printed here.
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks whether what is taken and what its workers say of that is the same: for the simulator.
+    ///
+    /// # Errors
+    /// Names a task.
+    pub fn check(&self) -> Result<(), String> {
+        for (id, bag) in &self.bags {
+            bag.worker.check()?;
+            let (taken, running) = (self.sessions.taken_of(*id), bag.worker.running_count() as u64);
+            if taken != running {
+                return Err(format!("{taken} tasks of bag {id} are taken, and {running} run"));
+            }
+        }
+        Ok(())
+    }
+
+    /// True when somebody has the task.
+    pub fn is_taken(&self, task: TaskRef) -> bool {
+        self.sessions.holder(task).is_some()
+    }
+
+    /// The server's ids of its workers.
+    pub fn workers(&self) -> Vec<WorkerId> {
+        self.bags.values().filter_map(|bag| bag.worker.id()).collect()
+    }
+}

@@ -1,0 +1,154 @@
+//! A relay: pulled tasks go to whoever asks for them, and what becomes of them goes to the server.
+//!
+//! To the server a relay is a worker, one for each bag that somebody asks for; a bag is an open job. So leases, attempts,
+//! reports that are kept until they are on disk, losses and ways back are those of workers. What is here is who has which
+//! task: sessions that take them, and say how they ended.
+
+mod asks;
+mod machine;
+mod sessions;
+
+pub use machine::Relay;
+
+use std::time::Duration;
+
+use hq_model::{ByteString, JobId, TaskRef};
+
+use crate::worker_messages::{FromWorker, WorkerEnd};
+
+/// Names somebody who takes tasks, for the life of the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// Names a question for tasks that is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(pub u64);
+
+/// What a relay wants done, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Connect to the server for a bag. Answered by [`worker::Input::ServerFound`](crate::worker::Input::ServerFound).
+    Join {
+        /// The bag.
+        bag: JobId,
+    },
+    /// Send to the server, over the connection of a bag.
+    Send {
+        /// The bag.
+        bag: JobId,
+        /// What.
+        message: Box<FromWorker>,
+    },
+    /// The answer to a question for tasks.
+    Given {
+        /// The question.
+        ask: AskId,
+        /// The tasks; none when there are none.
+        tasks: Vec<Given>,
+        /// What is true beside them.
+        state: BagState,
+    },
+    /// All is said for a bag; its connection can be closed.
+    Left {
+        /// The bag.
+        bag: JobId,
+        /// Why.
+        end: WorkerEnd,
+    },
+}
+
+/// What is true of the bags that somebody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagState {
+    /// There were tasks.
+    Some,
+    /// Nothing is ready now.
+    Wait,
+    /// All of them are closed, and all of their tasks have ended.
+    Over,
+    /// The server does not answer.
+    Unknown,
+}
+
+/// A task that somebody has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The task.
+    pub task: TaskRef,
+    /// Its name.
+    pub name: ByteString,
+    /// What is to be done.
+    pub payload: ByteString,
+    /// Names this attempt: no other one may end the task.
+    pub attempt: String,
+    /// Until then whoever has it says something.
+    pub lease: Duration,
+}
+
+/// Which task somebody speaks of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// By its id, and the attempt that was given with it, where that is said.
+    Task(TaskRef, Option<String>),
+    /// By its name, of those that the session has.
+    Named(ByteString),
+}
+
+/// How a task ended that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Well; it leaves this.
+    Finished(ByteString),
+    /// Badly, for this reason.
+    Failed(String),
+    /// It is given back.
+    Released,
+}
+
+/// Why something that was said of a task counts for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another attempt is the present one.
+    #[error(
+        "another attempt of the task is its present one: this one's lease was over, or the server had given it up"
+    )]
+    Stale,
+    /// Somebody ended it from outside.
+    #[error("the task was canceled or ended from outside while it was taken")]
+    Canceled,
+    /// Not taken here by this session.
+    #[error("this session has no such task")]
+    NotHeld,
+    /// Several tasks of this name.
+    #[error("this session has tasks of this name in several bags: name it by its id")]
+    Ambiguous,
+    /// The result is too long.
+    #[error("a result may have 4096 bytes at most")]
+    ResultTooLong,
+}
+
+impl Refusal {
+    /// A short word that never changes, for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::Stale => "stale",
+            Refusal::Canceled => "canceled",
+            Refusal::NotHeld => "not-held",
+            Refusal::Ambiguous => "ambiguous",
+            Refusal::ResultTooLong => "too-long",
+        }
+    }
+}
+
+/// How somebody who takes tasks stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its label; `None` for one that is a connection.
+    pub label: Option<String>,
+    /// How many tasks it has.
+    pub taken: u64,
+    /// How many ends of it were accepted.
+    pub accepted: u64,
+    /// All of them up to this one are on the server's disk.
+    pub saved: u64,
+}

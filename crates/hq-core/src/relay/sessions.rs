@@ -1,0 +1,275 @@
+//! Who has which task: sessions, what they have taken, and how much of what they said is safe.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use hq_model::{ByteString, Instance, JobId, TaskRef};
+
+use super::{Refusal, SessionId, SessionInfo, Which};
+use crate::limits::ENDED_ATTEMPTS_KEPT;
+use crate::worker_messages::Report;
+
+/// All of a relay.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+    by_label: BTreeMap<String, SessionId>,
+    last: u64,
+    taken: BTreeMap<TaskRef, Taken>,
+    // Attempts that were ended from outside and why, the oldest dropped first.
+    ended: BTreeMap<TaskRef, (String, Refusal)>,
+    ended_order: VecDeque<TaskRef>,
+    // Ends that no report speaks of yet, and by reports that are not saved.
+    untold: BTreeMap<TaskRef, (SessionId, u64)>,
+    told: BTreeMap<(JobId, u64), Vec<(SessionId, u64)>>,
+    last_report: BTreeMap<JobId, u64>,
+}
+
+#[derive(Debug)]
+struct Session {
+    label: Option<String>,
+    lease: Duration,
+    connections: u32,
+    taken: BTreeSet<TaskRef>,
+    names: BTreeMap<ByteString, BTreeSet<TaskRef>>,
+    accepted: u64,
+    unsaved: BTreeSet<u64>,
+}
+
+/// A task that a session has.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) session: SessionId,
+    pub(super) instance: Instance,
+    pub(super) attempt: String,
+    pub(super) name: ByteString,
+    // The server is asked to put it back behind others.
+    pub(super) is_deferring: bool,
+}
+
+impl Session {
+    fn saved(&self) -> u64 {
+        self.unsaved.first().map_or(self.accepted, |first| first - 1)
+    }
+}
+
+impl Sessions {
+    /// The session of a label, which is made if there is none; a new one without.
+    pub(super) fn enter(&mut self, label: Option<&str>, lease: Option<Duration>) -> SessionId {
+        if let Some(id) = label.and_then(|label| self.by_label.get(label)).copied() {
+            if let (Some(session), Some(lease)) = (self.all.get_mut(&id), lease) {
+                session.lease = lease;
+            }
+            return id;
+        }
+        self.last += 1;
+        let id = SessionId(self.last);
+        let session = Session {
+            label: label.map(str::to_owned),
+            lease: lease.unwrap_or(crate::limits::PULL_LEASE),
+            connections: 0,
+            taken: BTreeSet::new(),
+            names: BTreeMap::new(),
+            accepted: 0,
+            unsaved: BTreeSet::new(),
+        };
+        self.all.insert(id, session);
+        if let Some(label) = label {
+            self.by_label.insert(label.to_owned(), id);
+        }
+        id
+    }
+
+    pub(super) fn of_label(&self, label: &str) -> Option<SessionId> {
+        self.by_label.get(label).copied()
+    }
+
+    pub(super) fn connected(&mut self, id: SessionId) {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.connections += 1;
+        }
+    }
+
+    /// True when nobody speaks for it any more.
+    pub(super) fn disconnected(&mut self, id: SessionId) -> bool {
+        let Some(session) = self.all.get_mut(&id) else { return false };
+        session.connections = session.connections.saturating_sub(1);
+        session.connections == 0 && session.label.is_none()
+    }
+
+    pub(super) fn lease(&self, id: SessionId) -> Duration {
+        self.all.get(&id).map_or(crate::limits::PULL_LEASE, |session| session.lease)
+    }
+
+    pub(super) fn taken_by(&self, id: SessionId) -> Vec<TaskRef> {
+        self.all.get(&id).map(|session| session.taken.iter().copied().collect()).unwrap_or_default()
+    }
+
+    pub(super) fn count(&self, id: SessionId) -> usize {
+        self.all.get(&id).map_or(0, |session| session.taken.len())
+    }
+
+    pub(super) fn holder(&self, task: TaskRef) -> Option<&Taken> {
+        self.taken.get(&task)
+    }
+
+    pub(super) fn take(&mut self, task: TaskRef, taken: Taken) {
+        let session = self.all.get_mut(&taken.session);
+        assert!(session.is_some(), "whoever asks is not forgotten: {task}");
+        if let Some(session) = session {
+            session.taken.insert(task);
+            session.names.entry(taken.name.clone()).or_default().insert(task);
+        }
+        self.ended.remove(&task);
+        let before = self.taken.insert(task, taken);
+        assert!(before.is_none(), "a task is taken by one session at a time: {task}");
+    }
+
+    /// The task that a session speaks of, if it may.
+    pub(super) fn find(&self, id: SessionId, which: &Which) -> Result<TaskRef, Refusal> {
+        let (task, attempt) = match which {
+            Which::Task(task, attempt) => (*task, attempt.as_deref()),
+            Which::Named(name) => {
+                let named = self.all.get(&id).and_then(|session| session.names.get(name));
+                let mut named = named.into_iter().flatten();
+                match (named.next(), named.next()) {
+                    (Some(task), None) => (*task, None),
+                    (Some(_), Some(_)) => return Err(Refusal::Ambiguous),
+                    (None, _) => return Err(Refusal::NotHeld),
+                }
+            }
+        };
+        match self.taken.get(&task) {
+            Some(taken) if attempt.is_some_and(|attempt| attempt != taken.attempt) => Err(Refusal::Stale),
+            Some(taken) if taken.session != id || taken.is_deferring => Err(Refusal::NotHeld),
+            Some(_) => Ok(task),
+            None => match self.ended.get(&task) {
+                Some((of, why)) if attempt.is_none_or(|attempt| attempt == of) => Err(*why),
+                Some(_) => Err(Refusal::Stale),
+                None => Err(Refusal::NotHeld),
+            },
+        }
+    }
+
+    pub(super) fn set_deferring(&mut self, task: TaskRef, is_deferring: bool) -> Option<Instance> {
+        let taken = self.taken.get_mut(&task)?;
+        taken.is_deferring = is_deferring;
+        Some(taken.instance)
+    }
+
+    /// It has the task no more.
+    pub(super) fn drop(&mut self, task: TaskRef) -> Option<Taken> {
+        let taken = self.taken.remove(&task)?;
+        if let Some(session) = self.all.get_mut(&taken.session) {
+            session.taken.remove(&task);
+            if let Some(named) = session.names.get_mut(&taken.name) {
+                named.remove(&task);
+                if named.is_empty() {
+                    session.names.remove(&taken.name);
+                }
+            }
+        }
+        Some(taken)
+    }
+
+    /// Ended from outside: whoever had it is told so when it speaks of it.
+    pub(super) fn end_outside(&mut self, task: TaskRef, why: Refusal) {
+        let Some(taken) = self.drop(task) else { return };
+        if taken.is_deferring {
+            return;
+        }
+        if self.ended.insert(task, (taken.attempt, why)).is_none() {
+            self.ended_order.push_back(task);
+        }
+        while self.ended_order.len() > ENDED_ATTEMPTS_KEPT
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+    }
+
+    /// Something that a session said of a task is taken in.
+    pub(super) fn accept(&mut self, id: SessionId, task: TaskRef) {
+        let Some(session) = self.all.get_mut(&id) else { return };
+        session.accepted += 1;
+        session.unsaved.insert(session.accepted);
+        self.untold.insert(task, (id, session.accepted));
+    }
+
+    /// A report was made.
+    pub(super) fn told(&mut self, bag: JobId, report: &Report) {
+        let last = self.last_report.entry(bag).or_default();
+        if report.number <= *last {
+            return;
+        }
+        *last = report.number;
+        let spans = report.finished.iter().map(|span| (span.job, &span.ids));
+        let lists = [&report.interrupted, &report.returned, &report.canceled];
+        let lists = lists.into_iter().flatten().map(|(job, ids)| (*job, ids));
+        let mut said: Vec<TaskRef> = spans
+            .chain(lists)
+            .flat_map(|(job, ids)| ids.iter().map(move |id| TaskRef::new(job, id)))
+            .collect();
+        said.extend(report.failed.iter().map(|(job, failure)| TaskRef::new(*job, failure.task)));
+        let ends: Vec<(SessionId, u64)> =
+            said.into_iter().filter_map(|task| self.untold.remove(&task)).collect();
+        if !ends.is_empty() {
+            self.told.insert((bag, report.number), ends);
+        }
+    }
+
+    /// Reports of a bag up to this one are on disk.
+    pub(super) fn saved(&mut self, bag: JobId, report: u64) {
+        while let Some((&key, _)) = self.told.range((bag, 0)..=(bag, report)).next() {
+            for (session, number) in self.told.remove(&key).unwrap_or_default() {
+                if let Some(session) = self.all.get_mut(&session) {
+                    session.unsaved.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Nothing more is heard of a bag: what was said and not saved is lost, and so is what was taken.
+    pub(super) fn lose_bag(&mut self, bag: JobId) {
+        let of_bag: Vec<TaskRef> = self.taken.keys().filter(|task| task.job == bag).copied().collect();
+        of_bag.into_iter().for_each(|task| self.end_outside(task, Refusal::Stale));
+        self.untold.retain(|task, _| task.job != bag);
+        self.told.retain(|(of, _), _| *of != bag);
+        self.last_report.remove(&bag);
+    }
+
+    /// How far what a session said is accepted, and how far it is safe.
+    pub(super) fn progress(&self, id: SessionId) -> (u64, u64) {
+        self.all.get(&id).map_or((0, 0), |session| (session.accepted, session.saved()))
+    }
+
+    /// Forgets those that have nothing, are nobody, and are not among those who ask.
+    pub(super) fn forget_idle(&mut self, asking: &BTreeSet<SessionId>) {
+        let by_label = &mut self.by_label;
+        self.all.retain(|id, session| {
+            let is_idle = session.connections == 0 && session.taken.is_empty() && session.unsaved.is_empty();
+            let stays = !is_idle || asking.contains(id);
+            if let (false, Some(label)) = (stays, &session.label) {
+                by_label.remove(label);
+            }
+            stays
+        });
+    }
+
+    pub(super) fn info(&self) -> Vec<SessionInfo> {
+        let info = |session: &Session| SessionInfo {
+            label: session.label.clone(),
+            taken: session.taken.len() as u64,
+            accepted: session.accepted,
+            saved: session.saved(),
+        };
+        self.all.values().map(info).collect()
+    }
+
+    /// How many tasks of a bag are taken.
+    pub(super) fn taken_of(&self, bag: JobId) -> u64 {
+        let from = TaskRef::new(bag, hq_model::TaskId(0));
+        let to = TaskRef::new(bag, hq_model::TaskId(u32::MAX));
+        self.taken.range(from..=to).count() as u64
+    }
+}

@@ -1,0 +1,313 @@
+//! What is done for a request, and what it is answered.
+
+mod create;
+mod look;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use hq_core::client_messages::ClientRequest;
+use hq_core::relay::{BagState, How, SessionId, Which};
+use hq_model::dependency::{After, Condition};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, TaskRef};
+use serde_json::{Value, json};
+
+use crate::bags::{self, For};
+use crate::contract::{
+    Answer, BagRef, Deferred, End, Ends, Hello, Item, Problem, Request, Task, bytes_of, lease, seconds, word,
+};
+use crate::limits;
+use crate::shared::Shared;
+
+/// Most tasks that one answer gives.
+const TAKE_MAX: u32 = 16_384;
+
+/// Who speaks on a connection.
+#[derive(Debug)]
+pub(crate) struct Speaker {
+    shared: Rc<Shared>,
+    session: SessionId,
+}
+
+impl Speaker {
+    /// Somebody who has not said who it is.
+    pub(crate) fn new(shared: &Rc<Shared>) -> Speaker {
+        let session = shared.turn(|relay, _, _| {
+            let session = relay.enter(None, None);
+            relay.connected(session);
+            session
+        });
+        shared.count_connection(1);
+        Speaker { shared: Rc::clone(shared), session }
+    }
+
+    /// Takes another label.
+    pub(crate) fn become_label(
+        &mut self,
+        label: Option<&str>,
+        lease: Option<Duration>,
+    ) -> Result<(), Problem> {
+        if label.is_some_and(|label| {
+            label.is_empty() || label.len() > limits::LABEL_BYTES_MAX || label.contains(char::is_control)
+        }) {
+            let most = limits::LABEL_BYTES_MAX;
+            return Err(Problem::bad(format!(
+                "a label is a text of 1 to {most} bytes without control characters"
+            )));
+        }
+        let before = self.session;
+        self.session = self.shared.turn(|relay, now, effects| {
+            let session = relay.enter(label, lease);
+            relay.connected(session);
+            relay.disconnected(now, before, effects);
+            session
+        });
+        Ok(())
+    }
+
+    /// Does what is asked.
+    pub(crate) async fn answer(&mut self, request: Request) -> Value {
+        let answered = match request {
+            Request::Hello(hello) => self.hello(&hello),
+            Request::Open(open) => {
+                let name = open.name.as_deref().unwrap_or(bags::DEFAULT);
+                let opened = bags::open(&self.shared, name, open.max_fails).await;
+                opened.map(|(bag, is_new)| json!({"opened": {"bag": bag.0, "name": name, "new": is_new}}))
+            }
+            Request::Create(create) => create::create(&self.shared, create).await,
+            Request::Next(next) => self.next(next.done, next.take, next.wait, &next.bags).await,
+            Request::Take(take) => {
+                self.next(Vec::new(), take.count.unwrap_or(1), take.wait, &take.bags).await
+            }
+            Request::Complete(ends) => self.end_all(ends, |_| {}).await,
+            Request::Fail(ends) => {
+                self.end_all(ends, |end| {
+                    end.failed.get_or_insert_with(|| "failed".to_owned());
+                })
+                .await
+            }
+            Request::Release(ends) => self.end_all(ends, |end| end.released = true).await,
+            Request::Defer(ends) => {
+                self.end_all(ends, |end| {
+                    end.deferred.get_or_insert_default();
+                })
+                .await
+            }
+            Request::Extend(ends) => Ok(self.extend(ends)),
+            Request::Sync(_) => {
+                self.shared.saved(self.session).await;
+                self.said(Vec::new())
+            }
+            Request::Look(look) => look::look(&self.shared, look).await,
+            Request::Close(close) => self.close(close.bag.as_ref()).await,
+            Request::Leave(leave) => self.leave(leave.label.as_deref()),
+            Request::Status(status) => look::status(&self.shared, &status.bags).await,
+        };
+        answered.unwrap_or_else(|problem| problem.json())
+    }
+
+    fn hello(&mut self, hello: &Hello) -> Result<Value, Problem> {
+        if hello.version.is_some_and(|version| version != 1) {
+            return Err(Problem::new("version", "this relay speaks version 1"));
+        }
+        self.become_label(hello.label.as_deref(), lease(hello.lease)?)?;
+        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
+        Ok(json!({"welcome": {
+            "version": 1,
+            "session": self.session.0.to_string(),
+            "accepted": accepted,
+            "saved": saved,
+            "limits": {
+                "take": TAKE_MAX,
+                "tasks": limits::TASKS_MAX,
+                "request_bytes": limits::REQUEST_BYTES_MAX,
+                "name_bytes": hq_model::key::PULLED_NAME_BYTES_MAX,
+                "payload_bytes": hq_model::pulled::PAYLOAD_BYTES_MAX,
+                "result_bytes": hq_core::limits::PULLED_RESULT_BYTES_MAX,
+                "session_tasks": hq_core::limits::SESSION_TASKS_MAX,
+            },
+        }}))
+    }
+
+    async fn next(
+        &mut self,
+        done: Vec<End>,
+        take: u32,
+        wait: f64,
+        bags: &[BagRef],
+    ) -> Result<Value, Problem> {
+        let wait = seconds(wait, "wait", limits::WAIT_MAX)?;
+        let (has_done, takes) = (!done.is_empty(), take > 0 || done.is_empty());
+        // Before anything is done: what has ended must be told.
+        let mut jobs = Vec::new();
+        for bag in bags.iter().map(Some).chain(bags.is_empty().then_some(None)).filter(|_| takes) {
+            jobs.push(bags::find(&self.shared, bag, For::Taking).await?);
+        }
+        let mut items = Vec::with_capacity(done.len());
+        for end in done {
+            items.push(self.item(end).await);
+        }
+        let (mut tasks, mut state) = (None, None);
+        if takes {
+            let (given, found) = self.shared.ask(self.session, jobs.clone(), take.min(TAKE_MAX), wait).await;
+            if found == BagState::Over {
+                // There may be another one of that name by the time somebody asks again.
+                jobs.iter().for_each(|job| bags::forget(&self.shared, *job));
+            }
+            state = Some(match word(found) {
+                Ok(word) => word,
+                Err(problem) if items.is_empty() => return Err(problem),
+                Err(_) => "unknown",
+            });
+            tasks = Some(given.into_iter().map(Task::of).collect());
+        }
+        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
+        let answer = Answer { tasks, state, done: has_done.then_some(items), accepted, saved };
+        serde_json::to_value(answer).map_err(|error| Problem::bad(error.to_string()))
+    }
+
+    // Ends of tasks, answered when they are on the server's disk.
+    async fn end_all(&mut self, ends: Ends, change: impl Fn(&mut End)) -> Result<Value, Problem> {
+        let mut items = Vec::with_capacity(ends.tasks.len());
+        for mut end in ends.tasks {
+            change(&mut end);
+            items.push(self.item(end).await);
+        }
+        self.shared.saved(self.session).await;
+        self.said(items)
+    }
+
+    fn said(&self, items: Vec<Item>) -> Result<Value, Problem> {
+        let (accepted, saved) = self.shared.look(|relay| relay.progress(self.session));
+        let answer = Answer { tasks: None, state: None, done: Some(items), accepted, saved };
+        serde_json::to_value(answer).map_err(|error| Problem::bad(error.to_string()))
+    }
+
+    async fn item(&mut self, end: End) -> Item {
+        match self.end(end).await {
+            Ok(()) => Item::default(),
+            Err(problem) => Item::refused(&problem),
+        }
+    }
+
+    async fn end(&mut self, mut end: End) -> Result<(), Problem> {
+        let which = which(&mut end)?;
+        let ways = [end.failed.is_some(), end.released, end.deferred.is_some()];
+        if ways.iter().filter(|way| **way).count() > 1 {
+            return Err(Problem::bad("a task ends in one way: `failed`, `released` or `deferred`"));
+        }
+        if let Some(deferred) = end.deferred {
+            return self.defer(&which, &deferred).await;
+        }
+        let how = match end.failed {
+            Some(mut message) => {
+                let most = (0..=limits::MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
+                message.truncate(most.unwrap_or(0).min(message.len()));
+                How::Failed(message)
+            }
+            None if end.released => How::Released,
+            None => How::Finished(bytes_of(end.result, end.result_base64.as_deref(), "result")?),
+        };
+        let session = self.session;
+        self.shared.turn(|relay, now, effects| relay.end(now, session, &which, how, effects))?;
+        Ok(())
+    }
+
+    async fn defer(&mut self, which: &Which, deferred: &Deferred) -> Result<(), Problem> {
+        let session = self.session;
+        let (task, instance) = self.shared.turn(|relay, _, _| relay.defer(session, which))?;
+        let after = match dependencies(task.job, deferred) {
+            Ok(after) if !after.is_empty() => after,
+            other => {
+                self.shared.turn(|relay, _, _| relay.not_deferred(task));
+                return Err(other.err().unwrap_or_else(|| {
+                    Problem::bad(
+                        "say behind what the task is put back: `after`, `after_any` or `after_tasks`",
+                    )
+                }));
+            }
+        };
+        match self.shared.client.ask(ClientRequest::Defer { task, instance, after }).await {
+            Ok(_) => Ok(()),
+            Err(problem) => {
+                self.shared.turn(|relay, _, _| relay.not_deferred(task));
+                Err(problem)
+            }
+        }
+    }
+
+    fn extend(&mut self, ends: Ends) -> Value {
+        let session = self.session;
+        let mut items = Vec::with_capacity(ends.tasks.len());
+        for mut end in ends.tasks {
+            let extended = which(&mut end).and_then(|which| {
+                let lease = lease(end.lease)?;
+                Ok(self
+                    .shared
+                    .turn(|relay, now, effects| relay.extend(now, session, &which, lease, effects))?)
+            });
+            items.push(match extended {
+                Ok(_) => Item::default(),
+                Err(problem) => Item::refused(&problem),
+            });
+        }
+        self.said(items).unwrap_or_else(|problem| problem.json())
+    }
+
+    async fn close(&mut self, bag: Option<&BagRef>) -> Result<Value, Problem> {
+        let job = bags::find(&self.shared, bag, For::Looking).await?;
+        let jobs = Selector::Ids(IdSet::single(TaskId(job.0)));
+        self.shared.client.ask(ClientRequest::CloseJobs { jobs }).await?;
+        bags::forget(&self.shared, job);
+        Ok(json!({"closed": {"bag": job.0}}))
+    }
+
+    fn leave(&mut self, label: Option<&str>) -> Result<Value, Problem> {
+        let session = self.session;
+        let returned = self.shared.turn(|relay, now, effects| match label {
+            Some(label) => relay.leave(now, label, effects),
+            None => Some(relay.release_all(now, session, effects)),
+        });
+        let label = label.unwrap_or_default();
+        let returned = returned.ok_or_else(|| {
+            Problem::new("no-session", format!("nobody with the label `{label}` has anything here"))
+        })?;
+        Ok(json!({"left": {"returned": returned}}))
+    }
+}
+
+impl Drop for Speaker {
+    fn drop(&mut self) {
+        let session = self.session;
+        self.shared.turn(|relay, now, effects| relay.disconnected(now, session, effects));
+        self.shared.count_connection(-1);
+    }
+}
+
+// Of which task it is.
+fn which(end: &mut End) -> Result<Which, Problem> {
+    match (end.id.take(), end.name.take()) {
+        (Some(id), _) => {
+            let parts =
+                id.split_once('@').and_then(|(job, task)| Some((job.parse().ok()?, task.parse().ok()?)));
+            let (job, task) =
+                parts.ok_or_else(|| Problem::bad(format!("`{id}` is no id of a task, such as 4@17")))?;
+            Ok(Which::Task(TaskRef::new(JobId(job), TaskId(task)), end.attempt.take()))
+        }
+        (None, Some(name)) => Ok(Which::Named(name.into_bytes())),
+        (None, None) => Err(Problem::bad("say which task: `id`, with its `attempt`, or `name`")),
+    }
+}
+
+// What is waited for: names of the same bag, and tasks of any job.
+fn dependencies(bag: JobId, deferred: &Deferred) -> Result<Vec<After>, Problem> {
+    let named =
+        |condition| move |name: &String| After { key: Some(name.clone()), condition, ..After::of(bag) };
+    let mut after: Vec<After> = deferred.after.iter().map(named(Condition::Success)).collect();
+    after.extend(deferred.after_any.iter().map(named(Condition::AnyEnd)));
+    for text in &deferred.after_tasks {
+        after.push(text.parse().map_err(|error| Problem::bad(format!("{error}")))?);
+    }
+    Ok(after)
+}

@@ -1,0 +1,199 @@
+//! Tasks are created: all of a request, or none.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_model::dependency::{After, Dependencies};
+use hq_model::job::{Target, TaskIds};
+use hq_model::key::check_pulled_name;
+use hq_model::task::{CrashLimit, Retry};
+use hq_model::{Body, Entries, JobId, Request, Submit, TaskSpec, pulled};
+use serde_json::{Value, json};
+
+use super::dependencies;
+use crate::bags::{self, For};
+use crate::contract::{Create, Deferred, Missing, NewTask, Problem, bytes_of, seconds};
+use crate::limits;
+use crate::shared::Shared;
+
+// Tasks that have all in common but their names and payloads.
+struct Group {
+    spec: TaskSpec,
+    after: Vec<After>,
+    names: Vec<Vec<u8>>,
+    entries: Vec<Vec<u8>>,
+}
+
+pub(super) async fn create(shared: &Rc<Shared>, mut create: Create) -> Result<Value, Problem> {
+    let tasks = std::mem::take(&mut create.tasks);
+    if tasks.is_empty() || tasks.len() > limits::TASKS_MAX {
+        let (count, most) = (tasks.len(), limits::TASKS_MAX);
+        return Err(Problem::bad(format!("a request creates 1 to {most} tasks, and not {count}")));
+    }
+    let count = tasks.len() as u64;
+    let mut bag = bags::find(shared, create.bag.as_ref(), For::Creating).await?;
+    let mut groups = groups_of(bag, tasks)?;
+    let mut may_reopen = true;
+    loop {
+        let submits = groups.iter().map(|group| submit_of(bag, group)).collect();
+        let request = ClientRequest::SubmitAll { key: random_key()?, submits };
+        match shared.client.ask(request).await {
+            Ok(ClientResponse::Submitted { ids, .. }) => {
+                let new = ids.len();
+                return Ok(json!({"created": {"bag": bag.0, "new": new, "known": count - new}}));
+            }
+            Ok(_) => return Err(bags::unexpected()),
+            // Somebody has closed it meanwhile: the next one of its name is made.
+            Err(problem) if problem.code == "job-not-open" && may_reopen => {
+                may_reopen = false;
+                bags::forget(shared, bag);
+                let again = bags::find(shared, create.bag.as_ref(), For::Creating).await?;
+                if again == bag {
+                    return Err(problem);
+                }
+                groups.iter_mut().for_each(|group| group.move_to(bag, again));
+                bag = again;
+            }
+            Err(problem) if problem.code == "unknown-name" && create.missing == Missing::Done => {
+                // Which one it is, the server says in its words alone: each is looked for.
+                if !drop_unknown(shared, bag, &mut groups).await? {
+                    return Err(problem);
+                }
+            }
+            Err(problem) => return Err(problem),
+        }
+    }
+}
+
+impl Group {
+    fn move_to(&mut self, from: JobId, to: JobId) {
+        self.spec.requests = vec![Request::pulled(to)];
+        for after in self.after.iter_mut().filter(|after| after.job == from && after.key.is_some()) {
+            after.job = to;
+        }
+    }
+}
+
+// Leaves out what no task is named, and no task of the request before. Says whether that was something.
+async fn drop_unknown(shared: &Rc<Shared>, bag: JobId, groups: &mut [Group]) -> Result<bool, Problem> {
+    let wanted = groups.iter().flat_map(|group| &group.after).filter_map(|after| after.key.clone());
+    let wanted: Vec<String> = wanted.collect();
+    let found = super::look::find(shared, bag, &wanted).await?;
+    let mut before: std::collections::BTreeSet<Vec<u8>> = found.into_keys().map(String::into_bytes).collect();
+    let mut has_dropped = false;
+    for group in groups {
+        let count = group.after.len();
+        group.after.retain(|after| after.key.as_ref().is_none_or(|key| before.contains(key.as_bytes())));
+        has_dropped |= group.after.len() < count;
+        before.extend(group.names.iter().cloned());
+    }
+    Ok(has_dropped)
+}
+
+fn groups_of(bag: JobId, tasks: Vec<NewTask>) -> Result<Vec<Group>, Problem> {
+    let mut groups: Vec<Group> = Vec::new();
+    for task in tasks {
+        check_pulled_name(task.name.as_bytes())
+            .map_err(|error| Problem::bad(format!("invalid name: {error}")))?;
+        let spec = spec_of(bag, &task)?;
+        let NewTask { name, after, after_any, after_tasks, payload, payload_base64, .. } = task;
+        let after = dependencies(bag, &Deferred { after, after_any, after_tasks })?;
+        let payload = bytes_of(payload, payload_base64.as_deref(), "payload")?;
+        if payload.len() > pulled::PAYLOAD_BYTES_MAX {
+            let (bytes, most) = (payload.len(), pulled::PAYLOAD_BYTES_MAX);
+            return Err(Problem::bad(format!(
+                "the payload of `{name}` has {bytes} bytes, and may have {most}"
+            )));
+        }
+        let entry = pulled::entry_of(name.as_bytes(), &payload);
+        if let Some(group) = groups.last_mut().filter(|group| group.spec == spec && group.after == after) {
+            group.names.push(name.into_bytes());
+            group.entries.push(entry);
+            continue;
+        }
+        if groups.len() == limits::GROUPS_MAX {
+            let most = limits::GROUPS_MAX;
+            return Err(Problem::bad(format!(
+                "a request may hold {most} tasks that each wait for something else or have other options: send several"
+            )));
+        }
+        groups.push(Group { spec, after, names: vec![name.into_bytes()], entries: vec![entry] });
+    }
+    Ok(groups)
+}
+
+fn spec_of(bag: JobId, task: &NewTask) -> Result<TaskSpec, Problem> {
+    let time = |value: Option<f64>, what| value.map(|value| seconds(value, what, Duration::MAX)).transpose();
+    let crash_limit = match &task.crash_limit {
+        None => CrashLimit::default(),
+        Some(text) => text.parse().map_err(|error| Problem::bad(format!("crash_limit: {error}")))?,
+    };
+    Ok(TaskSpec {
+        body: Body::Pulled,
+        requests: vec![Request::pulled(bag)],
+        priority: task.priority,
+        retry: Retry { max: task.retries, ..Retry::default() },
+        crash_limit,
+        time_limit: time(task.time_limit, "time_limit")?,
+        expected: time(task.expect, "expect")?,
+        ..TaskSpec::default()
+    })
+}
+
+fn submit_of(bag: JobId, group: &Group) -> Submit {
+    let ids = TaskIds::Next(group.names.len() as u32);
+    let texts = |texts: &[Vec<u8>]| Entries::new(texts.iter().map(Vec::as_slice)).unwrap_or_default();
+    let dependencies = Dependencies { after: group.after.clone(), ..Dependencies::default() };
+    Submit {
+        entries: texts(&group.entries),
+        keys: texts(&group.names),
+        dependencies: Arc::new(dependencies),
+        ..Submit::new(Target::Open(bag), ids, group.spec.clone())
+    }
+}
+
+fn random_key() -> Result<u128, Problem> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Problem::new("system", format!("no randomness: {error}")))?;
+    Ok(u128::from_le_bytes(bytes) | 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> NewTask {
+        NewTask { name: name.to_owned(), ..NewTask::default() }
+    }
+
+    #[test]
+    fn tasks_that_are_alike_are_one_submit() {
+        let waits = |name: &str| NewTask { after: vec!["a".into()], ..named(name) };
+        let tasks = vec![named("a"), named("b"), waits("c"), waits("d"), named("e")];
+        let groups = groups_of(JobId(1), tasks).expect("names");
+        let sizes: Vec<usize> = groups.iter().map(|group| group.names.len()).collect();
+        assert_eq!(sizes, [2, 2, 1]);
+        let submit = submit_of(JobId(1), &groups[0]);
+        assert_eq!(submit.keys.get(1), Some(&b"b"[..]));
+        assert_eq!(submit.entries.get(1), Some(&pulled::entry_of(b"b", b"")[..]));
+    }
+
+    #[test]
+    fn what_cannot_be_created_is_explained() {
+        let refused = |task: NewTask| {
+            let Err(problem) = groups_of(JobId(1), vec![task]) else { panic!("refused") };
+            problem.message
+        };
+        assert!(refused(named("")).contains("a key is empty"));
+        assert!(refused(named("a\0")).contains("control characters"));
+        assert!(refused(named(&"x".repeat(5000))).contains("at most 4096"));
+        let large = NewTask { payload: Some("x".repeat(1 << 20)), ..named("a") };
+        assert!(refused(large).contains("may have 65536"));
+        let bad = NewTask { crash_limit: Some("often".into()), ..named("a") };
+        assert!(refused(bad).contains("crash limit"));
+        let bad = NewTask { after_tasks: vec!["x".into()], ..named("a") };
+        assert!(refused(bad).contains("is not JOB"));
+    }
+}

@@ -1,0 +1,156 @@
+//! How bags and tasks stand.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hq_core::client_messages::{ClientRequest, ClientResponse, TaskInfo};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, TaskRef, TaskState};
+use serde_json::{Map, Value, json};
+
+use crate::bags::{self, For};
+use crate::contract::{BagRef, Look, Problem, text_or_base64};
+use crate::shared::Shared;
+
+/// Tasks of a page.
+const PAGE: u32 = 10_000;
+
+pub(super) async fn look(shared: &Rc<Shared>, look: Look) -> Result<Value, Problem> {
+    let bag = bags::find(shared, look.bag.as_ref(), For::Looking).await?;
+    let found = find(shared, bag, &look.names).await?;
+    let results = results(shared, bag, found.values().map(|task| task.task).collect()).await?;
+    let told = look.names.iter().map(|name| {
+        let Some(task) = found.get(name) else {
+            return json!({"name": name, "error": "unknown-name"});
+        };
+        // The server is told a little later that it is taken.
+        let is_taken = || shared.look(|relay| relay.is_taken(TaskRef::new(bag, task.task)));
+        let state = match task.state {
+            TaskState::Waiting if is_taken() => TaskState::Running,
+            state => state,
+        };
+        let mut told = Map::new();
+        told.insert("name".into(), json!(name));
+        told.insert("id".into(), json!(TaskRef::new(bag, task.task).to_string()));
+        told.insert("state".into(), json!(state.word()));
+        if let Some(error) = &task.error {
+            told.insert("message".into(), json!(error));
+        }
+        if let Some(result) = results.get(&task.task) {
+            let (text, encoded) = text_or_base64(result.clone());
+            text.into_iter().for_each(|text| drop(told.insert("result".into(), json!(text))));
+            encoded.into_iter().for_each(|text| drop(told.insert("result_base64".into(), json!(text))));
+        }
+        Value::Object(told)
+    });
+    Ok(json!({"looked": {"bag": bag.0, "tasks": told.collect::<Vec<_>>()}}))
+}
+
+/// Tasks of a bag by their names; those that are not there are left out.
+pub(super) async fn find(
+    shared: &Rc<Shared>,
+    bag: JobId,
+    names: &[String],
+) -> Result<BTreeMap<String, TaskInfo>, Problem> {
+    let wanted: std::collections::BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let mut found = BTreeMap::new();
+    let mut after = None;
+    while found.len() < wanted.len() {
+        let request = ClientRequest::ListTasks {
+            jobs: only(bag),
+            tasks: None,
+            states: Vec::new(),
+            after,
+            limit: PAGE,
+            grouped: false,
+        };
+        let ClientResponse::Tasks { tasks, next, .. } = shared.client.ask(request).await? else {
+            return Err(bags::unexpected());
+        };
+        for (_, task) in tasks {
+            let name = task.key.clone().filter(|name| wanted.contains(name.as_str()));
+            name.into_iter().for_each(|name| drop(found.insert(name, task.clone())));
+        }
+        if next.is_none() {
+            break;
+        }
+        after = next;
+    }
+    Ok(found)
+}
+
+async fn results(
+    shared: &Rc<Shared>,
+    bag: JobId,
+    tasks: IdSet,
+) -> Result<BTreeMap<TaskId, Vec<u8>>, Problem> {
+    let mut found = BTreeMap::new();
+    let mut from = None;
+    while !tasks.is_empty() {
+        let request =
+            ClientRequest::Results { jobs: only(bag), tasks: Some(tasks.clone()), from, with_failed: false };
+        let ClientResponse::Results { jobs, next } = shared.client.ask(request).await? else {
+            return Err(bags::unexpected());
+        };
+        for job in jobs {
+            found
+                .extend(job.ids.iter().zip(job.results.iter()).map(|(task, result)| (task, result.to_vec())));
+        }
+        if next.is_none() {
+            break;
+        }
+        from = next;
+    }
+    Ok(found)
+}
+
+pub(super) async fn status(shared: &Rc<Shared>, named: &[BagRef]) -> Result<Value, Problem> {
+    let mut wanted = IdSet::new();
+    for bag in named {
+        wanted.insert(TaskId(bags::find(shared, Some(bag), For::Looking).await?.0));
+    }
+    let here = shared.look(hq_core::relay::Relay::bags);
+    if named.is_empty() {
+        let named = shared.bags.borrow();
+        for bag in here.iter().map(|(bag, ..)| bag).chain(named.values()) {
+            wanted.insert(TaskId(bag.0));
+        }
+    }
+    let jobs = bags::list(shared).await?;
+    let told = jobs.iter().filter(|job| wanted.contains(TaskId(job.job.0))).map(|job| {
+        let (taken, ahead) = here.iter().find(|bag| bag.0 == job.job).map_or((0, 0), |bag| (bag.1, bag.2));
+        // The server is told a little later what is taken here.
+        let mut counters = job.counters;
+        let untold = taken.saturating_sub(counters.running).min(counters.waiting);
+        counters.waiting -= untold;
+        counters.running += untold;
+        json!({
+            "bag": job.job.0,
+            "name": job.name,
+            "state": counters.state(job.is_open).word(),
+            "open": job.is_open,
+            "waiting": counters.waiting,
+            "running": counters.running,
+            "finished": counters.finished,
+            "failed": counters.failed,
+            "canceled": counters.canceled,
+            "aborted": counters.aborted,
+            "taken_here": taken,
+            "ahead_here": ahead,
+        })
+    });
+    let sessions = shared.look(hq_core::relay::Relay::sessions).into_iter();
+    let sessions = sessions.filter(|session| session.label.is_some() || session.taken > 0).map(|session| {
+        json!({
+            "label": session.label,
+            "taken": session.taken,
+            "accepted": session.accepted,
+            "saved": session.saved,
+        })
+    });
+    Ok(json!({"status": {"bags": told.collect::<Vec<_>>(), "sessions": sessions.collect::<Vec<_>>()}}))
+}
+
+fn only(bag: JobId) -> Selector {
+    Selector::Ids(IdSet::single(TaskId(bag.0)))
+}

@@ -1,0 +1,115 @@
+//! The process of a relay: programs in any language connect to its socket, create tasks, take them and say how they ended.
+//!
+//! One thread. What is decided is in [`hq_core::relay`]; here are the socket, the spellings of what is said there (lines of
+//! JSON and HTTP/1.1, told apart by the first byte), and the connections to the server: one as a worker for each bag that
+//! somebody asks for, and one as a client.
+
+mod bags;
+mod base64;
+mod client;
+mod connection;
+mod contract;
+mod handle;
+mod http;
+pub mod limits;
+mod server_link;
+mod shared;
+pub mod socket;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hq_model::worker::WorkerConfig;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+use tracing::{info, warn};
+
+pub use base64::{decode as from_base64, encode as base64};
+pub use socket::{Listening, SocketError};
+
+/// How to run a relay.
+#[derive(Debug)]
+pub struct Options {
+    /// The access file of the server, read again for each attempt to connect.
+    pub access: PathBuf,
+    /// What the relay says of itself as a worker.
+    pub config: WorkerConfig,
+    /// It ends when nobody has said anything and nobody has had anything for so long.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// Why a relay could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// Its socket cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The system refuses something that it needs.
+    #[error("the relay cannot run here: {what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Runs a relay until it is asked to end, its server has been stopped, or nobody needs it. To be called on a thread that
+/// runs no other event loop.
+///
+/// # Errors
+/// When the system refuses what it needs.
+pub fn run(options: Options, listening: Listening) -> Result<(), RelayError> {
+    let system = |what| move |source| RelayError::System { what, source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("no event loop"))?;
+    let result = LocalSet::new().block_on(&runtime, async {
+        let listener = listening.listener().map_err(system("no event loop"))?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(system("no signal handlers"))?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(system("no signal handlers"))?;
+        let shared = shared::Shared::start(options);
+        let accepting = tokio::task::spawn_local(accept(listener, Rc::clone(&shared)));
+        let mut is_ending = false;
+        let keeping = shared.keep_time();
+        tokio::pin!(keeping);
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                () = &mut keeping => break,
+            }
+            if std::mem::replace(&mut is_ending, true) {
+                break;
+            }
+            info!("the relay gives back what is taken, and ends");
+            shared.turn(|relay, now, effects| relay.interrupt(now, effects));
+        }
+        accepting.abort();
+        shared.say_goodbye().await;
+        Ok(())
+    });
+    runtime.shutdown_background();
+    drop(listening);
+    result
+}
+
+async fn accept(listener: tokio::net::UnixListener, shared: Rc<shared::Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match socket::check_peer(&stream) {
+                Ok(()) if shared.connections() < limits::CONNECTIONS_MAX => {
+                    tokio::task::spawn_local(connection::serve(stream, Rc::clone(&shared)));
+                }
+                Ok(()) => warn!(most = limits::CONNECTIONS_MAX, "a connection too many is refused"),
+                Err(error) => warn!(%error, "a connection is refused"),
+            },
+            Err(error) => {
+                warn!(%error, "no connection can be taken at the moment (`ulimit -n`)");
+                tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Limits of a relay's socket.
+
+use std::time::Duration;
+
+/// Longest line or body, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// Longest head of an HTTP request, in bytes.
+pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
+/// Most header fields of an HTTP request.
+pub const HTTP_FIELDS_MAX: usize = 100;
+/// Connections at once.
+pub const CONNECTIONS_MAX: usize = 10_000;
+/// Time between attempts to take a connection where the system has no room for it.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether who waits for an answer is still there.
+pub const PEER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Tasks in one request.
+pub const TASKS_MAX: usize = 100_000;
+/// Tasks in one request that name others or differ from those before: each of them is a submit of its own.
+pub const GROUPS_MAX: usize = hq_core::limits::SUBMITS_MAX;
+/// Longest time an answer may wait for tasks.
+pub const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest and shortest lease.
+pub const LEASE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// As above.
+pub const LEASE_MIN: Duration = Duration::from_millis(100);
+/// Longest label, in bytes.
+pub const LABEL_BYTES_MAX: usize = 256;
+/// Longest message of a failure, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// A server that does not answer a request for so long is lost to whoever asked.
+pub const SERVER_TIME_MAX: Duration = Duration::from_secs(30);
+/// Pauses between attempts to reach the server.
+pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// As above.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Without an access file for so long, the server counts as stopped.
+pub const STOPPED_AFTER: Duration = Duration::from_secs(5);
+/// Bytes that wait to be sent to the server for one bag.
+pub const SEND_QUEUE_MAX: usize = 256 << 20;
+/// How long the last words to the server may take.
+pub const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+/// Longest path of a Unix socket, in bytes.
+pub const SOCKET_PATH_MAX: usize = 107;
+/// A worker of a bag for which nobody asks leaves after this time.
+pub const BAG_IDLE_TIMEOUT: Duration = Duration::from_secs(60);

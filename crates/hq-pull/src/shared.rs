@@ -1,0 +1,306 @@
+//! What all connections of a relay share: the machine, its clock, and the ways to the server.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hq_core::client_messages::{ClientRequest, ClientResponse};
+use hq_core::relay::{AskId, BagState, Effect, Given, Relay, SessionId};
+use hq_core::worker_messages::{FromWorker, WorkerEnd};
+use hq_model::selector::Selector;
+use hq_model::{IdSet, JobId, TaskId, Timestamp};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::info;
+
+use crate::client::Client;
+use crate::contract::BagRef;
+use crate::{Options, limits, server_link};
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    options: Options,
+    clock: Clock,
+    relay: RefCell<Relay>,
+    asks: RefCell<BTreeMap<AskId, oneshot::Sender<Told>>>,
+    last_ask: Cell<u64>,
+    // What is sent for each bag, and who sends it.
+    links: RefCell<BTreeMap<JobId, Link>>,
+    leaving: RefCell<Vec<JoinHandle<()>>>,
+    // Those who wait until what they said is on disk.
+    awaiting: RefCell<Vec<(SessionId, u64, oneshot::Sender<()>)>>,
+    /// Asks the server.
+    pub(crate) client: Client,
+    /// Bags that were named, with their jobs.
+    pub(crate) bags: RefCell<BTreeMap<BagRef, JobId>>,
+    watched: RefCell<BTreeSet<JobId>>,
+    gone: RefCell<Option<mpsc::UnboundedReceiver<()>>>,
+    connections: Cell<usize>,
+    last_used: Cell<Instant>,
+    changed: Notify,
+    is_stopped: Cell<bool>,
+}
+
+// The answer to a question for tasks.
+type Told = (Vec<Given>, BagState);
+
+#[derive(Debug)]
+struct Link {
+    words: mpsc::UnboundedSender<FromWorker>,
+    task: JoinHandle<()>,
+}
+
+impl Shared {
+    pub(crate) fn start(options: Options) -> Rc<Shared> {
+        let (tell_gone, gone) = mpsc::unbounded_channel();
+        let relay = Relay::new(options.config.clone());
+        Rc::new(Shared {
+            client: Client::start(options.access.clone(), tell_gone),
+            options,
+            clock: Clock::start(),
+            relay: RefCell::new(relay),
+            asks: RefCell::default(),
+            last_ask: Cell::new(0),
+            links: RefCell::default(),
+            leaving: RefCell::default(),
+            awaiting: RefCell::default(),
+            bags: RefCell::default(),
+            watched: RefCell::default(),
+            gone: RefCell::new(Some(gone)),
+            connections: Cell::new(0),
+            last_used: Cell::new(Instant::now()),
+            changed: Notify::new(),
+            is_stopped: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn access(&self) -> &Path {
+        &self.options.access
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.get()
+    }
+
+    pub(crate) fn count_connection(&self, by: isize) {
+        self.connections.set(self.connections.get().saturating_add_signed(by));
+        self.last_used.set(Instant::now());
+        self.changed.notify_one();
+    }
+
+    /// Lets the machine do something, and carries out what it wants done.
+    pub(crate) fn turn<T>(
+        self: &Rc<Self>,
+        act: impl FnOnce(&mut Relay, Timestamp, &mut Vec<Effect>) -> T,
+    ) -> T {
+        let mut effects = Vec::new();
+        let now = self.clock.now();
+        let result = {
+            let mut relay = self.relay.borrow_mut();
+            let result = act(&mut relay, now, &mut effects);
+            relay.settle(now, &mut effects);
+            result
+        };
+        effects.into_iter().for_each(|effect| self.carry_out(effect));
+        self.tell_saved();
+        self.changed.notify_one();
+        result
+    }
+
+    /// Only looks.
+    pub(crate) fn look<T>(&self, act: impl FnOnce(&Relay) -> T) -> T {
+        act(&self.relay.borrow())
+    }
+
+    fn carry_out(self: &Rc<Self>, effect: Effect) {
+        match effect {
+            Effect::Join { bag } => {
+                let (words, heard) = mpsc::unbounded_channel();
+                let task = tokio::task::spawn_local(server_link::serve(Rc::clone(self), bag, heard));
+                self.links.borrow_mut().insert(bag, Link { words, task });
+                self.watch(bag);
+            }
+            Effect::Send { bag, message } => {
+                if let Some(link) = self.links.borrow().get(&bag) {
+                    // One that has ended is about to be dropped.
+                    let _ = link.words.send(*message);
+                }
+            }
+            Effect::Given { ask, tasks, state } => {
+                if let Some(answer) = self.asks.borrow_mut().remove(&ask) {
+                    // Who asked is there: its end takes the question back before.
+                    let _ = answer.send((tasks, state));
+                }
+            }
+            Effect::Left { bag, end } => {
+                info!(%bag, ?end, "the relay has left for this bag");
+                if let Some(link) = self.links.borrow_mut().remove(&bag) {
+                    drop(link.words);
+                    self.leaving.borrow_mut().push(link.task);
+                }
+                if end == WorkerEnd::Stopped {
+                    self.is_stopped.set(true);
+                }
+            }
+        }
+    }
+
+    // Says when a bag is over.
+    fn watch(self: &Rc<Self>, bag: JobId) {
+        if !self.watched.borrow_mut().insert(bag) {
+            return;
+        }
+        let shared = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let jobs = Selector::Ids(IdSet::single(TaskId(bag.0)));
+            let watch = ClientRequest::WatchJobs { jobs, until_closed: true, notifications: false };
+            let mut answers = shared.client.follow(watch);
+            while let Some(answer) = answers.recv().await {
+                // A bag that is not there any more is over, too.
+                if matches!(answer, ClientResponse::WatchEnded | ClientResponse::Error(_)) {
+                    shared.turn(|relay, _, _| relay.is_over(bag));
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Asks for tasks. When this is dropped before it is done, the question is taken back, and nothing is lost.
+    pub(crate) async fn ask(
+        self: &Rc<Self>,
+        session: SessionId,
+        bags: Vec<JobId>,
+        count: u32,
+        wait: Duration,
+    ) -> Told {
+        struct TakeBack<'a>(&'a Rc<Shared>, AskId);
+        impl Drop for TakeBack<'_> {
+            fn drop(&mut self) {
+                if self.0.asks.borrow_mut().remove(&self.1).is_some() {
+                    self.0.turn(|relay, _, _| relay.forget(self.1));
+                }
+            }
+        }
+        let ask = AskId(self.last_ask.get() + 1);
+        self.last_ask.set(ask.0);
+        let (tell, answer) = oneshot::channel();
+        self.asks.borrow_mut().insert(ask, tell);
+        let _guard = TakeBack(self, ask);
+        self.turn(|relay, now, effects| relay.ask(now, ask, session, (bags, count), wait, effects));
+        answer.await.unwrap_or((Vec::new(), BagState::Unknown))
+    }
+
+    /// Waits until all that a session has said is on the server's disk.
+    pub(crate) async fn saved(&self, session: SessionId) {
+        let (accepted, saved) = self.look(|relay| relay.progress(session));
+        if saved < accepted {
+            let (tell, heard) = oneshot::channel();
+            self.awaiting.borrow_mut().push((session, accepted, tell));
+            let _ = heard.await;
+        }
+    }
+
+    fn tell_saved(&self) {
+        let relay = self.relay.borrow();
+        let is_due = |(session, number, _): &mut (SessionId, u64, oneshot::Sender<()>)| {
+            let (accepted, saved) = relay.progress(*session);
+            // What was said may have been lost with its bag.
+            saved >= *number || accepted < *number
+        };
+        for (_, _, tell) in self.awaiting.borrow_mut().extract_if(.., is_due) {
+            let _ = tell.send(());
+        }
+    }
+
+    /// Wakes the machine when it wants that. Returns when the relay has no more to do.
+    pub(crate) async fn keep_time(self: &Rc<Self>) {
+        let mut gone = self.gone.borrow_mut().take();
+        loop {
+            if self.is_stopped.get() || self.look(|relay| relay.is_ending() && relay.has_left()) {
+                break;
+            }
+            let now = self.clock.now();
+            let wakeup = self.look(|relay| relay.next_wakeup(now));
+            let wakeup = wakeup.map(|at| self.clock.instant(at));
+            let idle = self.idle_at();
+            if idle.is_some_and(|at| at <= Instant::now()) {
+                info!("nobody needs the relay");
+                self.turn(|relay, now, effects| relay.interrupt(now, effects));
+                continue;
+            }
+            let next = wakeup.into_iter().chain(idle).min();
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = self.changed.notified() => continue,
+                Some(()) = heard(&mut gone) => {
+                    if self.look(Relay::is_idle) {
+                        info!("the server has been stopped");
+                        break;
+                    }
+                    continue;
+                }
+            }
+            self.turn(|_, _, _| ());
+        }
+        *self.gone.borrow_mut() = gone;
+    }
+
+    // When the relay ends unless somebody says something.
+    fn idle_at(&self) -> Option<Instant> {
+        let timeout = self.options.idle_timeout?;
+        let is_idle = self.connections.get() == 0 && self.look(|relay| relay.is_idle() && !relay.is_ending());
+        is_idle.then(|| self.last_used.get() + timeout)
+    }
+
+    /// Lets the last words to the server leave.
+    pub(crate) async fn say_goodbye(&self) {
+        let links = std::mem::take(&mut *self.links.borrow_mut()).into_values().map(|link| link.task);
+        let tasks: Vec<JoinHandle<()>> = links.chain(self.leaving.borrow_mut().drain(..)).collect();
+        let all = async {
+            for task in tasks {
+                let _ = task.await;
+            }
+        };
+        let _ = timeout(limits::FAREWELL_LIMIT, all).await;
+    }
+}
+
+async fn heard(gone: &mut Option<mpsc::UnboundedReceiver<()>>) -> Option<()> {
+    match gone {
+        Some(gone) => gone.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+// Time that never goes back, in µs since 1970 as of the start.
+#[derive(Debug)]
+struct Clock {
+    begin: Instant,
+    begin_us: u64,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock { begin: Instant::now(), begin_us: u64::try_from(since.as_micros()).unwrap_or(u64::MAX) }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.begin_us).after(self.begin.elapsed())
+    }
+
+    fn instant(&self, at: Timestamp) -> Instant {
+        self.begin + Duration::from_micros(at.0.saturating_sub(self.begin_us).min(1 << 52))
+    }
+}

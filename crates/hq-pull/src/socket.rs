@@ -1,0 +1,220 @@
+//! Where a relay listens: a socket in a directory that only its user can enter, one for each server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener as BlockingListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::limits::SOCKET_PATH_MAX;
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another relay has it.
+    #[error("a relay listens at {} already", path.display())]
+    Taken {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Others could get at it.
+    #[error("{} is of user {owner} with mode {mode:04o}, and not a directory that only you (user {own}) can enter", path.display())]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+        /// This user.
+        own: u32,
+    },
+    /// The system takes no such path.
+    #[error("the path {} is too long for a socket: at most {SOCKET_PATH_MAX} bytes", path.display())]
+    Long {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It cannot be made.
+    #[error("there can be no socket at {}: {source}", path.display())]
+    System {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A socket on which somebody listens; it is removed when this is dropped.
+#[derive(Debug)]
+pub struct Listening {
+    path: PathBuf,
+    listener: BlockingListener,
+    // Its directory was made for it, or is the one for relays.
+    has_own_directory: bool,
+    // Held as long as the relay lives.
+    _lock: File,
+}
+
+/// Where relays of this user to a server listen on this node, where nothing else is said.
+pub fn path_of(server_uid: &str) -> PathBuf {
+    directory_of_relays().join(format!("pull-{server_uid}"))
+}
+
+fn directory_of_relays() -> PathBuf {
+    let own = geteuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let private = runtime.filter(|path| path.is_absolute() && path.is_dir()).map(|path| path.join("hq"));
+    private.unwrap_or_else(|| PathBuf::from(format!("/tmp/hq-{own}")))
+}
+
+impl Listening {
+    /// Listens at a path, whose directory is made where it is missing. What a relay that died left there is removed.
+    ///
+    /// # Errors
+    /// When another relay listens there, the directory is not private, or the system refuses.
+    pub fn bind(path: &Path) -> Result<Listening, SocketError> {
+        let system = |source| SocketError::System { path: path.to_owned(), source };
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            return Err(SocketError::Long { path: path.to_owned() });
+        }
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let has_own_directory = directory == directory_of_relays() || !directory.exists();
+        let lock = loop {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(system)?;
+            check_private(directory)?;
+            // One that ends now may take lock and directory with it.
+            match lock(path) {
+                Ok(Some(lock)) => break lock,
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(SocketError::Taken { path: path.to_owned() });
+                }
+                Err(error) => return Err(system(error)),
+            }
+        };
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
+            _ => {}
+        }
+        let listener = BlockingListener::bind(path).map_err(system)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(system)?;
+        Ok(Listening { path: path.to_owned(), listener, has_own_directory, _lock: lock })
+    }
+
+    /// Where.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    // To be called within a runtime.
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
+        let listener = self.listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        UnixListener::from_std(listener)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Nobody else can have put anything there while the lock is held. What cannot be removed does no harm.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(lock_path(&self.path));
+        if self.has_own_directory {
+            let _ = self.path.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    path.with_extension("lock")
+}
+
+// Takes the lock; none when the file was removed meanwhile.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let path = lock_path(path);
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let is_same = fs::metadata(&path)?.ino() == file.metadata()?.ino();
+    Ok(is_same.then_some(file))
+}
+
+fn check_private(directory: &Path) -> Result<(), SocketError> {
+    let own = geteuid().as_raw();
+    let found = fs::symlink_metadata(directory)
+        .map_err(|source| SocketError::System { path: directory.to_owned(), source })?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if found.is_dir() && owner == own && mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(SocketError::Exposed { path: directory.to_owned(), owner, mode, own })
+}
+
+/// Only this user, and root, may speak to a relay.
+pub(crate) fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    let own = geteuid().as_raw();
+    match socket_peercred(stream)?.uid.as_raw() {
+        uid if uid == own || uid == 0 => Ok(()),
+        uid => {
+            let text = format!("user {uid} has connected to the relay of user {own}");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+    }
+}
+
+/// Connects to a relay, and makes sure that it is one of this user.
+///
+/// # Errors
+/// When nobody listens there, or somebody else.
+pub fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
+    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    let own = geteuid().as_raw();
+    match socket_peercred(&stream)?.uid.as_raw() {
+        uid if uid == own || uid == 0 => Ok(stream),
+        uid => {
+            let text = format!("user {uid} listens there in place of a relay of user {own}");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_relay_listens_and_what_a_dead_one_left_is_no_hindrance() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("own/pull-abc123");
+        let listening = Listening::bind(&path).expect("a free path");
+        let mode = fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert!(matches!(Listening::bind(&path), Err(SocketError::Taken { .. })));
+        drop(listening);
+        assert!(!path.parent().expect("a directory").exists(), "it was made for the socket");
+        // As after SIGKILL: the file is there, and nobody holds the lock.
+        fs::DirBuilder::new().mode(0o700).create(dir.path().join("own")).expect("writable");
+        drop(BlockingListener::bind(&path).expect("free"));
+        assert!(path.exists());
+        drop(Listening::bind(&path).expect("what is left is removed"));
+        assert!(dir.path().join("own").exists(), "it was there before");
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let open = dir.path().join("open");
+        fs::create_dir(&open).expect("writable");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("ours");
+        let error = Listening::bind(&open.join("pull")).expect_err("not private").to_string();
+        assert!(error.contains("mode 0755"), "{error}");
+        let long = dir.path().join("x".repeat(200));
+        assert!(matches!(Listening::bind(&long), Err(SocketError::Long { .. })));
+    }
+}

@@ -1,0 +1,305 @@
+//! `hq pull …`: each command says one or two lines to the relay of this node.
+
+mod running;
+mod talk;
+
+use std::fs;
+use std::io::{BufRead, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hq_client::error::EXIT_FAILED;
+use hq_model::selector::Selector;
+use hq_model::worker::WorkerConfig;
+use hq_model::{IdSet, TaskId, WorkerResources};
+use hq_net::AccessFile;
+use hq_pull::socket::path_of;
+use hq_pull::{Listening, Options};
+use serde_json::{Value, json};
+use tracing_subscriber::filter::LevelFilter;
+
+pub(super) use talk::{Line, beside};
+
+use super::worker_config::hostname;
+use super::{Context, Done, job};
+use crate::cli::OutputMode;
+use crate::cli::job::WaitArgs;
+use crate::cli::pull::{AddfileArgs, BagOption, CreateArgs, PullCommand, RelayArgs, StealArgs, WorkerOption};
+use crate::error::HqError;
+use crate::lifeline;
+use crate::logging;
+use crate::report::{Answer, Plain, Pulled};
+
+/// The bag is over: nothing will come.
+const EXIT_OVER: u8 = 4;
+/// The relay's group as a worker: no task on several nodes is for it.
+const GROUP: &str = "relay";
+/// Tasks that are created with one request.
+const CREATED_AT_ONCE: usize = 500;
+/// The variable with the path of the socket.
+pub(super) const SOCKET: &str = "HQ_PULL_SOCKET";
+
+/// Does what one of the commands says that ends soon.
+pub(super) fn run(context: &Context, command: PullCommand) -> Result<Done, HqError> {
+    match command {
+        PullCommand::Open(args) => {
+            let name = bag_named(args.name, &args.bag);
+            simple(context, json!({"open": {"name": name, "max_fails": args.max_fails}}))
+        }
+        PullCommand::Create(args) => create(context, args),
+        PullCommand::Addfile(args) => addfile(context, &args),
+        PullCommand::Steal(args) => steal(context, args),
+        PullCommand::Complete(args) => {
+            let names = names(args.tasks)?;
+            let with = |task: &mut Value| {
+                if let Some(result) = &args.result {
+                    task["result"] = json!(result);
+                }
+            };
+            ends(context, "complete", &args.worker, &names, with)
+        }
+        PullCommand::Fail(args) => {
+            let message = args.message.unwrap_or_else(|| "failed".to_owned());
+            ends(context, "fail", &args.worker, &args.tasks, |task| task["failed"] = json!(message))
+        }
+        PullCommand::Defer(args) => {
+            let after = json!({"after": args.after});
+            ends(context, "defer", &args.worker, &[args.task], |task| task["deferred"] = after.clone())
+        }
+        PullCommand::Release(args) => ends(context, "release", &args.worker, &args.tasks, |_| {}),
+        PullCommand::Extend(args) => {
+            let lease = args.lease.map(|lease| lease.as_secs_f64());
+            ends(context, "extend", &args.worker, &args.tasks, |task| task["lease"] = json!(lease))
+        }
+        PullCommand::Exit(args) => {
+            let label = worker(&WorkerOption { worker: args.worker });
+            simple(context, json!({"leave": {"label": label}}))
+        }
+        PullCommand::Status(args) => {
+            let bags: Vec<String> = args.bags.into_iter().chain(args.bag.bag).collect();
+            simple(context, json!({"status": {"bags": bags}}))
+        }
+        PullCommand::Look(args) => {
+            let looked =
+                Line::open(context)?.ask(&json!({"look": {"bag": bag(&args.bag), "names": args.tasks}}))?;
+            let tasks = looked["looked"]["tasks"].as_array();
+            let is_missing = tasks.is_some_and(|tasks| tasks.iter().any(|task| !task["error"].is_null()));
+            let done = Done::ok(Pulled { answer: looked, names_only: false })?;
+            Ok(if is_missing { done.exit(EXIT_FAILED) } else { done })
+        }
+        PullCommand::Close(args) => {
+            simple(context, json!({"close": {"bag": bag_named(args.named, &args.bag)}}))
+        }
+        PullCommand::Wait(args) => wait(context, &bag_named(args.named, &args.bag)),
+        PullCommand::Run(args) => running::run(context, args),
+        PullCommand::Env(_) => {
+            let path = Line::open(context)?.path().to_string_lossy().into_owned();
+            if context.printer.mode == OutputMode::Json {
+                return Done::ok(Answer { name: "socket", text: path });
+            }
+            let quoted = shlex::try_quote(&path).map_or(path.clone(), |quoted| quoted.into_owned());
+            Done::ok(Plain(format!("export {SOCKET}={quoted}\n")))
+        }
+        PullCommand::Relay(_) => Err(HqError::usage("this command cannot be run here")),
+    }
+}
+
+// One request, whose answer is shown.
+fn simple(context: &Context, request: Value) -> Result<Done, HqError> {
+    let answer = Line::open(context)?.ask(&request)?;
+    Done::ok(Pulled { answer, names_only: false })
+}
+
+fn create(context: &Context, args: CreateArgs) -> Result<Done, HqError> {
+    let payload = match args.payload.as_deref() {
+        None => Vec::new(),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes)?;
+            bytes
+        }
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => fs::read(path)
+                .map_err(|error| HqError::failed("bad-input", format!("{path} cannot be read: {error}")))?,
+            None => text.as_bytes().to_vec(),
+        },
+    };
+    let mut task = json!({
+        "name": args.task,
+        "after": args.after,
+        "priority": args.priority.unwrap_or(0),
+        "retries": args.retry.unwrap_or(0),
+    });
+    match String::from_utf8(payload) {
+        Ok(text) => task["payload"] = json!(text),
+        Err(error) => task["payload_base64"] = json!(hq_pull::base64(error.as_bytes())),
+    }
+    let missing = if args.missing_is_done { "done" } else { "error" };
+    simple(context, json!({"create": {"bag": bag(&args.bag), "tasks": [task], "missing": missing}}))
+}
+
+fn addfile(context: &Context, args: &AddfileArgs) -> Result<Done, HqError> {
+    let text = match args.file.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().lock().read_to_string(&mut text)?;
+            text
+        }
+        path => fs::read_to_string(path)
+            .map_err(|error| HqError::failed("bad-input", format!("{path} cannot be read: {error}")))?,
+    };
+    let task = |line: &str| {
+        let mut parts = line.split(',');
+        let name = parts.next().unwrap_or_default();
+        json!({"name": name, "after": parts.collect::<Vec<_>>()})
+    };
+    let tasks: Vec<Value> = text.lines().filter(|line| !line.is_empty()).map(task).collect();
+    if tasks.is_empty() {
+        return Err(HqError::failed("bad-input", format!("{} names no task", args.file)));
+    }
+    let mut line = Line::open(context)?;
+    let (mut bag_id, mut new, mut known) = (Value::Null, 0, 0);
+    let missing = if args.missing_is_done { "done" } else { "error" };
+    for some in tasks.chunks(CREATED_AT_ONCE) {
+        let request = json!({"create": {"bag": bag(&args.bag), "tasks": some, "missing": missing}});
+        let created = line.ask(&request)?["created"].take();
+        bag_id = created["bag"].clone();
+        new += created["new"].as_u64().unwrap_or(0);
+        known += created["known"].as_u64().unwrap_or(0);
+    }
+    let answer = json!({"created": {"bag": bag_id, "new": new, "known": known}});
+    Done::ok(Pulled { answer, names_only: false })
+}
+
+fn steal(context: &Context, args: StealArgs) -> Result<Done, HqError> {
+    let label = args.by.unwrap_or_else(|| worker(&args.worker));
+    let mut line = Line::open(context)?;
+    line.ask(&json!({"hello": {"label": label, "lease": args.lease.map(|lease| lease.as_secs_f64())}}))?;
+    let wait = args.wait.unwrap_or(Duration::ZERO).as_secs_f64();
+    let answer = line.ask(&json!({"take": {"count": args.count, "wait": wait, "bags": [bag(&args.bag)]}}))?;
+    let exit = match answer["state"].as_str() {
+        Some("some") => 0,
+        Some("over") => EXIT_OVER,
+        _ => EXIT_FAILED,
+    };
+    Ok(Done::ok(Pulled { answer, names_only: args.quiet })?.exit(exit))
+}
+
+// Something is said of tasks that a worker has.
+fn ends(
+    context: &Context,
+    verb: &str,
+    of: &WorkerOption,
+    tasks: &[String],
+    with: impl Fn(&mut Value),
+) -> Result<Done, HqError> {
+    let mut line = Line::open(context)?;
+    line.ask(&json!({"hello": {"label": worker(of)}}))?;
+    let items = tasks.iter().map(|task| {
+        let mut item = if is_id(task) { json!({"id": task}) } else { json!({"name": task}) };
+        with(&mut item);
+        item
+    });
+    let items: Vec<Value> = items.collect();
+    let mut answer = line.ask(&json!({verb: {"tasks": items}}))?;
+    let done = answer["done"].as_array_mut().into_iter().flatten();
+    let mut has_failed = false;
+    for (item, task) in done.zip(tasks) {
+        has_failed |= !item["error"].is_null();
+        item["task"] = json!(task);
+    }
+    let done = Done::ok(Pulled { answer, names_only: false })?;
+    Ok(if has_failed { done.exit(EXIT_FAILED) } else { done })
+}
+
+fn wait(context: &Context, bag: &str) -> Result<Done, HqError> {
+    let status = Line::open(context)?.ask(&json!({"status": {"bags": [bag]}}))?;
+    let bag = status["status"]["bags"][0]["bag"].as_u64().and_then(|bag| u32::try_from(bag).ok());
+    let bag = bag.ok_or_else(|| HqError::failed("no-bag", "There is no such bag."))?;
+    let jobs = Selector::Ids(IdSet::single(TaskId(bag)));
+    let args = WaitArgs { jobs, without_close: false, allow_failures: false, reconnect_timeout: None };
+    job::wait(context, args)
+}
+
+// Names on the command line, or one a line.
+fn names(tasks: Vec<String>) -> Result<Vec<String>, HqError> {
+    if tasks == ["-"] {
+        return Ok(std::io::stdin().lock().lines().collect::<Result<_, _>>()?);
+    }
+    Ok(tasks)
+}
+
+fn is_id(task: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    task.split_once('@').is_some_and(|(job, task)| is_number(job) && is_number(task))
+}
+
+fn bag(option: &BagOption) -> String {
+    let named = option.bag.clone().or_else(|| variable("HQ_PULL_BAG"));
+    named.unwrap_or_else(|| "pull".to_owned())
+}
+
+// A bag may be named with or without the option.
+fn bag_named(name: Option<String>, option: &BagOption) -> String {
+    name.unwrap_or_else(|| bag(option))
+}
+
+fn worker(option: &WorkerOption) -> String {
+    option.worker.clone().or_else(|| variable("HQ_PULL_WORKER")).unwrap_or_else(hostname)
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Where the relay of this node listens.
+pub(super) fn socket_path(context: &Context) -> Result<PathBuf, HqError> {
+    if let Some(path) = std::env::var_os(SOCKET).filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    default_path(context)
+}
+
+// Where it listens unless somebody says otherwise.
+fn default_path(context: &Context) -> Result<PathBuf, HqError> {
+    let access = AccessFile::load(&hq_client::access_path(&context.server_dir))
+        .map_err(hq_client::ClientError::from)?;
+    Ok(path_of(&access.server_uid))
+}
+
+/// Runs a relay until it ends.
+pub(super) fn relay(context: &Context, args: RelayArgs) -> Result<u8, HqError> {
+    if args.background {
+        rustix::process::setsid().map_err(std::io::Error::from)?;
+    }
+    if args.lifeline {
+        lifeline::hold()?;
+    }
+    let level = match context.printer.mode {
+        OutputMode::Cli if !args.background => LevelFilter::INFO,
+        _ => LevelFilter::WARN,
+    };
+    logging::init(context.debug, Some(level));
+    let access = hq_client::access_path(&context.server_dir);
+    let path = match args.socket {
+        Some(path) => std::path::absolute(path)?,
+        None => default_path(context)?,
+    };
+    let listening = Listening::bind(&path).map_err(|error| HqError::failed("socket", error.to_string()))?;
+    // Who waits for this line finds the socket.
+    let mut out = std::io::stdout();
+    let is_heard = writeln!(out, "{}", path.display()).and_then(|()| out.flush());
+    if !args.background {
+        is_heard?;
+    }
+    let config = WorkerConfig {
+        hostname: hostname(),
+        group: GROUP.to_owned(),
+        idle_timeout: Some(hq_pull::limits::BAG_IDLE_TIMEOUT),
+        pid: std::process::id(),
+        ..WorkerConfig::new(WorkerResources::default())
+    };
+    let options = Options { access, config, idle_timeout: args.idle_timeout };
+    hq_pull::run(options, listening).map_err(|error| HqError::failed("relay", error.to_string()))?;
+    Ok(0)
+}

@@ -1,0 +1,102 @@
+//! What a relay answered.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::json::SCHEMA_VERSION;
+use super::style::Style;
+use super::{Report, json};
+use crate::error::HqError;
+use crate::report::Pulled;
+
+impl Report for Pulled {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        if self.names_only {
+            return self.quiet(out);
+        }
+        let answer = &self.answer;
+        if let Some(tasks) = answer["tasks"].as_array() {
+            for task in tasks {
+                writeln!(out, "{} {} {}", word(task, "id"), word(task, "attempt"), word(task, "name"))?;
+            }
+            if tasks.is_empty() {
+                let text = match answer["state"].as_str() {
+                    Some("over") => "The bag is over: all of its tasks have ended",
+                    _ => "Nothing is ready now",
+                };
+                writeln!(out, "{text}")?;
+            }
+        }
+        for item in answer["done"].as_array().into_iter().flatten() {
+            if !item["error"].is_null() {
+                writeln!(out, "{}: {} ({})", word(item, "task"), word(item, "message"), word(item, "error"))?;
+            }
+        }
+        let created = &answer["created"];
+        if !created.is_null() {
+            let (new, bag) = (&created["new"], &created["bag"]);
+            let known = match created["known"].as_u64() {
+                Some(0) | None => String::new(),
+                Some(known) => format!(", {known} were there"),
+            };
+            writeln!(out, "{new} new in bag {bag}{known}")?;
+        }
+        let opened = &answer["opened"];
+        if !opened.is_null() {
+            let is_new = if opened["new"] == true { "" } else { ", which was open" };
+            writeln!(out, "Bag {} ({}){is_new}", opened["bag"], word(opened, "name"))?;
+        }
+        if !answer["closed"].is_null() {
+            writeln!(out, "Bag {} takes no more tasks", answer["closed"]["bag"])?;
+        }
+        if !answer["left"].is_null() {
+            writeln!(out, "{} given back", answer["left"]["returned"])?;
+        }
+        for task in answer["looked"]["tasks"].as_array().into_iter().flatten() {
+            let state = task["state"].as_str().unwrap_or("unknown");
+            write!(out, "{} {state}", word(task, "name"))?;
+            for more in ["result", "result_base64", "message"] {
+                if let Some(text) = task[more].as_str() {
+                    write!(out, " {text}")?;
+                }
+            }
+            writeln!(out)?;
+        }
+        for bag in answer["status"]["bags"].as_array().into_iter().flatten() {
+            writeln!(
+                out,
+                "Bag {} ({}): {}, {} waiting, {} taken, {} finished, {} failed",
+                bag["bag"],
+                word(bag, "name"),
+                word(bag, "state"),
+                bag["waiting"],
+                bag["running"],
+                bag["finished"],
+                bag["failed"]
+            )?;
+        }
+        for session in answer["status"]["sessions"].as_array().into_iter().flatten() {
+            let label = session["label"].as_str().unwrap_or("(a connection)");
+            writeln!(out, "{label} has {}", session["taken"])?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let mut document = self.answer.clone();
+        document["schema_version"] = SCHEMA_VERSION.into();
+        Ok(json::write(out, &document)?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        for task in self.answer["tasks"].as_array().into_iter().flatten() {
+            writeln!(out, "{}", word(task, "name"))?;
+        }
+        Ok(())
+    }
+}
+
+fn word<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
