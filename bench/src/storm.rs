@@ -147,7 +147,10 @@ async fn talk(
                     }
                 }
                 Effect::KillLauncher | Effect::Arm { .. } | Effect::Recall { .. } => {}
-                Effect::Read { .. } | Effect::DropRead { .. } | Effect::ReadEnded { .. } => {}
+                Effect::Read { .. }
+                | Effect::DropRead { .. }
+                | Effect::Expired { .. }
+                | Effect::ReadEnded { .. } => {}
                 Effect::Exit(_) => return is_up,
             }
         }

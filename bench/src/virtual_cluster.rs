@@ -208,6 +208,7 @@ impl VirtualCluster {
                 worker::Effect::Arm { .. } | worker::Effect::Recall { .. } => {}
                 worker::Effect::Read { .. }
                 | worker::Effect::DropRead { .. }
+                | worker::Effect::Expired { .. }
                 | worker::Effect::ReadEnded { .. } => {}
             }
         }
