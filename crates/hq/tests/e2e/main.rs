@@ -33,4 +33,5 @@ mod server;
 mod streams;
 mod submit;
 mod terminal;
+mod web;
 mod workers;
