@@ -38,9 +38,10 @@ impl Wanted {
         EventFilter { jobs: self.jobs.clone(), kinds }
     }
 
-    /// True when events tell what a reader knows only who has read all that was before.
-    pub(crate) fn needs_past(&self) -> bool {
-        self.kinds.is_empty() || self.kinds.contains(&EventKind::Job)
+    // True when what was before must be known to tell what comes: that a job is complete.
+    fn needs_past(&self) -> bool {
+        let is_within = self.after != 0 && self.after != FROM_NOW;
+        is_within && (self.kinds.is_empty() || self.kinds.contains(&EventKind::Job))
     }
 }
 
@@ -53,6 +54,9 @@ pub(crate) fn read<W: Write, F: Future<Output = ()>>(
     mut until: Pin<&mut F>,
     mut told: impl FnMut(&mut Events<W>, u64) -> Result<(), HqError>,
 ) -> Result<(), HqError> {
+    if wanted.needs_past() {
+        recall(session, wanted.after, events)?;
+    }
     let filter = wanted.records();
     events.only(wanted.kinds);
     let request = |after| ClientRequest::Events { follow: wanted.follow, after, filter: filter.clone() };
@@ -75,6 +79,26 @@ pub(crate) fn read<W: Write, F: Future<Output = ()>>(
                     begin(&mut watch, wanted.jobs.as_ref(), events)?;
                 }
                 told(events, next)?;
+                watch.resume_with(request(next));
+            }
+            ClientResponse::Done => return Ok(()),
+            _ => return unexpected(),
+        }
+    }
+}
+
+// Reads what was before this record without printing it. All of it is asked for, since only then each record has its number:
+// the last one of an answer that before the next.
+fn recall<W: Write>(session: &mut Session, before: u64, events: &mut Events<W>) -> Result<(), HqError> {
+    let request = |after| ClientRequest::Events { follow: false, after, filter: EventFilter::default() };
+    let mut watch = session.watch(request(0))?;
+    loop {
+        match watch.next_response()? {
+            ClientResponse::Events { records, next } => {
+                let is_later = usize::try_from(next.saturating_sub(before)).unwrap_or(usize::MAX);
+                for (at, record) in &records[..records.len().saturating_sub(is_later)] {
+                    events.recall(*at, record);
+                }
                 watch.resume_with(request(next));
             }
             ClientResponse::Done => return Ok(()),

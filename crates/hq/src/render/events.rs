@@ -78,6 +78,11 @@ impl<W: Write> Events<W> {
         self.print(at, &Record::JobKept { job, progress: Box::new(progress) })
     }
 
+    /// Knows a record without printing it.
+    pub(crate) fn recall(&mut self, at: Timestamp, record: &Record) {
+        self.state.apply(at, record);
+    }
+
     /// Prints a record.
     pub(crate) fn print(&mut self, at: Timestamp, record: &Record) -> Result<(), HqError> {
         let job = job_of(record);

@@ -132,19 +132,14 @@ impl Watched {
         Ok(watched)
     }
 
-    // Whoever reads on is told what they would have been told; to know when jobs are complete, the past is read again.
-    fn wanted(&self, uid: &str) -> (Wanted, u64) {
-        let wanted =
-            |after| Wanted { follow: true, after, jobs: self.jobs.clone(), kinds: self.kinds.clone() };
-        match &self.cursor {
-            Cursor::Now => (wanted(FROM_NOW), 0),
-            Cursor::After(of, next) if of == uid => {
-                let needs_past = wanted(0).needs_past();
-                (wanted(if needs_past { 0 } else { *next }), *next)
-            }
+    fn wanted(&self, uid: &str) -> Wanted {
+        let after = match &self.cursor {
+            Cursor::Now => FROM_NOW,
+            Cursor::After(of, next) if of == uid => *next,
             // The journal of another server is read from its beginning.
-            Cursor::Begin | Cursor::After(..) => (wanted(0), 0),
-        }
+            Cursor::Begin | Cursor::After(..) => 0,
+        };
+        Wanted { follow: true, after, jobs: self.jobs.clone(), kinds: self.kinds.clone() }
     }
 }
 
@@ -209,7 +204,7 @@ pub(super) fn tell_events(
     begun: oneshot::Sender<Result<(), HqError>>,
 ) {
     let mut begun = Some(begun);
-    let (wanted, known) = watched.wanted(uid);
+    let wanted = watched.wanted(uid);
     let mut events = Events::new(Vec::new());
     let read = source::open(server_dir).map_err(HqError::from).and_then(|mut session| {
         session.wait_for_lost_server(None);
@@ -220,7 +215,7 @@ pub(super) fn tell_events(
                 let _ = begun.send(Ok(()));
             }
             let lines = events.take();
-            if next > known && !lines.is_empty() {
+            if !lines.is_empty() {
                 // When nobody reads any more, the reading ends.
                 let _ = tell.blocking_send(frame(&lines, uid, next));
             }
@@ -282,12 +277,12 @@ mod tests {
     #[test]
     fn who_comes_back_goes_on_where_it_was() {
         let again = |text| watched(text, Some("a-b-17")).expect("fine");
-        let (wanted, known) = again("kind=task&after=0").wanted("a-b");
-        assert_eq!((wanted.after, known), (17, 17), "the browser knows better than its address");
-        let (wanted, known) = again("kind=job").wanted("a-b");
-        assert_eq!((wanted.after, known), (0, 17), "jobs are complete by what was before");
-        let (wanted, known) = again("kind=task").wanted("another");
-        assert_eq!((wanted.after, known), (0, 0));
+        assert_eq!(
+            again("kind=task&after=0").wanted("a-b").after,
+            17,
+            "the browser knows better than its address"
+        );
+        assert_eq!(again("kind=task").wanted("another").after, 0);
     }
 
     #[test]

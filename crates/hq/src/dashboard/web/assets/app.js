@@ -29,11 +29,11 @@ const VIEWS = [
 ];
 
 const STATUS = {
-  connecting: () => "Connecting…",
-  live: () => "Live",
-  lost: (why) => `The server does not answer: ${safe(why)} Looking for it…`,
-  away: () => "The dashboard command does not answer. Looking for it…",
-  closed: () => "No session",
+  connecting: "Connecting…",
+  live: "Live",
+  lost: "The server does not answer",
+  away: "The dashboard command does not answer",
+  closed: "No session",
 };
 
 function place() {
@@ -131,10 +131,11 @@ class App extends Component {
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("h1")?.focus(); }}>To the content</a>
       <header>
         <nav aria-label="Views">${TABS.map(([key, text, href]) => html`<a href=${href} aria-current=${at.tab === href ? "page" : undefined} aria-keyshortcuts=${key}>${text}</a>`)}</nav>
-        <p class=${`status ${status}`} role="status" aria-live="polite">${STATUS[status](live.why)}</p>
+        <p class=${`status ${status}`} role="status" aria-live="polite">${STATUS[status]}</p>
         ${overview && html`<p class="server">${overview.server_uid} · ${overview.version}</p>`}
         <button type="button" class="help" aria-label="Keys" onClick=${() => this.keys.showModal()}>?</button>
       </header>
+      ${(status === "lost" || status === "away") && html`<p class="trouble">${live.why ? `${safe(live.why).replace(/\.?$/, ".")} ` : ""}It is looked for; what is shown is as it was last.</p>`}
       ${overview?.server.journal_fails && html`<p class="trouble" role="alert">The server cannot write its journal, and changes nothing until it can. <code>hq server info</code> says why.</p>`}
       <main id="main">
         <h1 tabindex="-1">${at.title}</h1>

@@ -16,7 +16,8 @@ export const Name = ({ text, cut }) => html`<bdi class=${cut ? "name cut" : "nam
 export const State = ({ word }) => html`<span class=${`state ${word.toLowerCase().split(" ")[0]}`}>${word}</span>`;
 
 export function Trouble({ error }) {
-  if (!error) return null;
+  // That nobody answers is said above.
+  if (!error || live.status === "lost" || live.status === "away") return null;
   return html`<p class="trouble" role="alert">${safe(error.error)}${error.hint ? html` <span class="hint">${safe(error.hint)}</span>` : null}</p>`;
 }
 
