@@ -223,7 +223,7 @@ impl Shared {
 
     async fn act(&self, action: Action) -> Result<Value, HqError> {
         if !self.allows_actions {
-            let error = HqError::failed("read-only", "this dashboard only shows, and changes nothing");
+            let error = HqError::failed("not-allowed", "this dashboard only shows, and changes nothing");
             return Err(error.hint("start it again as `hq dashboard --web --allow-actions`"));
         }
         self.askers.ask(move |asker| answers::act(asker, action)).await
@@ -296,7 +296,7 @@ fn only(method: &Method) -> Response<Reply> {
 fn status(error: &HqError) -> StatusCode {
     match error.code {
         "no-session" => StatusCode::UNAUTHORIZED,
-        "foreign-origin" | "read-only" => StatusCode::FORBIDDEN,
+        "foreign-origin" | "not-allowed" => StatusCode::FORBIDDEN,
         "no-job" | "no-task" | "no-worker" | "no-queue" | "no-path" => StatusCode::NOT_FOUND,
         "invalid" => StatusCode::BAD_REQUEST,
         "busy" => StatusCode::SERVICE_UNAVAILABLE,
@@ -316,7 +316,8 @@ mod tests {
     fn errors_have_a_status() {
         for (code, number) in [
             ("no-session", 401),
-            ("read-only", 403),
+            ("not-allowed", 403),
+            ("read-only", 409),
             ("no-task", 404),
             ("invalid", 400),
             ("no-journal", 409),

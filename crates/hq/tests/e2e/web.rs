@@ -249,7 +249,7 @@ fn strangers_are_refused() {
     assert_eq!(ask("POST /api/v1/jobs/1/cancel", &[&cookie, foreign]), "403 foreign-origin");
     assert_eq!(ask("POST /api/v1/jobs/1/cancel", &[&cookie]), "403 foreign-origin");
     assert_eq!(ask("POST /api/v1/jobs/1/cancel", &[&origin]), "401 no-session");
-    assert_eq!(ask("POST /api/v1/jobs/1/cancel", &[&cookie, &origin]), "403 read-only");
+    assert_eq!(ask("POST /api/v1/jobs/1/cancel", &[&cookie, &origin]), "403 not-allowed");
     assert_eq!(cluster.json("job info 1")[0]["info"]["state"], "waiting");
     let long = format!("X: {}", "x".repeat(64 << 10));
     assert_eq!(web.ask("GET /", &[&long]).status, 431);
