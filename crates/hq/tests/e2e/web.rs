@@ -18,11 +18,11 @@ const SIGKILL: i32 = 9;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 // A dashboard, and what it prints.
-struct Web {
+pub(crate) struct Web {
     process: Process,
     lines: BufReader<std::io::PipeReader>,
     address: String,
-    link: String,
+    pub(crate) link: String,
 }
 
 // An answer: status, headers and body.
@@ -33,7 +33,7 @@ struct Answer {
 }
 
 impl Web {
-    fn start(cluster: &Cluster, options: &[&str]) -> Web {
+    pub(crate) fn start(cluster: &Cluster, options: &[&str]) -> Web {
         let mut command =
             cluster.command(["--output-mode", "quiet", "dashboard", "--web"].iter().chain(options));
         command.stderr(Stdio::null());
@@ -102,7 +102,7 @@ impl Web {
         Stream(lines)
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         self.process.signal(SIGTERM);
         assert_eq!(self.process.end(), 0);
     }
