@@ -10,6 +10,8 @@ const REFRESH_MS = 1000;
 const LOOK_MS = 2000;
 // How long to wait before the command is looked for again.
 const RETRY_MS = 2000;
+// A page that nobody sees lets go of its stream after so long: a browser has six connections for all of its pages together.
+const REST_MS = 30000;
 // Over how long a rate is taken at least, in seconds.
 const RATE_TIME = 10;
 
@@ -37,6 +39,25 @@ class Live {
 
   begin() {
     this.connect();
+    this.recall();
+    document.addEventListener("visibilitychange", () => this.rest());
+  }
+
+  rest() {
+    clearTimeout(this.pause);
+    if (document.hidden) {
+      this.pause = setTimeout(() => {
+        this.source?.close();
+        this.source = null;
+      }, REST_MS);
+    } else if (!this.source && this.status !== "closed") {
+      this.connect();
+      this.recall();
+    }
+  }
+
+  // How it was before.
+  recall() {
     fetch("/api/v1/series").then((answer) => (answer.ok ? answer.json() : null)).then((series) => {
       if (!series) return;
       const later = this.series;
@@ -48,7 +69,9 @@ class Live {
   }
 
   connect() {
+    this.source?.close();
     const source = new EventSource("/api/v1/events");
+    this.source = source;
     source.addEventListener("overview", (event) => this.hear(JSON.parse(event.data)));
     source.addEventListener("lost", (event) => this.be("lost", JSON.parse(event.data).error));
     source.onerror = () => {
