@@ -28,6 +28,7 @@ struct Browser {
 
 impl Browser {
     // None where no browser is installed.
+    #[expect(clippy::print_stderr, reason = "says what is left out")]
     fn open(place: &Place) -> Option<Browser> {
         let is_there = |dir: &std::path::Path| dir.join("chromium").exists();
         if !std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| is_there(&dir)) {
