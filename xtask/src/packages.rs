@@ -28,7 +28,7 @@ pub(crate) const OPENBABEL_PYTHON: &str = "/usr/lib/python3/dist-packages/openba
 /// The structure of HIV-1 protease in PyMOL's tutorial.
 pub(crate) const PROTEASE: &str = "/usr/share/pymol/data/tut/1hpv.pdb";
 
-const NEEDS: [Need; 17] = [
+const NEEDS: [Need; 18] = [
     Need { package: "git", brings: "git", left_out: "the check that tests change no file" },
     Need { package: "iproute2", brings: "ip", left_out: "the chaos between network namespaces" },
     Need { package: "iptables", brings: "iptables", left_out: "the chaos with lost packets" },
@@ -44,6 +44,7 @@ const NEEDS: [Need; 17] = [
     Need { package: "libopenmpi-dev", brings: "mpicc.openmpi", left_out: "MPI programs with Open MPI" },
     Need { package: "mpich", brings: "mpiexec.mpich", left_out: "MPI programs with MPICH" },
     Need { package: "libmpich-dev", brings: "mpicc.mpich", left_out: "MPI programs with MPICH" },
+    Need { package: "chromium", brings: "chromium", left_out: "the test of the dashboard in a browser" },
     Need { package: "bowtie2", brings: "bowtie2", left_out: "the example `bowtie2`" },
     Need {
         package: "bowtie2-examples",

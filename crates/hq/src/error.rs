@@ -5,6 +5,7 @@ use std::io;
 use hq_client::ClientError;
 use hq_client::error::{EXIT_FAILED, EXIT_NO_SERVER, EXIT_USAGE};
 use hq_client::options::OptionsError;
+use hq_core::client_messages::RequestError;
 use hq_server::ServerError;
 use hq_worker::WorkerError;
 
@@ -40,6 +41,11 @@ impl HqError {
     /// A signal ended the command.
     pub(crate) fn interrupted(signal: u8, text: impl Into<String>) -> HqError {
         HqError { exit: EXIT_SIGNAL + signal, ..HqError::failed("interrupted", text) }
+    }
+
+    /// What the server would have refused.
+    pub(crate) fn from_refusal(error: RequestError) -> HqError {
+        ClientError::from(error).into()
     }
 
     /// With a hint.

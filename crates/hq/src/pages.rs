@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 49] = [
+pub(crate) const PAGES: [Page; 50] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),
@@ -63,6 +63,7 @@ pub(crate) const PAGES: [Page; 49] = [
     page!("error-codes", "docs/reference/error-codes.md"),
     page!("json", "docs/reference/json.md"),
     page!("events", "docs/reference/events.md", "event"),
+    page!("web-api", "docs/reference/web-api.md", "web", "openapi"),
     page!("stream-format", "docs/reference/stream-format.md"),
     page!("runner-protocol", "docs/reference/runner-protocol.md"),
     page!("pull-protocol", "docs/reference/pull-protocol.md"),

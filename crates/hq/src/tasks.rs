@@ -57,6 +57,11 @@ pub(crate) trait Pages {
     fn now(&self) -> Option<Timestamp> {
         None
     }
+
+    /// The last task of the latest page, if there are more behind it.
+    fn after(&self) -> Option<TaskRef> {
+        None
+    }
 }
 
 /// Pages of a server.
@@ -67,7 +72,9 @@ pub(crate) struct ServerPages {
     states: Vec<TaskState>,
     after: Option<TaskRef>,
     now: Option<Timestamp>,
+    limit: u32,
     grouped: bool,
+    is_single: bool,
     is_done: bool,
     // Those of the page before, if they are wanted; all those of servers that tell all or nothing.
     submits: Option<Submits>,
@@ -90,7 +97,9 @@ impl ServerPages {
             states,
             after: None,
             now: None,
+            limit: TASK_PAGE,
             grouped: true,
+            is_single: false,
             is_done: jobs.is_empty(),
             submits: None,
             keeps_submits: false,
@@ -105,6 +114,11 @@ impl ServerPages {
     /// With what they wait for.
     pub(crate) fn with_waits(self) -> ServerPages {
         ServerPages { grouped: false, ..self }
+    }
+
+    /// Only one page: so many tasks behind this one.
+    pub(crate) fn single(self, after: Option<TaskRef>, limit: u32) -> ServerPages {
+        ServerPages { after, limit, grouped: false, is_single: true, ..self }
     }
 
     // The submits of these tasks: those of the page before need not be asked for.
@@ -149,7 +163,7 @@ impl Pages for ServerPages {
             tasks: self.tasks.clone(),
             states: self.states.clone(),
             after: self.after,
-            limit: TASK_PAGE,
+            limit: self.limit,
             grouped: self.grouped,
         };
         let ClientResponse::Tasks { tasks, groups, next, now } =
@@ -162,7 +176,7 @@ impl Pages for ServerPages {
         if next.is_some() && next <= self.after {
             return Err(ClientError::Unexpected.into());
         }
-        self.is_done = next.is_none();
+        self.is_done = next.is_none() || self.is_single;
         self.after = next;
         let submits = self.submits_of(&tasks, &groups)?;
         Ok(Some(Page { tasks, groups, submits }))
@@ -170,6 +184,10 @@ impl Pages for ServerPages {
 
     fn now(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    fn after(&self) -> Option<TaskRef> {
+        self.after
     }
 }
 
@@ -191,6 +209,11 @@ impl TaskStream {
     /// The time of the server when it told the latest page; that of this machine where it does not say.
     pub(crate) fn now(&self) -> Timestamp {
         self.pages.now().unwrap_or_else(logging::now)
+    }
+
+    /// The last task of the latest page, if there are more behind it.
+    pub(crate) fn after(&self) -> Option<TaskRef> {
+        self.pages.after()
     }
 
     /// The next task of that job, `None` when the stream has gone on to a later one or ended.

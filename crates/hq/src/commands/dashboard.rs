@@ -4,17 +4,27 @@ use std::path::Path;
 
 use hq_core::record::Record;
 use hq_model::Timestamp;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::Context;
+use crate::cli::OutputMode;
 use crate::cli::dashboard::DashboardArgs;
-use crate::dashboard::{Look, Replayer, Source, live, replayed};
+use crate::dashboard::{Look, Replayer, Source, live, replayed, serve};
 use crate::error::HqError;
+use crate::logging;
 
 /// Records that a replay holds in memory.
 const RECORDS_MAX: usize = 20_000_000;
 
 /// Shows the dashboard until the user ends it.
 pub(super) fn dashboard(context: &Context, args: &DashboardArgs) -> Result<u8, HqError> {
+    if let Some(place) = &args.web {
+        let level = (context.printer.mode == OutputMode::Cli).then_some(LevelFilter::WARN);
+        logging::init(context.debug, level);
+        let tell = |mut served| context.printer.print(&mut served);
+        serve(context.server_dir.clone(), place, args.allow_actions, tell)?;
+        return Ok(0);
+    }
     // Nothing is logged: a line of a log would tear the screen.
     let look = Look { has_colors: context.printer.has_colors(), has_mouse: !args.no_mouse };
     match args.journal() {

@@ -1,14 +1,13 @@
 //! `hq journal …`: reads a journal from its files, or from a running server.
 
-use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use hq_client::{Session, Watch};
-use hq_core::client_messages::{ClientRequest, ClientResponse, EventFilter, EventKind, FROM_NOW};
-use hq_core::record::{JobProgress, Record};
+use hq_client::Session;
+use hq_core::client_messages::{ClientRequest, ClientResponse, EventKind, FROM_NOW};
+use hq_core::record::Record;
 use hq_journal::{JournalError, OpenError, RealDisk};
-use hq_model::{IdSet, JobId, JobState, TaskId, TaskState, Timestamp};
+use hq_model::Timestamp;
 use hq_proto::ProtoError;
 use hq_server::JournalPlace;
 
@@ -16,9 +15,8 @@ use super::{Context, Done, unexpected};
 use crate::accounts::{Accounts, Gathered};
 use crate::cli::journal::{JournalCommand, ReportArgs, StreamArgs, UtilizationArgs};
 use crate::error::HqError;
+use crate::event_stream::{self, Wanted};
 use crate::history::History;
-use crate::jobs::only;
-use crate::logging;
 use crate::render::events::Events;
 use crate::render::{history_page, text};
 use crate::report::{JournalChecked, JournalRepaired, Sentence, Streamed, Utilization};
@@ -123,26 +121,6 @@ fn stream(context: &Context, args: &StreamArgs) -> Result<Done, HqError> {
     read_events(context, wanted, args.reconnect_timeout)
 }
 
-// Which events are printed.
-#[derive(Default)]
-struct Wanted {
-    follow: bool,
-    after: u64,
-    jobs: Option<IdSet>,
-    kinds: Vec<EventKind>,
-}
-
-impl Wanted {
-    // The records that these events are made from: that a job is complete is told by those of its tasks.
-    fn records(&self) -> EventFilter {
-        let mut kinds = self.kinds.clone();
-        if kinds.contains(&EventKind::Job) && !kinds.contains(&EventKind::Task) {
-            kinds.push(EventKind::Task);
-        }
-        EventFilter { jobs: self.jobs.clone(), kinds }
-    }
-}
-
 fn read_events(
     context: &Context,
     wanted: Wanted,
@@ -150,82 +128,10 @@ fn read_events(
 ) -> Result<Done, HqError> {
     let mut session = Session::connect(&context.server_dir)?;
     session.wait_for_lost_server(reconnect_timeout);
-    let filter = wanted.records();
-    let mut events = Events::to_stdout().of_kinds(wanted.kinds);
-    let request = |after| ClientRequest::Events { follow: wanted.follow, after, filter: filter.clone() };
-    let mut watch = session.watch(request(wanted.after))?;
-    // Without the past, the stream begins with how jobs are once nothing of what follows is missed.
-    let mut begins =
-        wanted.after == FROM_NOW && (filter.kinds.is_empty() || filter.kinds.contains(&EventKind::Job));
-    loop {
-        match watch.next_response()? {
-            ClientResponse::Events { records, next } => {
-                // Servers of earlier releases know no filter.
-                for (at, record) in records.iter().filter(|(_, record)| filter.takes(record)) {
-                    events.print(*at, record)?;
-                }
-                if std::mem::take(&mut begins) {
-                    begin(&mut watch, wanted.jobs.as_ref(), &mut events)?;
-                }
-                events.flush()?;
-                watch.resume_with(request(next));
-            }
-            ClientResponse::Done => return Done::ok(Streamed),
-            _ => return unexpected(),
-        }
-    }
-}
-
-// How jobs are now: those that are named, or all that have not ended. An event that comes after that may tell of a task
-// whose end is in it.
-fn begin(
-    watch: &mut Watch<'_>,
-    jobs: Option<&IdSet>,
-    events: &mut Events<impl std::io::Write>,
-) -> Result<(), HqError> {
-    let states = match jobs {
-        Some(_) => Vec::new(),
-        None => vec![JobState::Running, JobState::Waiting, JobState::Opened],
-    };
-    let ClientResponse::JobList(mut list) = watch.request(ClientRequest::ListJobs { states })? else {
-        return unexpected();
-    };
-    list.retain(|job| jobs.is_none_or(|jobs| jobs.contains(TaskId(job.job.0))));
-    if list.is_empty() {
-        return Ok(());
-    }
-    let all = only(list.iter().map(|job| job.job));
-    let mut ids_in = |states: Vec<TaskState>| -> Result<BTreeMap<JobId, IdSet>, HqError> {
-        match watch.request(ClientRequest::TaskIds { jobs: all.clone(), states })? {
-            ClientResponse::TaskIds(ids) => Ok(ids.into_iter().collect()),
-            _ => unexpected(),
-        }
-    };
-    let mut ids = ids_in(Vec::new())?;
-    let [mut finished, mut failed, mut canceled, mut aborted] = [
-        ids_in(vec![TaskState::Finished])?,
-        ids_in(vec![TaskState::Failed])?,
-        ids_in(vec![TaskState::Canceled])?,
-        ids_in(vec![TaskState::Aborted])?,
-    ];
-    let now = logging::now();
-    for job in list {
-        // One that was forgotten meanwhile has none.
-        let Some(ids) = ids.remove(&job.job) else { continue };
-        let of = |ids: &mut BTreeMap<JobId, IdSet>| ids.remove(&job.job).unwrap_or_default();
-        let aborted = of(&mut aborted);
-        let progress = JobProgress {
-            is_open: job.is_open,
-            finished: of(&mut finished),
-            failed: of(&mut failed),
-            canceled: of(&mut canceled),
-            abort_reasons: if aborted.is_empty() { Vec::new() } else { vec![(aborted, String::new())] },
-            cancel_reason: job.cancel_reason.clone(),
-            ..JobProgress::default()
-        };
-        events.begin_with(now, &job, ids, progress)?;
-    }
-    Ok(())
+    let mut events = Events::to_stdout();
+    let never = std::pin::pin!(std::future::pending());
+    event_stream::read(&mut session, wanted, &mut events, never, |events, _| events.flush())?;
+    Done::ok(Streamed)
 }
 
 fn order(context: &Context, request: ClientRequest, done: &str) -> Result<Done, HqError> {

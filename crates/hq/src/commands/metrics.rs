@@ -15,6 +15,7 @@ use super::{Context, end_quietly_when_nobody_reads};
 use crate::cli::OutputMode;
 use crate::cli::metrics::MetricsArgs;
 use crate::error::HqError;
+use crate::http;
 use crate::logging;
 use crate::metrics::{Seen, families, format, listen};
 use crate::replaced::replace;
@@ -82,7 +83,7 @@ impl Source {
 }
 
 fn serve(context: &Context, address: SocketAddr, allow_remote: bool, source: Source) -> Result<u8, HqError> {
-    if !listen::is_loopback(address) && !allow_remote {
+    if !http::is_loopback(address.ip()) && !allow_remote {
         let text = format!("other machines may reach {address}, and read names of jobs there");
         return Err(HqError::usage(text).hint("listen at 127.0.0.1, or say --allow-remote"));
     }
@@ -92,8 +93,7 @@ fn serve(context: &Context, address: SocketAddr, allow_remote: bool, source: Sou
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::catch()?;
-        let cannot =
-            |error: io::Error| HqError::failed("io", format!("{address} cannot be listened at: {error}"));
+        let cannot = |error: io::Error| HqError::failed("io", http::cannot_listen(address, &error));
         let listener = TcpListener::bind(address).await.map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
         context.printer.print(&mut crate::report::Plain(format!("http://{bound}/metrics\n")))?;

@@ -96,6 +96,20 @@ pub(crate) enum Sort {
     Failed,
 }
 
+impl Sort {
+    /// Puts jobs in this order.
+    pub(crate) fn apply(self, jobs: &mut [JobSummary]) {
+        let busy = |job: &JobSummary| job.counters.running + job.counters.waiting;
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.job));
+        match self {
+            Sort::Latest => {}
+            Sort::Name => jobs.sort_by_cached_key(|job| job.name.to_lowercase()),
+            Sort::Busy => jobs.sort_by_key(|job| std::cmp::Reverse(busy(job))),
+            Sort::Failed => jobs.sort_by_key(|job| std::cmp::Reverse(job.counters.failed)),
+        }
+    }
+}
+
 /// What keys mean now.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Mode {

@@ -94,6 +94,11 @@ impl Series {
         self.points.retain(|point| point.at <= at);
     }
 
+    /// All points.
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
     /// From the first point to the last.
     pub(crate) fn span(&self) -> Duration {
         match (self.points.first(), self.points.last()) {

@@ -3,17 +3,21 @@
 //! One asks for everything in counts and is answered when something has changed: one question at a time, so nothing piles
 //! up for a dashboard that does not read. The other asks what the screen wants to know.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use hq_client::error::EXIT_NO_SERVER;
 use hq_client::{ClientError, Session};
 use hq_core::client_messages::{ClientRequest, ClientResponse, Overview};
 
 use super::wants::{Action, Want};
 use crate::commands::unexpected;
 use crate::error::HqError;
+use crate::jobs::SharedSession;
 
 /// The counts are asked for at most so often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -49,21 +53,15 @@ pub(crate) struct Source {
 impl Source {
     /// Connects to the server of a directory.
     pub(crate) fn connect(server_dir: &Path) -> Result<Source, HqError> {
-        let mut sessions = (open(server_dir)?, open(server_dir)?);
+        let (watcher, first) = Watcher::connect(server_dir)?;
+        let session = open(server_dir)?;
         let ((questions, asked), (tell, news)) = (channel(), channel());
-        // Asked here once: a server of a release that does not know the question refuses, and so does the command.
-        let ClientResponse::Overview(first) = sessions.0.request(ClientRequest::Overview { seen: None })?
-        else {
-            return unexpected();
-        };
-        let seen = Some(first.change);
         // The other end is held below.
         let _ = tell.send(News::Overview(first));
-        let (watching, asking) = (tell.clone(), tell);
-        let (dir_watched, dir_asked) = (server_dir.to_owned(), server_dir.to_owned());
+        let (watching, dir) = (tell.clone(), server_dir.to_owned());
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
-        named("hq-watch").spawn(move || watch((sessions.0, seen), &dir_watched, &watching))?;
-        named("hq-ask").spawn(move || answer(sessions.1, &dir_asked, &asked, &asking))?;
+        named("hq-watch").spawn(move || watcher.run(|news| watching.send(news).is_ok()))?;
+        named("hq-ask").spawn(move || answer(Asker::new(dir, session), &asked, &tell))?;
         Ok(Source { questions, news })
     }
 
@@ -79,61 +77,105 @@ impl Source {
     }
 }
 
-// A session that says at once when the server is lost, so that the screen can.
-fn open(server_dir: &Path) -> Result<Session, ClientError> {
+/// Asks for everything in counts again and again.
+pub(crate) struct Watcher {
+    server_dir: PathBuf,
+    session: Session,
+    seen: Option<u64>,
+}
+
+impl Watcher {
+    /// Connects, and asks once: a server of a release that does not know the question refuses, and so does the command.
+    pub(crate) fn connect(server_dir: &Path) -> Result<(Watcher, Box<Overview>), HqError> {
+        let mut session = open(server_dir)?;
+        let ClientResponse::Overview(first) = session.request(ClientRequest::Overview { seen: None })? else {
+            return unexpected();
+        };
+        let seen = Some(first.change);
+        Ok((Watcher { server_dir: server_dir.to_owned(), session, seen }, first))
+    }
+
+    /// Tells what has changed, or that the server is lost, until nobody listens.
+    pub(crate) fn run(mut self, mut tell: impl FnMut(News) -> bool) {
+        loop {
+            let news = match self.session.request(ClientRequest::Overview { seen: self.seen }) {
+                Ok(ClientResponse::Overview(overview)) => {
+                    self.seen = Some(overview.change);
+                    News::Overview(overview)
+                }
+                Ok(_) => News::Lost("it answers something else: is it of another release?".to_owned()),
+                Err(error) => News::Lost(error.to_string()),
+            };
+            let is_lost = matches!(news, News::Lost(_));
+            if !tell(news) {
+                return;
+            }
+            if is_lost {
+                thread::sleep(RETRY);
+                self.seen = None;
+                // It may be another one of the same directory.
+                if let Ok(again) = open(&self.server_dir) {
+                    self.session = again;
+                }
+            } else {
+                thread::sleep(LOOK_INTERVAL);
+            }
+        }
+    }
+}
+
+/// Asks what is asked, over a session that is made again when the server was lost.
+pub(crate) struct Asker {
+    server_dir: PathBuf,
+    session: SharedSession,
+}
+
+impl Asker {
+    /// Over a session with the server of this directory.
+    pub(crate) fn new(server_dir: PathBuf, session: Session) -> Asker {
+        Asker { server_dir, session: Rc::new(RefCell::new(session)) }
+    }
+
+    /// Asks something that may be asked again.
+    pub(crate) fn ask<T>(
+        &mut self,
+        mut question: impl FnMut(&SharedSession) -> Result<T, HqError>,
+    ) -> Result<T, HqError> {
+        match question(&self.session) {
+            Err(error) if is_lost(&error) => {
+                self.session = Rc::new(RefCell::new(open(&self.server_dir)?));
+                question(&self.session)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Orders something. It is not repeated, since it may have been done; so the session is made sure of before.
+    pub(crate) fn order(&mut self, request: ClientRequest) -> Result<ClientResponse, HqError> {
+        self.ask(|session| Ok(session.borrow_mut().request(ClientRequest::Overview { seen: None })?))?;
+        Ok(self.session.borrow_mut().request(request)?)
+    }
+}
+
+/// A session that says at once when the server is lost, so that the screen can.
+pub(crate) fn open(server_dir: &Path) -> Result<Session, ClientError> {
     let mut session = Session::connect(server_dir)?;
     session.wait_for_lost_server(Some(Duration::ZERO));
     Ok(session)
 }
 
-// Until nobody listens.
-fn watch((mut session, mut seen): (Session, Option<u64>), server_dir: &Path, tell: &Sender<News>) {
-    loop {
-        let news = match session.request(ClientRequest::Overview { seen }) {
-            Ok(ClientResponse::Overview(overview)) => {
-                seen = Some(overview.change);
-                News::Overview(overview)
-            }
-            Ok(_) => News::Lost("it answers something else: is it of another release?".to_owned()),
-            Err(error) => News::Lost(error.to_string()),
-        };
-        let is_lost = matches!(news, News::Lost(_));
-        if tell.send(news).is_err() {
-            return;
-        }
-        if is_lost {
-            thread::sleep(RETRY);
-            seen = None;
-            // It may be another one of the same directory.
-            if let Ok(again) = open(server_dir) {
-                session = again;
-            }
-        } else {
-            thread::sleep(LOOK_INTERVAL);
-        }
-    }
-}
-
 // Until nobody asks.
-fn answer(mut session: Session, server_dir: &Path, asked: &Receiver<Question>, tell: &Sender<News>) {
+fn answer(mut asker: Asker, asked: &Receiver<Question>, tell: &Sender<News>) {
     while let Ok(question) = asked.recv() {
         let news = match question {
             Question::Want(want, request) => {
-                let mut answer = session.request(request.clone());
-                if answer.as_ref().is_err_and(is_lost)
-                    && let Ok(again) = open(server_dir)
-                {
-                    session = again;
-                    answer = session.request(request);
-                }
-                match answer {
-                    Err(error) if is_lost(&error) => News::Lost(error.to_string()),
-                    answer => News::Answer(want, answer.map_err(|error| error.to_string())),
+                match asker.ask(|session| Ok(session.borrow_mut().request(request.clone())?)) {
+                    Err(error) if is_lost(&error) => News::Lost(error.text),
+                    answer => News::Answer(want, answer.map_err(|error| error.text)),
                 }
             }
-            // What changes something is not repeated: it may have been done.
             Question::Action(action, request) => {
-                News::Done(action, session.request(request).map_err(|error| error.to_string()))
+                News::Done(action, asker.order(request).map_err(|error| error.text))
             }
         };
         if tell.send(news).is_err() {
@@ -142,6 +184,7 @@ fn answer(mut session: Session, server_dir: &Path, asked: &Receiver<Question>, t
     }
 }
 
-fn is_lost(error: &ClientError) -> bool {
-    !matches!(error, ClientError::Refused(_))
+/// True when the server does not answer, and did not refuse.
+pub(crate) fn is_lost(error: &HqError) -> bool {
+    error.exit == EXIT_NO_SERVER
 }

@@ -16,6 +16,10 @@ pub(crate) fn cli(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
 }
 
 pub(crate) fn json(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
+    super::json::write(out, &document(error))
+}
+
+pub(super) fn document(error: &HqError) -> Value {
     let mut document = Value::Object(error.done.as_deref().cloned().unwrap_or_default());
     document["error"] = error.text.as_str().into();
     document["code"] = error.code.into();
@@ -23,5 +27,5 @@ pub(crate) fn json(out: &mut dyn Write, error: &HqError) -> io::Result<()> {
         document["hint"] = hint.as_str().into();
     }
     document["schema_version"] = SCHEMA_VERSION.into();
-    super::json::write(out, &document)
+    document
 }

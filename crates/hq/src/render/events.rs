@@ -30,16 +30,22 @@ impl Events<BufWriter<StandardOutput<Stdout>>> {
     }
 }
 
+impl Events<Vec<u8>> {
+    /// Takes what was printed since it was taken last.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+}
+
 impl<W: Write> Events<W> {
     /// Prints to `out`.
     pub(crate) fn new(out: W) -> Self {
         Events { out, state: State::default(), kinds: Vec::new() }
     }
 
-    /// Prints only events of these kinds; all when there are none.
-    pub(crate) fn of_kinds(mut self, kinds: Vec<EventKind>) -> Self {
+    /// From now on only events of these kinds are printed; all when there are none.
+    pub(crate) fn only(&mut self, kinds: Vec<EventKind>) {
         self.kinds = kinds;
-        self
     }
 
     /// Has everything printed reach its reader.
@@ -70,6 +76,11 @@ impl<W: Write> Events<W> {
         };
         self.state.apply(at, &made);
         self.print(at, &Record::JobKept { job, progress: Box::new(progress) })
+    }
+
+    /// Knows a record without printing it.
+    pub(crate) fn recall(&mut self, at: Timestamp, record: &Record) {
+        self.state.apply(at, record);
     }
 
     /// Prints a record.
@@ -355,7 +366,8 @@ mod tests {
     #[test]
     fn a_job_that_was_there_before_is_complete_when_its_last_task_ends() {
         let at = Timestamp(1_780_000_000_000_000);
-        let mut events = Events::new(Vec::new()).of_kinds(vec![EventKind::Job]);
+        let mut events = Events::new(Vec::new());
+        events.only(vec![EventKind::Job]);
         let counters = hq_model::job::Counters { waiting: 1, finished: 2, ..Default::default() };
         let summary = JobSummary {
             job: JobId(7),

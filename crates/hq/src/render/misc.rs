@@ -6,6 +6,7 @@ use super::json::SCHEMA_VERSION;
 use super::style::Style;
 use super::table::{self, Cell};
 use super::{Report, json};
+use crate::dashboard::Served;
 use crate::error::HqError;
 use crate::report::{Answer, LauncherList, LauncherRow, Nothing, Plain, Sentence};
 
@@ -53,6 +54,31 @@ impl Report for Plain {
 
     fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
         Ok(out.write_all(self.0.as_bytes())?)
+    }
+}
+
+impl Report for Served {
+    fn cli(&mut self, out: &mut dyn Write, _style: Style) -> Result<(), HqError> {
+        if self.is_next {
+            writeln!(out, "That link was used. This one opens another browser, once:")?;
+        } else if self.needs_tunnel {
+            writeln!(out, "Run this where your browser is: {}", self.tunnel)?;
+            writeln!(out, "and open this there, once (Ctrl-C here ends the dashboard):")?;
+        } else {
+            writeln!(out, "If your browser is on another machine, run this there first: {}", self.tunnel)?;
+            writeln!(out, "Open this, once (Ctrl-C here ends the dashboard):")?;
+        }
+        Ok(writeln!(out, "{}", self.link)?)
+    }
+
+    fn json(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        let document =
+            serde_json::json!({ "link": self.link, "tunnel": self.tunnel, "schema_version": SCHEMA_VERSION });
+        Ok(json::write(out, &document)?)
+    }
+
+    fn quiet(&mut self, out: &mut dyn Write) -> Result<(), HqError> {
+        Ok(writeln!(out, "{}", self.link)?)
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod make;
 mod metrics;
 mod misc;
 mod output_log;
+pub(crate) mod overview;
 mod pull;
 mod results;
 mod server;
@@ -36,6 +37,8 @@ mod worker;
 pub(crate) mod tests;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde_json::Value;
 
 use crate::cli::{Colors, OutputMode};
 use crate::error::HqError;
@@ -66,6 +69,18 @@ pub(crate) trait Report {
     fn done(&self) -> Option<String> {
         None
     }
+}
+
+/// What a report prints as JSON.
+pub(crate) fn document(report: &mut dyn Report) -> Result<Value, HqError> {
+    let mut text = Vec::new();
+    report.json(&mut text)?;
+    Ok(serde_json::from_slice(&text).map_err(io::Error::from)?)
+}
+
+/// What is printed of an error as JSON.
+pub(crate) fn error_document(error: &HqError) -> Value {
+    error::document(error)
 }
 
 /// Standard output, whose errors say what they are of.

@@ -222,6 +222,9 @@ fn worker(w: &WorkerInfo) -> Value {
         "allocation": config.allocation.as_ref().map(|(manager, id)| {
             json!({ "manager": manager.to_string(), "id": id })
         }),
+        "resources_taken": config.resources.pools.iter().zip(&w.taken).map(|(pool, taken)| {
+            json!({ "name": pool.name, "amount": text::amount(*taken) })
+        }).collect::<Vec<_>>(),
         "runtime_info": if w.ended.is_some() { Value::Null } else { runtime },
         "last_task_started": w.last_task.map(|(task, at)| {
             json!({ "task_id": { "job_id": task.job.0, "job_task_id": task.task.0 }, "time": json::time(at) })

@@ -1,6 +1,7 @@
 //! End to end through the real program: a server, workers and clients as processes.
 
 mod bad_input;
+mod browser;
 mod callers;
 mod cluster;
 mod config;
@@ -34,4 +35,5 @@ mod server;
 mod streams;
 mod submit;
 mod terminal;
+mod web;
 mod workers;

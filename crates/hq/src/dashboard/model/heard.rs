@@ -1,11 +1,11 @@
 //! What answers change.
 
 use hq_core::alloc::messages::AllocResponse;
-use hq_core::client_messages::{ClientResponse, JobSummary, Overview};
+use hq_core::client_messages::{ClientResponse, Overview};
 
 use super::super::series::Point;
 use super::super::wants::{Action, Want};
-use super::{Link, Model, Screen, Sort};
+use super::{Link, Model, Screen};
 
 /// How long a word is shown, in ms.
 const MESSAGE_MS: u64 = 8_000;
@@ -132,15 +132,8 @@ impl Model {
         }
     }
 
-    /// Puts jobs in the order that was chosen. They come with the oldest first.
+    /// Puts jobs in the order that was chosen.
     pub(super) fn sort_jobs(&mut self) {
-        let busy = |job: &JobSummary| job.counters.running + job.counters.waiting;
-        self.jobs.sort_by_key(|job| std::cmp::Reverse(job.job));
-        match self.sort {
-            Sort::Latest => {}
-            Sort::Name => self.jobs.sort_by_cached_key(|job| job.name.to_lowercase()),
-            Sort::Busy => self.jobs.sort_by_key(|job| std::cmp::Reverse(busy(job))),
-            Sort::Failed => self.jobs.sort_by_key(|job| std::cmp::Reverse(job.counters.failed)),
-        }
+        self.sort.apply(&mut self.jobs);
     }
 }

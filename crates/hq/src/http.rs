@@ -1,0 +1,199 @@
+//! Connections of a small HTTP server: how many there are, how long they may say nothing, and how large a request may be.
+//!
+//! Who answers what is said by whoever serves.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::Response;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tracing::debug;
+
+/// Connections at once.
+pub(crate) const CONNECTIONS_MAX: usize = 128;
+/// How long a client may take for the head of a request, and say nothing between two of them.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Bytes of a head.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// How long to wait where the system has no room for one more connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Where connections come from.
+pub(crate) enum Listener {
+    /// A port.
+    Tcp(TcpListener),
+    /// A socket in a directory, for processes of this user alone.
+    Unix(UnixListener),
+}
+
+/// A connection that a request came over.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_held: AtomicBool,
+    end: Notify,
+}
+
+impl Held {
+    /// From now on it does not end in favour of another one.
+    pub(crate) fn hold(&self) {
+        self.0.is_held.store(true, Ordering::Relaxed);
+    }
+
+    /// It ends now, whatever is on the way.
+    pub(crate) fn end(&self) {
+        self.0.end.notify_one();
+    }
+
+    /// Waits until it is to end.
+    pub(crate) async fn ended(&self) {
+        self.0.end.notified().await;
+    }
+
+    fn is_held(&self) -> bool {
+        self.0.is_held.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves until the future is dropped. When there are too many connections, the oldest that is not held ends: one that is
+/// asking is done within milliseconds, and the oldest is one that says nothing.
+pub(crate) async fn serve<S, F, B>(
+    listener: Listener,
+    connection_time: Option<Duration>,
+    answer: S,
+) -> io::Result<Infallible>
+where
+    S: Fn(Request<Incoming>, Held) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut connections: VecDeque<(AbortHandle, Held)> = VecDeque::new();
+    loop {
+        let stream = match listener.accept().await {
+            Ok(Some(stream)) => stream,
+            Ok(None) => continue,
+            Err(error) => {
+                debug!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        connections.retain(|(connection, _)| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX {
+            let Some(oldest) = connections.iter().position(|(_, held)| !held.is_held()) else { continue };
+            if let Some((connection, _)) = connections.remove(oldest) {
+                connection.abort();
+            }
+        }
+        let (answer, kept) = (answer.clone(), Held::default());
+        let (held, of_requests) = (kept.clone(), kept.clone());
+        let served = tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let answered = answer(request, of_requests.clone());
+                async move { Ok::<_, Infallible>(answered.await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIME)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(TokioIo::new(stream), service);
+            let limited = async {
+                match connection_time {
+                    Some(time) => timeout(time, connection).await.unwrap_or(Ok(())),
+                    None => connection.await,
+                }
+            };
+            let ended = tokio::select! {
+                ended = limited => ended,
+                () = held.ended() => Ok(()),
+            };
+            if let Err(error) = ended {
+                debug!(%error, "a connection has failed");
+            }
+        });
+        connections.push_back((served.abort_handle(), kept));
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Listener {
+    // None when somebody else knocks at a socket of this user.
+    async fn accept(&self) -> io::Result<Option<Box<dyn Stream>>> {
+        match self {
+            Listener::Tcp(listener) => Ok(Some(Box::new(listener.accept().await?.0))),
+            Listener::Unix(listener) => {
+                let stream = listener.accept().await?.0;
+                let is_ours = stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw();
+                Ok(is_ours.then(|| Box::new(stream) as Box<dyn Stream>))
+            }
+        }
+    }
+}
+
+/// The name in a `Host` header, without a port.
+pub(crate) fn host_name(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// True when only this machine reaches an address.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// The error of an address that cannot be had.
+pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
+    format!("{address} cannot be listened at: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_several_forms() {
+        for (address, is) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(address.parse().expect("an address")), is, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_a_name() {
+        for (host, name) in
+            [("localhost", "localhost"), ("127.0.0.1:80", "127.0.0.1"), ("[::1]:80", "::1"), ("", "")]
+        {
+            assert_eq!(host_name(host), name, "{host}");
+        }
+    }
+}

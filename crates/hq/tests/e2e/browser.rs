@@ -1,0 +1,178 @@
+//! The page of `hq dashboard --web` in a real browser, where there is one: what is shown is right, and follows what happens.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Place};
+use crate::patience;
+use crate::web::Web;
+
+const SIGKILL: i32 = 9;
+
+/// Memory that the page may use.
+const HEAP_BYTES_MAX: f64 = 100e6;
+
+// Chromium without a window, spoken to over pipes.
+struct Browser {
+    child: Child,
+    requests: RefCell<ChildStdin>,
+    answers: RefCell<BufReader<ChildStdout>>,
+    session: String,
+    // What went wrong in the page.
+    troubles: RefCell<Vec<String>>,
+    number: RefCell<u64>,
+}
+
+impl Browser {
+    // None where no browser is installed.
+    #[expect(clippy::print_stderr, reason = "says what is left out")]
+    fn open(place: &Place) -> Option<Browser> {
+        let is_there = |dir: &std::path::Path| dir.join("chromium").exists();
+        if !std::env::split_paths(&std::env::var_os("PATH")?).any(|dir| is_there(&dir)) {
+            eprintln!("left out: chromium is not installed");
+            return None;
+        }
+        let home = place.path("browser");
+        std::fs::create_dir_all(&home).expect("a directory");
+        // It reads requests from descriptor 3 and writes answers to 4.
+        let script = "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", "--headless", "--no-sandbox", "--disable-gpu"]);
+        command.args(["--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe"]);
+        command.arg(format!("--user-data-dir={}", home.display())).env("HOME", &home);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a browser");
+        let requests = RefCell::new(child.stdin.take().expect("a pipe"));
+        let answers = RefCell::new(BufReader::new(child.stdout.take().expect("a pipe")));
+        let (troubles, number) = (RefCell::default(), RefCell::new(0));
+        let mut browser = Browser { child, requests, answers, session: String::new(), troubles, number };
+        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.ask("Target.attachToTarget", attach);
+        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Log"] {
+            browser.ask(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    fn ask(&self, method: &str, params: Value) -> Value {
+        *self.number.borrow_mut() += 1;
+        let number = *self.number.borrow();
+        let mut request = json!({ "id": number, "method": method, "params": params });
+        if !self.session.is_empty() {
+            request["sessionId"] = self.session.as_str().into();
+        }
+        self.requests.borrow_mut().write_all(format!("{request}\0").as_bytes()).expect("it reads");
+        loop {
+            let mut bytes = Vec::new();
+            let read = self.answers.borrow_mut().read_until(0, &mut bytes).expect("it answers");
+            assert!(read > 0, "the browser has ended");
+            let mut answer: Value = serde_json::from_slice(&bytes[..read - 1]).expect("a document");
+            if answer["id"] == number {
+                assert_eq!(answer["error"], Value::Null, "{method}");
+                return answer["result"].take();
+            }
+            let is_trouble = answer["method"] == "Runtime.exceptionThrown"
+                || (answer["method"] == "Log.entryAdded"
+                    && answer["params"]["entry"]["source"] == "security");
+            if is_trouble {
+                self.troubles.borrow_mut().push(answer.to_string());
+            }
+        }
+    }
+
+    fn eval(&self, expression: &str) -> Value {
+        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        self.ask("Runtime.evaluate", asked)["result"]["value"].take()
+    }
+
+    #[track_caller]
+    fn until(&self, expression: &str) {
+        patience::until("the page", || match self.eval(expression) {
+            Value::Bool(true) => Ok(()),
+            other => Err(format!("{expression} is {other}; {}", self.eval("document.body.innerText"))),
+        });
+    }
+
+    fn view(&self, hash: &str, title: &str) {
+        self.eval(&format!("location.hash = {}", json!(hash)));
+        self.until(&format!("document.querySelector('h1')?.textContent === {}", json!(title)));
+        self.until("!document.querySelector('main').textContent.includes('Waiting…')");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Its processes end with the first of them.
+        let _ = self.requests.borrow_mut().write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        if std::thread::panicking() {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+const STATUS: &str = "document.querySelector('.status').textContent";
+
+#[test]
+fn the_page_shows_what_is_and_what_happens() {
+    let mut cluster = Cluster::new();
+    let Some(browser) = Browser::open(&cluster) else { return };
+    cluster.ok("submit --name million --array 1-1000000 --cpus 64 --stdout none --stderr none -- true");
+    cluster
+        .hq("submit --wait --name '<b id=evil>bad</b>' -- sh -c 'echo \"<i id=worse>why</i>\" >&2; exit 3'");
+    let web = Web::start(&cluster, &[]);
+    browser.ask("Page.navigate", json!({ "url": web.link }));
+    browser.until("document.querySelector('.status')?.textContent === 'Live'");
+    browser.until("document.body.innerText.includes('1\u{202f}000\u{202f}000')");
+    assert_eq!(browser.eval("location.search + document.cookie"), "");
+
+    browser.view("#/jobs", "Jobs");
+    browser.until("document.body.innerText.includes('<b id=evil>bad</b>')");
+    cluster.ok("submit --name later -- sleep 1000");
+    browser.until("document.body.innerText.includes('later')");
+    browser.view("#/jobs/2", "Job 2");
+    browser.until("document.body.innerText.includes('exit code 3')");
+    browser.view("#/jobs/2/tasks/0", "Task 2@0");
+    browser.eval("[...document.querySelectorAll('.tabs button')].at(-1).click()");
+    browser.until("document.querySelector('pre.output')?.textContent === '<i id=worse>why</i>\\n'");
+    assert_eq!(browser.eval("document.querySelector('#evil, #worse') === null"), true);
+    browser.view("#/jobs/1/tasks/999999", "Task 1@999999");
+    browser.until("document.body.innerText.includes('64 asked for')");
+
+    // Nothing is wider than a phone, but what can be moved sideways.
+    let phone = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": false });
+    browser.ask("Emulation.setDeviceMetricsOverride", phone);
+    for (hash, title) in [
+        ("#/", "Overview"),
+        ("#/jobs", "Jobs"),
+        ("#/jobs/1", "Job 1"),
+        ("#/jobs/3/tasks/0", "Task 3@0"),
+        ("#/workers", "Workers"),
+        ("#/workers/1", "Worker 1"),
+        ("#/allocations", "Allocations"),
+    ] {
+        browser.view(hash, title);
+        let page = "document.documentElement";
+        assert_eq!(browser.eval(&format!("{page}.scrollWidth - {page}.clientWidth")), 0, "{title}");
+        let unnamed = "[...document.querySelectorAll('th, button, input, select, [role=img], dialog')]
+            .filter((part) => !part.closest('[hidden]') && !(part.ariaLabel || part.labels?.length || part.textContent.trim())).length";
+        assert_eq!(browser.eval(unnamed), 0, "{title}");
+    }
+    let heap = browser.eval("performance.memory.usedJSHeapSize").as_f64().expect("a number");
+    assert!(heap < HEAP_BYTES_MAX, "{heap} bytes");
+
+    if let Some(server) = cluster.server.take() {
+        server.signal(SIGKILL);
+        server.end();
+    }
+    browser.until(&format!("{STATUS} === 'The server does not answer'"));
+    cluster.start_server("");
+    browser.until(&format!("{STATUS} === 'Live'"));
+    web.end();
+    browser.until(&format!("{STATUS} === 'The dashboard command does not answer'"));
+    assert_eq!(*browser.troubles.borrow(), Vec::<String>::new());
+}
