@@ -67,7 +67,8 @@ class Bag:
         ``after`` names tasks that must finish before; ``priority``, ``retries``, ``crash_limit`` and others are as in the protocol.
         """
         task = {"name": name, "after": list(after), **_payload(payload), **options}
-        return self._ask("create", bag=self.name, tasks=[task])["created"]["new"] == 1
+        new: int = self._ask("create", bag=self.name, tasks=[task])["created"]["new"]
+        return new == 1
 
     def create_many(self, tasks: Iterable[tuple[str, str | bytes]]) -> int:
         """Creates tasks from names and payloads. How many of them are new."""
@@ -87,7 +88,8 @@ class Bag:
 
     def look(self, *names: str) -> list[dict[str, Any]]:
         """How tasks stand, and what they left behind."""
-        return self._ask("look", bag=self.name, names=names)["looked"]["tasks"]
+        tasks: list[dict[str, Any]] = self._ask("look", bag=self.name, names=names)["looked"]["tasks"]
+        return tasks
 
     def _ask(self, request: str, **members: Any) -> dict[str, Any]:
         if self._line is None:
@@ -139,7 +141,7 @@ class _Ends:
             payload = task.get("payload")
             raw = base64.b64decode(task["payload_base64"]) if payload is None else payload.encode()
             self._ready.append(Task(task["id"], task["name"], raw, task["attempt"]))
-        return answer["state"] == "over"
+        return bool(answer["state"] == "over")
 
     # What was taken and not begun is given back at the end.
     def _rest(self) -> list[dict[str, Any]]:
@@ -235,7 +237,7 @@ class _Line:
 def _answer(line: bytes) -> dict[str, Any]:
     if not line:
         raise PullError("no-relay", "the relay has gone")
-    answer = json.loads(line)
+    answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise PullError(answer["error"]["code"], answer["error"]["message"])
     return answer
@@ -253,7 +255,7 @@ def _path() -> str:
     answer = json.loads(asked.stdout)
     if "socket" not in answer:
         raise PullError("no-relay", answer.get("error", asked.stderr))
-    return answer["socket"]
+    return str(answer["socket"])
 
 
 def _payload(payload: str | bytes) -> dict[str, str]:

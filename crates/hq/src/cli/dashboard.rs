@@ -24,7 +24,7 @@ pub(crate) struct DashboardArgs {
     pub replay: Option<PathBuf>,
     /// Serve the dashboard to browsers until the command is ended, and print a link that opens it once
     ///
-    /// At 127.0.0.1 and a port that is free, or at PLACE: 127.0.0.1:PORT, [::1]:PORT or unix:PATH. No other machine reaches
+    /// At 127.0.0.1 and a port that is free, or at PLACE: 127.0.0.1:PORT, `[::1]:PORT` or unix:PATH. No other machine reaches
     /// it, but through `ssh -L`.
     #[arg(long, value_name = "PLACE", num_args = 0..=1, default_missing_value = "127.0.0.1:0", conflicts_with_all = ["replay", "no_mouse"])]
     pub web: Option<WebPlace>,

@@ -485,9 +485,15 @@ fn samples_in_several_languages_share_the_work() {
         Command::new("cc").args(["-Wall", "-Werror", "-o"]).arg(&binary).arg(sample("worker.c")).status();
     assert!(built.expect("a C compiler").success());
     commands.push(vec![binary.into_os_string()]);
-    if Command::new("go").arg("version").output().is_ok() {
+    // Go writes about itself into the directory for settings.
+    let go = || {
+        let mut command = Command::new("go");
+        command.env("XDG_CONFIG_HOME", cluster.path("go-config")).env("HOME", cluster.path("go-home"));
+        command
+    };
+    if go().arg("version").output().is_ok() {
         let binary = cluster.path("worker-go");
-        let mut build = Command::new("go");
+        let mut build = go();
         build.args(["build", "-o"]).arg(&binary).arg(sample("worker.go"));
         build.env("GOCACHE", cluster.path("go-cache")).env("GOFLAGS", "-mod=mod");
         assert!(build.status().expect("go can be run").success());
