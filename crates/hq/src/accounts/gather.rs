@@ -188,6 +188,11 @@ impl Gathered {
         }
     }
 
+    /// What an attempt takes.
+    pub(super) fn taken_by(&self, attempt: &Attempt) -> Amounts {
+        self.amounts(attempt.job, attempt.task, attempt.worker)
+    }
+
     // What a task takes on a worker.
     fn amounts(&self, job: JobId, task: TaskId, worker: WorkerId) -> Amounts {
         let shape = self.shapes.get(&job).map_or(Shape::new(&[]), |shapes| shapes.of(task));
@@ -319,20 +324,14 @@ impl Gathered {
                 self.left_out += 1;
                 continue;
             }
-            let amounts = self.amounts(job, task, worker);
             let leased = lease.at.min(start);
             let end = end.max(start);
-            self.attempts.push(Attempt {
-                worker,
-                job,
-                task,
-                part,
-                leased,
-                start,
-                end,
-                leads: place == 0,
-                amounts,
-            });
+            // By a quarter: there may be millions.
+            if self.attempts.len() == self.attempts.capacity() {
+                self.attempts.reserve_exact(self.attempts.len() / 4 + 1024);
+            }
+            let leads = place == 0;
+            self.attempts.push(Attempt { worker, job, task, part, leased, start, end, leads });
         }
     }
 }

@@ -125,7 +125,6 @@ pub(crate) struct Attempt {
     pub(crate) end: Timestamp,
     /// False for the further nodes of a task on several nodes.
     pub(crate) leads: bool,
-    amounts: Amounts,
 }
 
 /// A worker, and what it offered.

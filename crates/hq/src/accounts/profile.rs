@@ -33,6 +33,7 @@ impl Gathered {
     fn table(&self, out: &mut BufWriter<File>) -> io::Result<()> {
         writeln!(out, "job,name,task,worker,node,outcome,handed_out,started,ended,cpus,gpus")?;
         for attempt in &self.attempts {
+            let taken = self.taken_by(attempt);
             writeln!(
                 out,
                 "{},{},{},{},{},{},{},{},{},{},{}",
@@ -45,8 +46,8 @@ impl Gathered {
                 seconds(attempt.leased),
                 seconds(attempt.start),
                 seconds(attempt.end),
-                attempt.amounts.cpus(),
-                attempt.amounts.of(Kind::Gpus) as f64 / UNITS as f64,
+                taken.cpus(),
+                taken.of(Kind::Gpus) as f64 / UNITS as f64,
             )?;
         }
         Ok(())
@@ -93,37 +94,45 @@ impl Gathered {
                 lines.push((ended, 9, format!("advance,worker,,{pilot},DONE,")));
             }
         }
-        for attempt in self.attempts.iter().filter(|attempt| attempt.leads) {
-            let (task, pilot) = (format!("task.{}.{}", attempt.job, attempt.task), attempt.worker.0);
-            lines.push((
-                attempt.leased,
-                1,
-                format!("schedule_ok,server,,{task},AGENT_SCHEDULING,pilot.{pilot:04}"),
-            ));
-            lines.push((
-                attempt.start,
-                2,
-                format!("exec_start,worker,,{task},AGENT_EXECUTING,pilot.{pilot:04}"),
-            ));
-            lines.push((
-                attempt.end,
-                3,
-                format!("exec_stop,worker,,{task},AGENT_EXECUTING,{}", attempt.part.word()),
-            ));
-            let state = match attempt.part {
-                Part::Work => "DONE",
-                Part::Failed => "FAILED",
-                // It goes on elsewhere.
-                _ => continue,
-            };
-            lines.push((attempt.end, 4, format!("advance,server,,{task},{state},")));
-        }
         lines.sort_unstable();
+        // Texts of millions of attempts would not have room: their places are sorted.
+        let mut places: Vec<(Timestamp, u8, u32)> = Vec::new();
+        for (place, attempt) in (0u32..).zip(&self.attempts).filter(|(_, attempt)| attempt.leads) {
+            places.push((attempt.leased, 1, place));
+            places.push((attempt.start, 2, place));
+            places.push((attempt.end, 3, place));
+        }
+        places.sort_unstable();
         writeln!(out, "#time,event,comp,thread,uid,state,msg")?;
+        let mut lines = lines.into_iter().peekable();
+        for (at, kind, place) in places {
+            while let Some((at, _, line)) = lines.next_if(|line| (line.0, line.1) <= (at, kind)) {
+                writeln!(out, "{},{line}", seconds(at))?;
+            }
+            self.event(out, at, kind, &self.attempts[place as usize])?;
+        }
         for (at, _, line) in lines {
             writeln!(out, "{},{line}", seconds(at))?;
         }
         Ok(())
+    }
+
+    fn event(&self, out: &mut BufWriter<File>, at: Timestamp, kind: u8, attempt: &Attempt) -> io::Result<()> {
+        let (at, pilot) = (seconds(at), attempt.worker.0);
+        let task = format!("task.{}.{}", attempt.job, attempt.task);
+        match kind {
+            1 => writeln!(out, "{at},schedule_ok,server,,{task},AGENT_SCHEDULING,pilot.{pilot:04}"),
+            2 => writeln!(out, "{at},exec_start,worker,,{task},AGENT_EXECUTING,pilot.{pilot:04}"),
+            _ => {
+                writeln!(out, "{at},exec_stop,worker,,{task},AGENT_EXECUTING,{}", attempt.part.word())?;
+                match attempt.part {
+                    Part::Work => writeln!(out, "{at},advance,server,,{task},DONE,"),
+                    Part::Failed => writeln!(out, "{at},advance,server,,{task},FAILED,"),
+                    // It goes on elsewhere.
+                    _ => Ok(()),
+                }
+            }
+        }
     }
 
     fn name(&self, attempt: &Attempt) -> &str {

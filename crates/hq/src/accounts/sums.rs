@@ -1,6 +1,7 @@
 //! The sums: for each worker its time is cut where something begins or ends, and each piece divided.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use hq_model::{JobId, Timestamp, WorkerId};
 
@@ -78,41 +79,80 @@ impl Accounts {
     /// Divides what was offered between two moments.
     pub(crate) fn new(gathered: &mut Gathered, from: Timestamp, to: Timestamp) -> Accounts {
         let phases = std::mem::take(&mut gathered.waiting).map(Waiting::phases);
-        let within = |attempt: &&Attempt| attempt.end > from && attempt.start < to;
-        let mut by_worker: BTreeMap<WorkerId, Vec<&Attempt>> = BTreeMap::new();
+        // In place, since there may be millions: first by worker, then those of one by when they could start.
+        let mut all = std::mem::take(&mut gathered.attempts);
+        all.retain(|attempt| attempt.end > from && attempt.start < to);
+        all.sort_unstable_by_key(|attempt| attempt.worker);
         let mut jobs: BTreeMap<JobId, JobAccount> = BTreeMap::new();
         let mut attempts = [0; 3];
         let mut spans = Vec::new();
-        for attempt in gathered.attempts.iter().filter(within) {
-            by_worker.entry(attempt.worker).or_default().push(attempt);
-            let job = jobs.entry(attempt.job).or_default();
-            let time_us = attempt.end.min(to).0 - attempt.start.max(from).0;
-            job.cpus.add(attempt.part, attempt.amounts.of(Kind::Cpus), time_us);
-            job.gpus.add(attempt.part, attempt.amounts.of(Kind::Gpus), time_us);
-            if attempt.leads {
-                job.attempts += 1;
-                attempts[(attempt.part as usize).min(2)] += 1;
-                spans.push((attempt.start.max(from), attempt.end.min(to)));
-            }
-        }
         let mut workers = BTreeMap::new();
         let (mut cpus, mut gpus) = (Account::default(), Account::default());
+        for mine in all.chunk_by_mut(|one, next| one.worker == next.worker) {
+            for attempt in mine.iter() {
+                let job = jobs.entry(attempt.job).or_default();
+                let taken = gathered.taken_by(attempt);
+                let time_us = attempt.end.min(to).0 - attempt.start.max(from).0;
+                job.cpus.add(attempt.part, taken.of(Kind::Cpus), time_us);
+                job.gpus.add(attempt.part, taken.of(Kind::Gpus), time_us);
+                if attempt.leads {
+                    job.attempts += 1;
+                    attempts[(attempt.part as usize).min(2)] += 1;
+                }
+            }
+            mine.sort_unstable_by_key(|attempt| attempt.start);
+            let leading = mine.iter().filter(|attempt| attempt.leads);
+            unite(leading.map(|attempt| (attempt.start.max(from), attempt.end.min(to))), &mut spans);
+        }
+        let mut of_worker: BTreeMap<WorkerId, &mut [Attempt]> = all
+            .chunk_by_mut(|one, next| one.worker == next.worker)
+            .filter_map(|mine| Some((mine.first()?.worker, mine)))
+            .collect();
         for (id, offer) in &gathered.offers {
-            let mine = by_worker.remove(id).unwrap_or_default();
+            let mine = of_worker.remove(id).unwrap_or_default();
             let window = (offer.joined.max(from), offer.ended.unwrap_or(gathered.latest).min(to));
             let known = gathered.compacted;
+            let last_lease = mine.iter().map(|attempt| attempt.leased).max();
+            find_when_they_could_start(mine);
             let [cpu, gpu] = KINDS.map(|kind| {
-                Sweep { offer, kind, window, known, phases: &phases[kind as usize] }.divide(&mine)
+                let phases = &phases[kind as usize];
+                let taken = |attempt: &Attempt| gathered.taken_by(attempt).of(kind);
+                Sweep { offer, kind, window, known, phases, last_lease }.divide(mine, taken)
             });
             cpus.take(&cpu);
             gpus.take(&gpu);
             workers.insert(*id, (cpu, gpu));
         }
+        gathered.attempts = all;
         let first = gathered.first_submit.unwrap_or(from).max(from);
         let last = spans.iter().map(|span| span.1).max().unwrap_or(first);
         let ttc_us = last.0.saturating_sub(first.0);
         Accounts { from, to, cpus, gpus, workers, jobs, attempts, ttc_us, ttx_us: union_us(spans) }
     }
+}
+
+// Adds spans in order of their begins, those that touch each other as one.
+fn unite(spans: impl Iterator<Item = (Timestamp, Timestamp)>, united: &mut Vec<(Timestamp, Timestamp)>) {
+    let first = united.len();
+    for (start, end) in spans {
+        match united[first..].last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => united.push((start, end)),
+        }
+    }
+}
+
+// What waits in the worker's backlog could start when something there had ended: that becomes the time of the lease, and the
+// order is by it.
+fn find_when_they_could_start(attempts: &mut [Attempt]) {
+    let mut ends: Vec<Timestamp> = attempts.iter().map(|attempt| attempt.end).collect();
+    ends.sort_unstable();
+    for attempt in attempts.iter_mut() {
+        let before = ends.partition_point(|end| *end <= attempt.start);
+        let room = before.checked_sub(1).map_or(Timestamp(0), |place| ends[place]);
+        attempt.leased = attempt.leased.max(room).min(attempt.start);
+    }
+    attempts.sort_unstable_by_key(|attempt| attempt.leased);
 }
 
 // How long at least one of these lasted.
@@ -135,58 +175,70 @@ struct Sweep<'a> {
     window: (Timestamp, Timestamp),
     known: Timestamp,
     phases: &'a [Phase],
+    last_lease: Option<Timestamp>,
+}
+
+// When of a part so much begins (above zero) or ends.
+type Change = (Timestamp, u8, i64);
+
+// The changes of attempts that are in order of when they could start: only those of attempts that go on are known at a time.
+struct Changes<'a, F> {
+    attempts: std::slice::Iter<'a, Attempt>,
+    soon: BinaryHeap<Reverse<Change>>,
+    taken: F,
+}
+
+impl<F: Fn(&Attempt) -> u64> Iterator for Changes<'_, F> {
+    type Item = Change;
+
+    fn next(&mut self) -> Option<Change> {
+        loop {
+            let begins = self.attempts.as_slice().first().map(|attempt| attempt.leased);
+            if let Some(Reverse(change)) = self.soon.peek().copied()
+                && begins.is_none_or(|begins| change.0 <= begins)
+            {
+                self.soon.pop();
+                return Some(change);
+            }
+            let attempt = self.attempts.next()?;
+            let amount = i64::try_from((self.taken)(attempt)).unwrap_or(i64::MAX);
+            if amount == 0 {
+                continue;
+            }
+            let (starting, part) = (Part::Starting as u8, attempt.part as u8);
+            self.soon.push(Reverse((attempt.leased, starting, amount)));
+            self.soon.push(Reverse((attempt.start, starting, -amount)));
+            self.soon.push(Reverse((attempt.start, part, amount)));
+            self.soon.push(Reverse((attempt.end, part, -amount)));
+        }
+    }
 }
 
 // What runs at a moment, by part: work, failed, lost, starting.
 type Running = [i128; 4];
 
 impl Sweep<'_> {
-    fn divide(&self, attempts: &[&Attempt]) -> Account {
+    fn divide(&self, attempts: &[Attempt], taken: impl Fn(&Attempt) -> u64) -> Account {
         let mut account = Account::default();
         let offered = self.offer.amounts.of(self.kind);
         let (from, to) = self.window;
         if offered == 0 || to <= from {
             return account;
         }
-        let changes = self.changes(attempts);
-        let last_lease = attempts.iter().map(|attempt| attempt.leased).max().unwrap_or(from);
+        let changes = Changes { attempts: attempts.iter(), soon: BinaryHeap::new(), taken };
+        let last_lease = self.last_lease.unwrap_or(from);
         let mut running: Running = [0; 4];
         let mut at = from;
         let mut phase = self.phases.partition_point(|phase| phase.from <= from).saturating_sub(1);
-        for (when, part, amount) in changes.into_iter().chain([(to, Part::Work, 0)]) {
+        for (when, part, amount) in changes.chain([(to, Part::Work as u8, 0)]) {
             let when = when.clamp(from, to);
             if when > at {
                 self.piece(&mut account, offered, running, (at, when), &mut phase, last_lease);
                 at = when;
             }
-            running[part as usize] += amount;
+            running[usize::from(part)] += i128::from(amount);
         }
         account
-    }
-
-    // When how much of which part begins (above zero) and ends.
-    fn changes(&self, attempts: &[&Attempt]) -> Vec<(Timestamp, Part, i128)> {
-        let mut ends: Vec<Timestamp> = attempts.iter().map(|attempt| attempt.end).collect();
-        ends.sort_unstable();
-        let mut changes = Vec::with_capacity(attempts.len() * 4);
-        for attempt in attempts {
-            let amount = i128::from(attempt.amounts.of(self.kind));
-            if amount == 0 {
-                continue;
-            }
-            // What waits in the worker's backlog could start when something there had ended.
-            let before = ends.partition_point(|end| *end <= attempt.start);
-            let room = before.checked_sub(1).map_or(Timestamp(0), |place| ends[place]);
-            let could = attempt.leased.max(room);
-            if could < attempt.start {
-                changes.push((could, Part::Starting, amount));
-                changes.push((attempt.start, Part::Starting, -amount));
-            }
-            changes.push((attempt.start, attempt.part, amount));
-            changes.push((attempt.end, attempt.part, -amount));
-        }
-        changes.sort_unstable_by_key(|change| change.0);
-        changes
     }
 
     // A piece of time in which the same runs.
