@@ -123,6 +123,12 @@ fn a_shell_creates_takes_and_completes_and_starts_its_relay_by_itself() {
     let directory = socket.parent().expect("a directory").metadata().expect("there");
     assert_eq!(directory.permissions().mode() & 0o777, 0o700);
     assert_eq!(socket.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    stop_with_relay(&cluster);
+}
+
+// A relay that started by itself ends with its server.
+fn stop_with_relay(cluster: &Cluster) {
+    let socket = PathBuf::from(cluster.json("pull env")["socket"].as_str().expect("a path"));
     cluster.ok("server stop");
     let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
     patience::until("the end of the relay", ended);
@@ -146,6 +152,7 @@ fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
     let ended = || if socket.exists() { Err("it is there".into()) } else { Ok(()) };
     patience::until("the end of the relay", ended);
     assert_eq!(cluster.ok("pull steal -q --wait=60s"), "a\n", "what was taken there was given back");
+    stop_with_relay(&cluster);
 }
 
 #[test]
@@ -157,6 +164,7 @@ fn a_program_that_is_not_there_fails_no_task() {
     assert!(refused.contains("`/no/such/program` cannot be started"), "{refused}");
     cluster.ok("pull run -- true");
     cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
 }
 
 #[test]
