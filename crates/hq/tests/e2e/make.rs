@@ -287,6 +287,33 @@ fn what_an_interrupted_run_left_is_moved_aside_before_anybody_takes_it() {
 }
 
 #[test]
+fn what_is_ended_without_waiting_for_it_is_moved_aside_by_the_next() {
+    let rules = "r:\n  out: [x]\n  script: |\n    trap '' INT TERM\n    echo half > x\n    test ! -p go || read line < go\n    echo whole > x\n";
+    for signal in [2, 9] {
+        let place = place(rules, "t:\n  dirname: .\n  out: [x]\n");
+        place.pipe("go");
+        let mut command = place.command(["make"]);
+        command.stdout(Stdio::null()).stderr(fs::File::create(place.path("said")).expect("a file"));
+        let make = Process::start(command);
+        let is_there = |name: &str, expected: &str| {
+            let text = fs::read_to_string(place.path(name)).unwrap_or_default();
+            if text.contains(expected) { Ok(()) } else { Err(text) }
+        };
+        crate::patience::until("the first half is there", || is_there("x", "half\n"));
+        make.signal(2);
+        crate::patience::until("it cancels", || is_there("said", "press Ctrl-C again"));
+        make.signal(signal);
+        assert_eq!(make.end(), 128 + signal);
+        fs::remove_file(place.path("go")).expect("a pipe");
+        let ran = place.hq("make");
+        assert_eq!(ran.exit, 0, "{ran:?}");
+        assert!(ran.stderr.contains("x was left by a run that was interrupted: it is x.failed-"), "{ran:?}");
+        let aside = names(&place, ".").into_iter().find(|name| name.starts_with("x.failed-")).expect("moved");
+        assert_eq!((place.read("x"), place.read(aside)), ("whole\n".into(), "half\n".into()));
+    }
+}
+
+#[test]
 fn there_is_one_at_a_time_and_others_may_follow() {
     let place = place(HALVES, HALVES_TARGETS);
     let go = place.pipe("go_0");

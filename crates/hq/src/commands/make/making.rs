@@ -11,7 +11,7 @@ use hq_make::{Digests, Known, Plan, Rerun, Run, RunId, RunState, order};
 use hq_model::{JobId, TaskId};
 use hq_worker::launcher::Launcher;
 
-use super::before::{Before, job_name};
+use super::before::{Before, clear, job_name};
 use super::following::{Ends, cancel, follow_to_the_end};
 use super::{Context, home_path, level, load, places, planned, refused, remembered, rerun};
 use crate::cli::make::{MakeArgs, OrderArg};
@@ -238,6 +238,10 @@ impl Maker<'_> {
             self.follow(&mut cluster, &mut session, &mut signals, (id, plan, &runs, &started))?;
         let mut ended = ends.ended(&mut session, id, &started, begin)?;
         let signal = cluster.end_workers(&mut session, &mut signals, signal)?;
+        if ended.exit() != 0 {
+            // Nodes that were lost have moved nothing.
+            clear(self.context, &mut session, id, &started)?;
+        }
         drop(session);
         cluster.stop()?;
         self.home.end()?;
