@@ -28,8 +28,8 @@ const LAST: &str = "last.json";
 const DEAD_TIME: Duration = Duration::from_secs(30);
 /// Time between two looks at its lock.
 const DEAD_PAUSE: Duration = Duration::from_millis(20);
-/// So many lines of what is remembered may be out of date before the file is written anew: this part of all.
-const STALE_LINES: usize = 2;
+/// So many lines of what is remembered may be out of date, beside as many as there are runs, before the file is written anew.
+const STALE_LINES: usize = 1000;
 
 /// The directory, ours as long as this lives.
 #[derive(Debug)]
@@ -227,14 +227,15 @@ impl Home {
         Ok(file.write_all(lines)?)
     }
 
+    /// Whether something is remembered of files.
+    pub(crate) fn knows_anything(&self) -> bool {
+        fs::metadata(self.path.join(KNOWN)).is_ok_and(|file| file.len() > 0)
+    }
+
     /// Writes what is remembered anew when most of it is out of date, or of another release.
     pub(crate) fn tidy(&self, known: &Known) -> Result<(), HqError> {
-        let bytes = fs::read(self.path.join(KNOWN)).unwrap_or_default();
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        let compacted = known.compacted();
-        let needed = compacted.iter().filter(|byte| **byte == b'\n').count();
-        if known.is_foreign || known.skipped > 0 || lines > STALE_LINES * needed + 1000 {
-            self.write(KNOWN, |out| out.write_all(&compacted))?;
+        if known.is_foreign || known.skipped > 0 || known.stale() > known.len() + STALE_LINES {
+            self.write(KNOWN, |out| out.write_all(&known.compacted()))?;
         }
         Ok(())
     }

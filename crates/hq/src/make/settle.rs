@@ -27,13 +27,8 @@ pub(crate) fn settle(
     runs: &[Started],
 ) -> Result<Vec<(PathBuf, PathBuf)>, HqError> {
     let mut moved = Vec::new();
-    let unfinished = [
-        TaskState::Waiting,
-        TaskState::Running,
-        TaskState::Failed,
-        TaskState::Canceled,
-        TaskState::Aborted,
-    ];
+    let unfinished =
+        [TaskState::Waiting, TaskState::Running, TaskState::Failed, TaskState::Canceled, TaskState::Aborted];
     for_each_task(session, job, &unfinished, |task| {
         let Some(run) = runs.get(task.task.0 as usize).filter(|_| may_be_half_done(task)) else {
             return Ok(());

@@ -27,7 +27,8 @@ pub(super) fn look(context: &Context, args: &MakeArgs) -> Result<u8, HqError> {
         return Ok(exit);
     }
     let make = load(context, args)?;
-    let plan = planned(context, args, &make, &remembered(args), rerun(args)?)?;
+    let rerun = rerun(args)?;
+    let plan = planned(context, args, &make, &remembered(args, &make, rerun), rerun)?;
     if job_in(&home_path(args)).is_some() {
         context.printer.note(
             "A run was interrupted here, or still goes on: what it has left unfinished counts as it is until `hq make` has looked at it",

@@ -38,14 +38,14 @@ pub(super) fn make(context: &Context, args: MakeArgs) -> Result<u8, HqError> {
     let rerun = rerun(&args)?;
     let maker = Maker { context, args: &args, home: &home };
     let before = Before::of(context, &home, args.place.submit)?;
-    let known = remembered(&args);
+    let known = remembered(&args, &make, rerun);
     home.tidy(&known)?;
     let mut plan = planned(context, &args, &make, &known, rerun)?;
     if let Some((job, runs)) = &before.goes_on {
         return maker.join(*job, runs, &plan);
     }
     if maker.absorb(&plan, &before)? {
-        plan = planned(context, &args, &make, &remembered(&args), rerun)?;
+        plan = planned(context, &args, &make, &remembered(&args, &make, rerun), rerun)?;
     }
     home.end()?;
     home.remember(&plan.adopted)?;
@@ -266,7 +266,7 @@ impl Maker<'_> {
         let run_of = |task: TaskId| plan.run(runs[task.0 as usize]);
         let ends = RefCell::new(Ends::default());
         let mut first = None;
-        let is_anything_known = !remembered(self.args).is_empty();
+        let is_anything_known = self.home.knows_anything();
         let mut hear = |task: TaskId, ending: &Ending| -> Result<&'static str, HqError> {
             let run = run_of(task);
             let mut is_unchanged = false;
