@@ -85,6 +85,9 @@ fn looking_changes_nothing() {
     );
     assert!(explained.contains("needs d/part_{0..2}: 3 will be made by part (rules.yaml:2)"), "{explained}");
     assert!(place.ok("make --explain d/part_1").starts_with("d/part_1: will be made"), "one file");
+    let error = place.fails(1, "make --explain d/part_1 d/pert_1 nope");
+    assert!(error.contains("no target needs a file `d/pert_1`, nor 1 more of these names"), "{error}");
+    assert!(error.contains("did you mean `d/part_1`?"), "{error}");
     assert_eq!(place.ok("--output-mode quiet make --list"), "d/part.0\nd/part.1\nd/part.2\nd/whole\n");
     let script = place.ok("make --show-script part.1");
     assert!(
@@ -617,4 +620,17 @@ fn what_comes_out_as_before_stops_what_follows_and_stays_up_to_date() {
         assert!(made.contains("completed  count\n") && made.contains("unchanged  use\n"), "{made}");
         assert!(place.ok("make --rerun hash").starts_with("Nothing to do"), "after {words}");
     }
+}
+
+#[test]
+fn what_no_worker_could_run_is_said_when_it_is_submitted() {
+    let mut server = Cluster::server();
+    server.worker("--cpus 2");
+    server.write("rules.yaml", "r:\n  resource: {cpu: 64}\n  out: [\"x_{n}\"]\n  script: touch x_{n}\n");
+    server.write("targets.yaml", "t:\n  out: [x_1, x_2]\n");
+    let ran = server.hq("make --submit");
+    assert_eq!((ran.exit, &*ran.stdout), (0, "Job 1 makes the files: 2 runs\n"));
+    let why = "WARN r.1 and 1 more: no worker could ever run it, of those that are there or that queues may bring: \
+               cpus: 64 asked for, the most that any worker has is 2\n";
+    assert!(ran.stderr.contains(why), "{ran:?}");
 }
