@@ -143,7 +143,7 @@ impl Home {
             }
         }
         let mut home = Home { path, _lock: lock };
-        home.say_owner()?;
+        home.say_owner().map_err(|error| home.not_written(LOCK, &error))?;
         Ok(home)
     }
 
@@ -219,12 +219,15 @@ impl Home {
         if lines.is_empty() {
             return Ok(());
         }
-        let path = self.path.join(KNOWN);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        if file.metadata()?.len() == 0 {
-            file.write_all(known::HEADER.as_bytes())?;
-        }
-        Ok(file.write_all(lines)?)
+        let append = || {
+            let path = self.path.join(KNOWN);
+            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            if file.metadata()?.len() == 0 {
+                file.write_all(known::HEADER.as_bytes())?;
+            }
+            file.write_all(lines)
+        };
+        append().map_err(|error| self.not_written(KNOWN, &error))
     }
 
     /// Whether something is remembered of files.
@@ -246,13 +249,20 @@ impl Home {
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), HqError> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-        let mut out = BufWriter::new(&mut file);
-        content(&mut out)?;
-        out.flush()?;
-        drop(out);
-        file.persist(self.path.join(name)).map_err(|error| HqError::from(error.error))?;
-        Ok(())
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            let mut out = BufWriter::new(&mut file);
+            content(&mut out)?;
+            out.flush()?;
+            drop(out);
+            file.persist(self.path.join(name))?;
+            Ok(())
+        };
+        write().map_err(|error| self.not_written(name, &error))
+    }
+
+    fn not_written(&self, name: &str, error: &io::Error) -> HqError {
+        HqError::failed("io", format!("{} cannot be written: {error}", self.path.join(name).display()))
     }
 }
 
