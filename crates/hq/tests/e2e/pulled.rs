@@ -156,6 +156,22 @@ fn tasks_of_a_worker_find_the_relay_beside_it_which_ends_with_the_worker() {
 }
 
 #[test]
+fn who_died_while_it_waited_is_given_nothing() {
+    let cluster = Cluster::server();
+    let relay = Relay::start(&cluster);
+    for number in 0..20 {
+        let mut dead = relay.labeled(&format!("dead{number}"));
+        dead.say(b"{\"next\":{\"take\":1,\"wait\":60,\"bags\":[\"b\"]}}\n");
+        drop(dead);
+        let mut line = relay.labeled("alive");
+        let name = format!("t{number}");
+        line.ask(&json!({"create": {"bag": "b", "tasks": [{"name": name}]}}));
+        let taken = line.ask(&json!({"next": {"take": 1, "wait": 50, "bags": ["b"]}}));
+        assert_eq!(taken["tasks"][0]["name"], name);
+    }
+}
+
+#[test]
 fn a_relay_whose_server_has_vanished_ends_when_nobody_speaks_to_it_although_it_has_tasks() {
     let mut cluster = Cluster::server();
     let directory = cluster.path("relay");
