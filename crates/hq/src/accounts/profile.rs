@@ -55,8 +55,12 @@ impl Gathered {
 
     // Workers are processes, and attempts that run at the same time are on lanes, which are threads.
     fn trace(&self, out: &mut BufWriter<File>) -> io::Result<()> {
-        let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
-        attempts.sort_unstable_by_key(|attempt| (attempt.worker, attempt.start, attempt.job, attempt.task));
+        let mut places: Vec<u32> = (0u32..).zip(&self.attempts).map(|(place, _)| place).collect();
+        places.sort_unstable_by_key(|place| {
+            let attempt = &self.attempts[*place as usize];
+            (attempt.worker, attempt.start, attempt.job, attempt.task)
+        });
+        let attempts = places.into_iter().map(|place| &self.attempts[place as usize]);
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
         for (place, (id, offer)) in self.offers.iter().enumerate() {
             let name = format!("worker {id} ({})", offer.hostname);
@@ -95,21 +99,29 @@ impl Gathered {
             }
         }
         lines.sort_unstable();
-        // Texts of millions of attempts would not have room: their places are sorted.
-        let mut places: Vec<(Timestamp, u8, u32)> = Vec::new();
-        for (place, attempt) in (0u32..).zip(&self.attempts).filter(|(_, attempt)| attempt.leads) {
-            places.push((attempt.leased, 1, place));
-            places.push((attempt.start, 2, place));
-            places.push((attempt.end, 3, place));
-        }
-        places.sort_unstable();
+        // Neither the texts of millions of attempts nor their times would have room: their places are sorted.
+        let moments: [(u8, fn(&Attempt) -> Timestamp); 3] =
+            [(1, |attempt| attempt.leased), (2, |attempt| attempt.start), (3, |attempt| attempt.end)];
+        let mut queues = moments.map(|(kind, at)| {
+            let leads = (0u32..).zip(&self.attempts).filter(|(_, attempt)| attempt.leads);
+            let mut places: Vec<u32> = leads.map(|(place, _)| place).collect();
+            places.sort_unstable_by_key(|place| (at(&self.attempts[*place as usize]), *place));
+            let attempts = places.into_iter().map(|place| &self.attempts[place as usize]);
+            attempts.map(move |attempt| (at(attempt), kind, attempt)).peekable()
+        });
         writeln!(out, "#time,event,comp,thread,uid,state,msg")?;
         let mut lines = lines.into_iter().peekable();
-        for (at, kind, place) in places {
+        let mut next = || {
+            let heads = queues.iter_mut().enumerate();
+            let heads =
+                heads.filter_map(|(queue, head)| head.peek().map(|(at, kind, _)| (*at, *kind, queue)));
+            heads.min().and_then(|(_, _, queue)| queues[queue].next())
+        };
+        while let Some((at, kind, attempt)) = next() {
             while let Some((at, _, line)) = lines.next_if(|line| (line.0, line.1) <= (at, kind)) {
                 writeln!(out, "{},{line}", seconds(at))?;
             }
-            self.event(out, at, kind, &self.attempts[place as usize])?;
+            self.event(out, at, kind, attempt)?;
         }
         for (at, _, line) in lines {
             writeln!(out, "{},{line}", seconds(at))?;

@@ -56,13 +56,21 @@ impl Part<'_> {
     pub(super) fn submit(&self) -> Result<Submit, RequestError> {
         let known = &self.submit.dependencies;
         let dependencies = if known.is_empty() { known.clone() } else { self.dependencies()?.into() };
+        let mut spec = self.submit.task.clone();
+        if spec.body.is_pulled() {
+            // They are asked for by their bag.
+            let asked = hq_model::Request::pulled(self.new).resources;
+            for request in &mut std::sync::Arc::make_mut(&mut spec).requests {
+                request.resources.clone_from(&asked);
+            }
+        }
         Ok(Submit {
             target: Target::Open(self.new),
             entries: self.picked(&self.submit.entries),
             keys: self.picked(&self.submit.keys),
             ids: TaskIds::Given(self.ids.clone()),
             dependencies,
-            spec: self.submit.task.clone(),
+            spec,
             submit_dir: self.submit.submit_dir.clone(),
         })
     }

@@ -231,6 +231,25 @@ fn what_is_ready_is_given_at_once_beside_bags_that_nobody_asks_for() {
 }
 
 #[test]
+fn tasks_that_are_submitted_again_are_asked_for_by_their_new_bag() {
+    let mut table = Table::new(1);
+    let bag = table.open("dock");
+    table.create(bag, &["a"], &[]);
+    table.take(1, "x", bag, 1);
+    table.end(1, "x", &named("a"), How::Failed("no".into())).expect("taken");
+    table.world.key += 1;
+    let again = ClientRequest::Resubmit {
+        key: table.world.key,
+        jobs: Selector::Ids(IdSet::single(TaskId(bag.0))),
+        tasks: None,
+        states: Vec::new(),
+    };
+    let ClientResponse::Submitted { job, .. } = table.world.ask(again) else { panic!("a job") };
+    assert_eq!(table.take(1, "x", job, 1), "a");
+    assert_eq!(table.finish(1, "x", "a"), Ok(()));
+}
+
+#[test]
 fn results_are_kept() {
     let mut table = Table::new(1);
     let bag = table.open("dock");
