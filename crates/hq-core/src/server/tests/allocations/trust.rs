@@ -185,18 +185,21 @@ fn a_node_that_failed_under_a_worker_that_went_on_has_failed() {
 #[test]
 fn files_of_allocations_are_where_the_server_is_now() {
     let mut options = ServerOptions::default();
-    options.info.server_dir = b"/old/place".to_vec();
+    options.info.server_dir = b"/old/001".to_vec();
     let mut world = World::with(options);
     world.queue(params());
     world.submit(1, |_| {});
     world.wait(MINUTE);
     world.submitted(1);
-    assert_eq!(one(&mut world, 1).directory, b"/old/place/autoalloc/1/001");
-    world.server.set_info(crate::client_messages::ServerInfo {
-        server_dir: b"/new/place".to_vec(),
-        ..crate::client_messages::ServerInfo::default()
-    });
-    assert_eq!(one(&mut world, 1).directory, b"/new/place/autoalloc/1/001");
+    assert_eq!(one(&mut world, 1).directory, b"/old/001/autoalloc/1/001");
+    // Each start of a server has a directory of its own; those before stay.
+    for (now, directory) in [("/old/002", "/old/001/autoalloc/1/001"), ("/new/003", "/new/001/autoalloc/1/001")] {
+        world.server.set_info(crate::client_messages::ServerInfo {
+            server_dir: now.into(),
+            ..crate::client_messages::ServerInfo::default()
+        });
+        assert_eq!(one(&mut world, 1).directory, directory.as_bytes());
+    }
 }
 
 #[test]
