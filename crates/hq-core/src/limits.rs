@@ -284,6 +284,8 @@ pub const EARLY_LOSS: Duration = Duration::from_secs(60);
 pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
 /// Allocations of a queue that started last, by which it is told how long they usually wait.
 pub const WAITS_SEEN: usize = 10;
+/// How often a batch system is asked at most because a user asks why something waits.
+pub const WISH_INTERVAL: Duration = Duration::from_secs(10);
 /// An allocation that has waited for so long is no reason any more to ask no other queue.
 pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
 /// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.

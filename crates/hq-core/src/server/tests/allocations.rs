@@ -386,10 +386,10 @@ fn reasons_of_the_batch_system_are_repeated() {
         facts.contains("the batch system lets wait, said at ") && facts.contains(": PartitionDown"),
         "{facts}"
     );
-    // Who asks why makes the server ask, too, once a minute at most.
+    // Who asks why makes the server ask, too, every ten seconds at most.
     world.wait(MINUTE / 60);
     assert_eq!(world.orders(), "");
-    world.wait(MINUTE);
+    world.wait(MINUTE / 6);
     assert_eq!(world.orders(), "?100");
     world.is_said(1, BatchState::Held.into());
     assert_eq!(world.allocations(), "1.1 queued (held in the batch system)");
