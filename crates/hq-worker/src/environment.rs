@@ -617,7 +617,9 @@ mod tests {
     #[test]
     fn variables_of_another_vendor_hide_devices_from_who_asks_for_none() {
         let on = |asked, pool| variables_on(&[CPUS, NVIDIA], asked, pool, &[]).join(" ");
-        assert!(on(CPUS, 0).contains("ROCR_VISIBLE_DEVICES= ") || on(CPUS, 0).ends_with("ROCR_VISIBLE_DEVICES="));
+        assert!(
+            on(CPUS, 0).contains("ROCR_VISIBLE_DEVICES= ") || on(CPUS, 0).ends_with("ROCR_VISIBLE_DEVICES=")
+        );
         assert!(on(NVIDIA, 1).contains("CUDA_VISIBLE_DEVICES=4"));
     }
 

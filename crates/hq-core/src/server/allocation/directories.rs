@@ -25,7 +25,8 @@ impl Server {
     /// present start has its own. All of them may have been moved.
     pub(super) fn directory_now(&self, directory: &[u8]) -> ByteString {
         let before = Path::new(OsStr::from_bytes(directory));
-        let mut above = before.ancestors().filter(|path| path.file_name().is_some_and(|name| name == ALLOCATIONS));
+        let mut above =
+            before.ancestors().filter(|path| path.file_name().is_some_and(|name| name == ALLOCATIONS));
         let now = Path::new(OsStr::from_bytes(&self.options.info.server_dir)).parent();
         let moved = above.next().and_then(|allocations| {
             let start = allocations.parent()?.parent()?;
