@@ -6,7 +6,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use hq_model::allocation::Goal;
 use hq_sim::campaign::{Campaign, Measured, play};
+use hq_sim::hindsight;
 
 use crate::cluster::Bench;
 use crate::measure::median;
@@ -51,6 +53,29 @@ pub(crate) fn run(bench: &Bench) -> Result<Vec<Row>, BoxError> {
             1.0,
         ),
     ])
+}
+
+/// Node time of the rule by which workers are asked for, on workloads with short tasks and bursts among them.
+///
+/// # Errors
+/// None.
+pub(crate) fn hindsight(bench: &Bench) -> Result<Vec<Row>, BoxError> {
+    let workloads = u64::from(bench.tasks(WORKLOADS));
+    let rows = [(Goal::Makespan, "hindsight: makespan"), (Goal::NodeHours, "hindsight: nodehours")].map(
+        |(goal, name)| {
+            let all = hindsight::compared(goal, workloads);
+            let ratio = all.cost as f64 / all.least.max(1) as f64;
+            let text = format!(
+                "{:+.1} % node time; {} % of workloads within 10 %; {} % of the time with plenty of workers",
+                (ratio - 1.0) * 100.0,
+                all.as_good,
+                all.longer
+            );
+            let target = "10 % more than the best fixed number that takes as long";
+            Row::at_most(name, text, target, ratio / 1.1, 1.0)
+        },
+    );
+    Ok(rows.into())
 }
 
 /// Campaigns of a hundred allocations, one after the other.

@@ -286,8 +286,11 @@ pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Durat
 pub const WAITS_SEEN: usize = 10;
 /// How often a batch system is asked at most because a user asks why something waits.
 pub const WISH_INTERVAL: Duration = Duration::from_secs(10);
-/// An allocation that has waited for so long is no reason any more to ask no other queue.
+/// An allocation that has waited for so long is no reason any more to ask no other queue: the most, and the least where
+/// those before it waited for a fraction of that.
 pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
+/// As above.
+pub const QUEUE_PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.
 pub const UNNEEDED_TIME: Duration = Duration::from_secs(300);
 /// How long a submission that was not answered may still turn out to have worked.
@@ -300,12 +303,12 @@ pub const OVERDUE_TIME: Duration = Duration::from_secs(3600);
 pub const HANDED_TIME: Duration = Duration::from_secs(5);
 /// How long it takes from the start of an allocation until its worker has something to do, about.
 pub const START_UP_TIME: Duration = Duration::from_secs(5);
-/// Workers that are asked for at most, with those that are there, while it is not known how long tasks take.
-pub const PROBED_MAX: u64 = 16;
+/// Workers that are asked for, with those that are there, while nothing at all is known of how long tasks take.
+pub const PROBED_MAX: u64 = 3;
 /// Groups of tasks of a class by which it is told how much work they are.
 pub const DEMAND_GROUPS_MAX: usize = 64;
 /// Whether tasks of which nothing is known have become long is looked at this often.
-pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// What became of the node time of an allocation that runs is written to the journal at most this often.
 pub const MEASURE_INTERVAL: Duration = Duration::from_secs(300);
 /// Workers of a queue that are thought of in one decision.

@@ -29,8 +29,8 @@ use crate::alloc::policy::{self, Permit};
 use crate::alloc::worth::Held;
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
-    ALLOCATE_INTERVAL, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, PROBE_INTERVAL, QUEUE_PATIENCE,
-    UNCLEAR_TIME, UNNEEDED_TIME,
+    ALLOCATE_INTERVAL, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, PROBE_INTERVAL, UNCLEAR_TIME,
+    UNNEEDED_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -489,7 +489,10 @@ impl Server {
         let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
         let pending = coming.map(|(number, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
-            let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
+            let seen = self.alloc.seen.get(&AllocationRef::new(id, number));
+            let is_held = seen.is_some_and(|(_, said)| said.state == BatchState::Held);
+            let is_late = one.queued.is_some_and(|at| at.after(policy::slow_after(queue)) <= now);
+            let waits = one.is_waiting() && (is_late || is_held);
             let is_free = |id: &&WorkerId| {
                 self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
             };
@@ -517,6 +520,7 @@ impl Server {
             min_utilization: params.min_utilization,
             for_any_task: params.for_any_task,
             cost: work::cost(queue),
+            staff: queue.workers(),
         };
         (offer, permit)
     }
@@ -667,7 +671,8 @@ impl Server {
             times.extend(queue.active().filter_map(|(_, one)| policy::given_up_at(one)));
             times.extend(queue.active().filter_map(|(_, one)| policy::may_return_until(one)));
             let waiting = queue.active().filter(|(_, one)| one.is_waiting());
-            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(QUEUE_PATIENCE))));
+            let slow_after = policy::slow_after(queue);
+            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(slow_after))));
         }
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();

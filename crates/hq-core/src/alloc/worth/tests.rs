@@ -58,11 +58,18 @@ fn nothing_is_asked_for_what_others_finish_sooner() {
 
 #[test]
 fn what_is_not_known_is_probed_with_few_until_it_shows() {
-    let unknown =
-        |ran: u32, here| Work { tasks: 500, each: None, ran: SECOND * ran, here: vec![Slots::lasting(here)] };
+    let unknown = |ran: u32, here| Work {
+        tasks: 500,
+        ran: SECOND * ran,
+        here: vec![Slots::lasting(here)],
+        ..Work::default()
+    };
     check(unknown(0, 0), &[], 1, idle(300), (PROBED_MAX, "probing"));
-    check(unknown(0, 0), &[Slots::lasting(4)], 1, idle(300), (PROBED_MAX - 4, "probing"));
-    check(unknown(10, PROBED_MAX), &[], 1, idle(300), (0, "probing"));
+    check(unknown(0, 0), &[Slots::lasting(1)], 1, idle(300), (PROBED_MAX - 1, "probing"));
+    check(unknown(0, PROBED_MAX), &[], 1, idle(300), (0, "probing"));
+    // The longer they run, the more: 500 tasks of 20 s are worth 64 workers.
+    check(unknown(10, PROBED_MAX), &[], 1, idle(300), (61, "probing"));
+    check(unknown(80, PROBED_MAX), &[], 1, idle(300), (500 - PROBED_MAX, ""));
     check(unknown(200, PROBED_MAX), &[], 1, idle(300), (500 - PROBED_MAX, ""));
     let saving = Cost { goal: Goal::NodeHours, ..idle(300) };
     check(unknown(0, 0), &[], 1, saving, (1, "probing"));

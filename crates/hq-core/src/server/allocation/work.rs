@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hq_model::{Request, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, Request, Timestamp, WorkerId};
 
 use crate::alloc::worth::{Cost, Slots, Work};
 use crate::alloc::{Allocation, QueueState, policy};
-use crate::limits::{DEMAND_GROUPS_MAX, START_UP_TIME, UNNEEDED_TIME};
+use crate::limits::{DEMAND_GROUPS_MAX, OUTLASTED_MAX, START_UP_TIME, UNNEEDED_TIME};
 use crate::server::capacity::Needs;
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
@@ -31,7 +31,11 @@ impl Server {
         let of_class = handed.iter().filter(|(template, _)| self.classes.get(template) == Some(&class));
         let handed: Vec<(TemplateId, u64)> = of_class.map(|(template, count)| (*template, *count)).collect();
         let groups = self.queue.groups(class).take(DEMAND_GROUPS_MAX);
-        let groups = groups.map(|(_, template, ids): (Step, _, _)| (template, ids.len()));
+        let mut outlasted = Duration::ZERO;
+        let groups = groups.map(|(_, template, ids): (Step, _, _)| {
+            outlasted = outlasted.max(self.outlasted_by(template.job, &ids));
+            (template, ids.len())
+        });
         let groups: Vec<(TemplateId, u64)> = groups.chain(handed.iter().copied()).collect();
         let (mut all_us, mut count) = (Some(0u128), 0u64);
         for (template, tasks) in &groups {
@@ -55,7 +59,15 @@ impl Server {
             each,
             ran,
             here: self.slots_here(now, class),
+            outlasted,
         }
+    }
+
+    // The time of workers that some of these tasks have outlasted, again and again.
+    fn outlasted_by(&self, job: JobId, ids: &IdSet) -> Duration {
+        let known = self.state.jobs.get(&job).into_iter().flat_map(|job| &job.outlasted);
+        let known = known.filter(|(task, known)| known.times >= OUTLASTED_MAX && ids.contains(**task));
+        known.map(|(_, known)| known.life).max().unwrap_or_default()
     }
 
     // How many tasks of a class run at once on the workers that are there, whatever they do now, by how long these take tasks.

@@ -549,7 +549,10 @@ fn a_queue_is_made_only_when_the_batch_system_takes_it() {
 
 #[test]
 fn one_worker_is_asked_for_until_it_is_known_what_workers_offer() {
-    let mut world = World::asking(QueueParams { backlog: 4, resources: Vec::new(), ..params() }, 1000);
+    let mut world = World::new();
+    world.queue(QueueParams { backlog: 4, resources: Vec::new(), ..params() });
+    world.submit(1000, |spec| spec.expected = Some(HOUR));
+    world.wait(MINUTE);
     assert_eq!(world.orders(), "+1.1x1");
     world.comes(1, 2);
     for number in 2..=5 {
