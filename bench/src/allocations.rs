@@ -83,17 +83,17 @@ pub(crate) fn hindsight(bench: &Bench) -> Result<Vec<Row>, BoxError> {
 /// # Errors
 /// When one breaks a promise.
 pub(crate) fn commands(bench: &Bench) -> Result<Vec<Row>, BoxError> {
-    let (mut started, mut submits, mut questions) = (0, 0, 0);
+    let (mut accepted, mut submits, mut questions) = (0, 0, 0);
     let count = bench.tasks(CAMPAIGNS);
     let mut each = 0.0f64;
     for seed in 0..count {
         let one = played(Campaign::long(seed.into()))?;
-        started += one.started;
+        accepted += one.accepted;
         submits += one.submits;
         questions = questions.max(one.questions);
-        each = each.max(f64::from(one.submits) / f64::from(one.started.max(1)));
+        each = each.max(f64::from(one.submits) / f64::from(one.accepted.max(1)));
     }
-    let (allocations, submits) = (started / count, submits / count);
+    let (allocations, submits) = (accepted / count, submits / count);
     Ok(vec![
         Row::at_most(
             "campaign: submits",

@@ -208,7 +208,9 @@ fn played(workload: &Workload, asks: Asks) -> (u64, u64) {
                     Slots { from, ..Slots::lasting(workload.slots) }
                 };
                 let coming: Vec<Slots> = pending.iter().map(slots).collect();
-                let cost = Cost { wait, idle: Duration::from_micros(workload.idle_us), goal };
+                let waited = Duration::from_micros(pending.front().map_or(0, |asked| now - asked));
+                let idle = Duration::from_micros(workload.idle_us);
+                let cost = Cost { wait, waited, idle, goal };
                 worthwhile(&work, &coming, (left, workload.slots), &cost).0
             }
         };

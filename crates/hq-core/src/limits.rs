@@ -304,7 +304,9 @@ pub const HANDED_TIME: Duration = Duration::from_secs(5);
 /// How long it takes from the start of an allocation until its worker has something to do, about.
 pub const START_UP_TIME: Duration = Duration::from_secs(5);
 /// Workers that are asked for, with those that are there, while nothing at all is known of how long tasks take.
-pub const PROBED_MAX: u64 = 3;
+pub const PROBED_FEW: u64 = 2;
+/// The same where workers are waited for longer than each has to be busy for: few would be waited for first, then the rest.
+pub const PROBED_MAX: u64 = 16;
 /// Groups of tasks of a class by which it is told how much work they are.
 pub const DEMAND_GROUPS_MAX: usize = 64;
 /// Whether tasks of which nothing is known have become long is looked at this often.

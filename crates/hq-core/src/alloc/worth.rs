@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_model::allocation::Goal;
 
-use crate::limits::{PROBED_MAX, START_UP_TIME};
+use crate::limits::{PROBED_FEW, PROBED_MAX, START_UP_TIME};
 
 /// What waits for room, all of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,8 @@ impl Work {
 pub struct Cost {
     /// How long one that is asked for now is waited for.
     pub wait: Duration,
+    /// How long one has been waited for by now, at the longest.
+    pub waited: Duration,
     /// It leaves after so long without a task.
     pub idle: Duration,
     /// What matters.
@@ -107,7 +109,8 @@ impl Cost {
 
     fn probed_max(&self) -> u64 {
         match self.goal {
-            Goal::Makespan => PROBED_MAX,
+            Goal::Makespan if self.wait.max(self.waited) >= self.busy_least() => PROBED_MAX,
+            Goal::Makespan => PROBED_FEW,
             Goal::NodeHours => 1,
         }
     }

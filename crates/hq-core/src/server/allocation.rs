@@ -17,6 +17,7 @@ use hq_model::worker::{TIME_RESERVE, WorkerConfig};
 use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId};
 
 use node_time::NodeWork;
+use reports::not_taken_told;
 
 use super::capacity::Needs;
 use super::live::LiveWorker;
@@ -489,10 +490,6 @@ impl Server {
         let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
         let pending = coming.map(|(number, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
-            let seen = self.alloc.seen.get(&AllocationRef::new(id, number));
-            let is_held = seen.is_some_and(|(_, said)| said.state == BatchState::Held);
-            let is_late = one.queued.is_some_and(|at| at.after(policy::slow_after(queue)) <= now);
-            let waits = one.is_waiting() && (is_late || is_held);
             let is_free = |id: &&WorkerId| {
                 self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
             };
@@ -501,7 +498,8 @@ impl Server {
             let life = life.saturating_sub(passed.saturating_sub(TIME_RESERVE));
             let waited = one.queued.map_or(Duration::ZERO, |at| now.since(at));
             let due = if one.is_waiting() { usual.saturating_sub(waited) } else { Duration::ZERO };
-            Pending { number, workers: to_come(one), here, life, due, is_slow: waits }
+            let is_slow = self.is_slow(now, queue, AllocationRef::new(id, number), one);
+            Pending { number, workers: to_come(one), here, life, due, is_slow }
         });
         let (resources, is_known) = match &queue.known {
             Some((resources, ShapeSource::Worker)) => (resources.clone(), true),
@@ -519,7 +517,7 @@ impl Server {
             per_allocation: params.workers_per_allocation(),
             min_utilization: params.min_utilization,
             for_any_task: params.for_any_task,
-            cost: work::cost(queue),
+            cost: work::cost(now, queue),
             staff: queue.workers(),
         };
         (offer, permit)
@@ -688,14 +686,6 @@ impl Server {
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
         self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();
     }
-}
-
-fn not_taken_told(deferred: &Deferred) -> String {
-    format!(
-        "the batch system takes no more at present: {}; it is asked again at {}, or when an allocation starts or ends",
-        deferred.error,
-        policy::clock(deferred.ask_at)
-    )
 }
 
 /// `1 worker`, `2 workers`.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hq_model::{IdSet, JobId, Request, Timestamp, WorkerId};
+use hq_model::allocation::BatchState;
+use hq_model::{AllocationRef, IdSet, JobId, Request, Timestamp, WorkerId};
 
 use crate::alloc::worth::{Cost, Slots, Work};
 use crate::alloc::{Allocation, QueueState, policy};
@@ -16,8 +17,10 @@ use crate::server::step::Step;
 use crate::worker_messages::TemplateId;
 
 /// What a new worker of a queue costs in which nothing is done.
-pub(super) fn cost(queue: &QueueState) -> Cost {
+pub(super) fn cost(now: Timestamp, queue: &QueueState) -> Cost {
+    let waiting = queue.active().filter(|(_, one)| one.is_waiting());
     Cost {
+        waited: waiting.filter_map(|(_, one)| Some(now.since(one.queued?))).max().unwrap_or_default(),
         wait: policy::usual_wait(queue) + START_UP_TIME,
         idle: queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME),
         goal: queue.params.goal,
@@ -61,6 +64,21 @@ impl Server {
             here: self.slots_here(now, class),
             outlasted,
         }
+    }
+
+    /// True when an allocation is no reason to leave another queue alone: it is held, or waits for much longer than those
+    /// before it.
+    pub(super) fn is_slow(
+        &self,
+        now: Timestamp,
+        queue: &QueueState,
+        which: AllocationRef,
+        one: &Allocation,
+    ) -> bool {
+        let seen = self.alloc.seen.get(&which);
+        let is_held = seen.is_some_and(|(_, said)| said.state == BatchState::Held);
+        let is_late = one.queued.is_some_and(|at| at.after(policy::slow_after(queue)) <= now);
+        one.is_waiting() && (is_late || is_held)
     }
 
     // The time of workers that some of these tasks have outlasted, again and again.
