@@ -36,7 +36,7 @@ impl Server {
         let groups = self.queue.groups(class).take(DEMAND_GROUPS_MAX);
         let mut outlasted = Duration::ZERO;
         let groups = groups.map(|(_, template, ids): (Step, _, _)| {
-            outlasted = outlasted.max(self.outlasted_by(template.job, &ids));
+            outlasted = outlasted.max(self.outlasted_by(template.job, ids));
             (template, ids.len())
         });
         let groups: Vec<(TemplateId, u64)> = groups.chain(handed.iter().copied()).collect();

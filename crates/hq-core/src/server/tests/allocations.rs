@@ -41,11 +41,11 @@ impl World {
         self.orders();
     }
 
-    // A minute after so many tasks came to a queue.
+    // A minute after so many tasks came to a queue, each worth a worker.
     fn asking(params: QueueParams, tasks: u32) -> World {
         let mut world = World::new();
         world.queue(params);
-        world.submit(tasks, |_| {});
+        world.submit(tasks, |spec| spec.expected = Some(HOUR / 2));
         world.wait(MINUTE);
         world
     }
@@ -549,10 +549,7 @@ fn a_queue_is_made_only_when_the_batch_system_takes_it() {
 
 #[test]
 fn one_worker_is_asked_for_until_it_is_known_what_workers_offer() {
-    let mut world = World::new();
-    world.queue(QueueParams { backlog: 4, resources: Vec::new(), ..params() });
-    world.submit(1000, |spec| spec.expected = Some(HOUR));
-    world.wait(MINUTE);
+    let mut world = World::asking(QueueParams { backlog: 4, resources: Vec::new(), ..params() }, 1000);
     assert_eq!(world.orders(), "+1.1x1");
     world.comes(1, 2);
     for number in 2..=5 {
@@ -616,7 +613,7 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     let mut world = World::new();
     world.queue(params());
     assert_eq!(world.alloc(AllocRequest::Pause { queue: QueueId(1) }), ClientResponse::Done);
-    world.submit(100, |_| {});
+    world.submit(100, |spec| spec.expected = Some(HOUR / 2));
     world.wait(MINUTE);
     assert_eq!(world.orders(), "");
     let next = world.explained().next;
