@@ -305,8 +305,10 @@ pub const HANDED_TIME: Duration = Duration::from_secs(5);
 pub const START_UP_TIME: Duration = Duration::from_secs(5);
 /// Workers that are asked for, with those that are there, while nothing at all is known of how long tasks take.
 pub const PROBED_FEW: u64 = 2;
-/// The same where workers are waited for longer than each has to be busy for: few would be waited for first, then the rest.
+/// The same where allocations wait for `PROBED_WAIT` or longer: few would be waited for first, then the rest.
 pub const PROBED_MAX: u64 = 16;
+/// As above.
+pub const PROBED_WAIT: Duration = Duration::from_secs(30);
 /// Groups of tasks of a class by which it is told how much work they are.
 pub const DEMAND_GROUPS_MAX: usize = 64;
 /// Whether tasks of which nothing is known have become long is looked at this often.

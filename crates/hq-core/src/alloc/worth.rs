@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_model::allocation::Goal;
 
-use crate::limits::{PROBED_FEW, PROBED_MAX, START_UP_TIME};
+use crate::limits::{PROBED_FEW, PROBED_MAX, PROBED_WAIT, START_UP_TIME};
 
 /// What waits for room, all of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,8 +108,9 @@ impl Cost {
     }
 
     fn probed_max(&self) -> u64 {
+        let waits = self.wait.saturating_sub(START_UP_TIME).max(self.waited);
         match self.goal {
-            Goal::Makespan if self.wait.max(self.waited) >= self.busy_least() => PROBED_MAX,
+            Goal::Makespan if waits >= PROBED_WAIT => PROBED_MAX,
             Goal::Makespan => PROBED_FEW,
             Goal::NodeHours => 1,
         }

@@ -72,8 +72,11 @@ fn what_is_not_known_is_probed_with_few_until_it_shows() {
     check(unknown(80, PROBED_FEW), &[], 1, idle(300), (500 - PROBED_FEW, ""));
     check(unknown(200, PROBED_FEW), &[], 1, idle(300), (500 - PROBED_FEW, ""));
     // Where workers are waited for, few would be waited for first, and then the rest.
-    let waited = Cost { waited: SECOND * 200, ..idle(300) };
+    let waited = Cost { waited: SECOND * 40, ..idle(300) };
     check(unknown(0, 0), &[Slots::lasting(2)], 1, waited, (PROBED_MAX - 2, "probing"));
+    // Workers that leave soon are started no sooner.
+    let soon = Cost { wait: START_UP_TIME, ..idle(1) };
+    check(unknown(0, 0), &[], 1, soon, (PROBED_FEW, "probing"));
     let usual = Cost { wait: SECOND * 3600, ..idle(300) };
     check(unknown(0, 0), &[], 1, usual, (PROBED_MAX, "probing"));
     let saving = Cost { goal: Goal::NodeHours, ..idle(300) };
