@@ -101,6 +101,7 @@ const ALL: &[Benchmark] = &[
         "1 000 drawn workloads on a simulated cluster, against an ideal allocator",
         allocations::run,
     ),
+    ("hindsight", "what is asked for against the best fixed number of workers", allocations::hindsight),
     ("campaign", "commands to the batch system for 100 allocations, simulated", allocations::commands),
     ("slurm", "the first task without a worker against the same sbatch script", allocations::slurm),
     (

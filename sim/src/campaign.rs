@@ -113,6 +113,8 @@ pub struct Measured {
     pub questions: u32,
     /// Allocations that started.
     pub started: u32,
+    /// Allocations that the batch system had, also those that were canceled while they waited.
+    pub accepted: u32,
 }
 
 impl Campaign {
@@ -289,10 +291,12 @@ pub fn play(campaign: Campaign) -> Result<Measured, Failure> {
     if let Err(what) = world.play() {
         return Err(world.failure(what));
     }
+    let accepted = world.batch.iter().map(|batch| batch.jobs.len()).sum::<usize>() as u32;
     let started = world.batch.iter().flat_map(|batch| batch.jobs.values());
     let mut measured = Measured {
         ideal_us,
         backlog,
+        accepted,
         started: started.filter(|job| !job.nodes.is_empty()).count() as u32,
         ..Measured::default()
     };

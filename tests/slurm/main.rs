@@ -196,6 +196,8 @@ fn a_server_that_is_killed_finds_its_allocations_again() {
     drop(server.server.take());
     server.start_server("");
     assert_eq!(ids(&server), before);
+    // What it prints is where the server was that asked for it.
+    server.ok(&format!("alloc log {} stderr", before[0].as_str().expect("an id")));
     // The task goes on in the same allocation, and its worker comes back to say so.
     fs::write(go, "go\n").expect("the task reads");
     server.ok("job wait 1");

@@ -284,8 +284,13 @@ pub const EARLY_LOSS: Duration = Duration::from_secs(60);
 pub const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(4 * 3600));
 /// Allocations of a queue that started last, by which it is told how long they usually wait.
 pub const WAITS_SEEN: usize = 10;
-/// An allocation that has waited for so long is no reason any more to ask no other queue.
+/// How often a batch system is asked at most because a user asks why something waits.
+pub const WISH_INTERVAL: Duration = Duration::from_secs(10);
+/// An allocation that has waited for so long is no reason any more to ask no other queue: the most, and the least where
+/// those before it waited for a fraction of that.
 pub const QUEUE_PATIENCE: Duration = Duration::from_secs(300);
+/// As above.
+pub const QUEUE_PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// How long an allocation may wait while all tasks are over, where its queue has no idle timeout; then it is canceled.
 pub const UNNEEDED_TIME: Duration = Duration::from_secs(300);
 /// How long a submission that was not answered may still turn out to have worked.
@@ -298,12 +303,16 @@ pub const OVERDUE_TIME: Duration = Duration::from_secs(3600);
 pub const HANDED_TIME: Duration = Duration::from_secs(5);
 /// How long it takes from the start of an allocation until its worker has something to do, about.
 pub const START_UP_TIME: Duration = Duration::from_secs(5);
-/// Workers that are asked for at most, with those that are there, while it is not known how long tasks take.
+/// Workers that are asked for, with those that are there, while nothing at all is known of how long tasks take.
+pub const PROBED_FEW: u64 = 2;
+/// The same where allocations wait for `PROBED_WAIT` or longer: few would be waited for first, then the rest.
 pub const PROBED_MAX: u64 = 16;
+/// As above.
+pub const PROBED_WAIT: Duration = Duration::from_secs(30);
 /// Groups of tasks of a class by which it is told how much work they are.
 pub const DEMAND_GROUPS_MAX: usize = 64;
 /// Whether tasks of which nothing is known have become long is looked at this often.
-pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// What became of the node time of an allocation that runs is written to the journal at most this often.
 pub const MEASURE_INTERVAL: Duration = Duration::from_secs(300);
 /// Workers of a queue that are thought of in one decision.

@@ -227,7 +227,13 @@ impl Desk {
             hold: true,
             ..self.request(manager, params, workers, directory.into(), None)
         };
-        let submitted = manager.submit(&request).map_err(|error| error.to_string());
+        let submitted = manager.submit(&request).map_err(|error| match error.is_passing() {
+            true => format!(
+                "{error}\nThe batch system takes nothing at present, so this could not be tried. --no-dry-run goes without: \
+                 the queue then waits until more is taken"
+            ),
+            false => error.to_string(),
+        });
         let granted = submitted.and_then(|id| {
             let granted = manager.granted(&id);
             let result = manager.cancel(std::slice::from_ref(&id));

@@ -265,7 +265,9 @@ impl VariantEnvironment {
         if has(NVIDIA) && hides(&[NVIDIA, AMD]) && is_free("CUDA_VISIBLE_DEVICES") {
             block.set("CUDA_VISIBLE_DEVICES", b"");
         }
-        if has(AMD) && hides(&[AMD]) {
+        // Slurm sets the variables of all vendors, whosever GPUs they are.
+        let names_amd = || node.base.iter().any(|variable| variable.starts_with(b"ROCR_VISIBLE_DEVICES="));
+        if has(AMD) && hides(&[AMD]) || has(NVIDIA) && names_amd() && hides(&[NVIDIA, AMD]) {
             for (name, none) in [("ROCR_VISIBLE_DEVICES", &b""[..]), ("HIP_VISIBLE_DEVICES", b"-1")] {
                 if is_free(name) {
                     block.set(name, none);
@@ -508,11 +510,16 @@ mod tests {
 
     /// The variables that a task gets when it asks for one of `pool` and got the first of it.
     fn variables(asked: &str, pool: u32, user: &[(&str, &str)]) -> Vec<String> {
-        let indexed = |name: &str, labels: [&str; 2]| ResourcePool {
-            name: name.into(),
-            kind: PoolKind::Groups(vec![labels.map(str::to_owned).to_vec()]),
+        variables_on(&[CPUS, AMD, NVIDIA], asked, pool, user)
+    }
+
+    fn variables_on(offered: &[&str], asked: &str, pool: u32, user: &[(&str, &str)]) -> Vec<String> {
+        let labels = |name: &str| if name == CPUS { ["7", "8"] } else { ["4", "5"] };
+        let indexed = |name: &&str| ResourcePool {
+            name: (*name).into(),
+            kind: PoolKind::Groups(vec![labels(name).map(str::to_owned).to_vec()]),
         };
-        let pools = vec![indexed(CPUS, ["7", "8"]), indexed(AMD, ["4", "5"]), indexed(NVIDIA, ["4", "5"])];
+        let pools = offered.iter().map(indexed).collect();
         let resources = WorkerResources { pools, coupling: Vec::new() };
         let keys = AccessKeys::new(Path::new("/s")).expect("randomness");
         let base = BASE.iter().map(|v| v.as_bytes().to_vec()).collect();
@@ -605,6 +612,15 @@ mod tests {
                 "ROCR_VISIBLE_DEVICES=4",
             ],
         );
+    }
+
+    #[test]
+    fn variables_of_another_vendor_hide_devices_from_who_asks_for_none() {
+        let on = |asked, pool| variables_on(&[CPUS, NVIDIA], asked, pool, &[]).join(" ");
+        assert!(
+            on(CPUS, 0).contains("ROCR_VISIBLE_DEVICES= ") || on(CPUS, 0).ends_with("ROCR_VISIBLE_DEVICES=")
+        );
+        assert!(on(NVIDIA, 1).contains("CUDA_VISIBLE_DEVICES=4"));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Offer {
     pub workers: u32,
     /// Workers in one of them.
     pub per_allocation: u32,
+    /// Workers of the queue that are there or to come.
+    pub staff: u32,
     /// The part of its CPUs that must be used when a worker starts something, in 1/10000.
     pub min_utilization: u32,
     /// Also for tasks that would leave its GPUs idle.
@@ -224,7 +226,12 @@ fn open_new(
 ) {
     let could = |pot: &Pot<'_>| pot.is_slow() == is_slow && pot.could_open(request);
     let mut order: Vec<usize> = (0..pots.len()).filter(|at| could(&pots[*at])).collect();
-    order.sort_by_key(|at| (pots[*at].surplus(request), pots[*at].offer.queue));
+    // First those with time for all; of those that are as good the one with fewest workers: its part of the cluster may have more room.
+    order.sort_by_key(|at| {
+        let pot = &pots[*at];
+        let is_short = pot.offer.life <= work.outlasted;
+        (is_short, pot.surplus(request), pot.offer.staff, pot.offer.queue)
+    });
     for at in order {
         let to_come = |(queue, count): (&QueueId, &u64), is_new| {
             let pot = pots.iter().find(|pot| pot.offer.queue == *queue)?;

@@ -8,8 +8,8 @@ use hq_model::allocation::{AllocationEnd, BatchState, PauseCause};
 use super::Said;
 use super::state::{Allocation, QueueState};
 use crate::limits::{
-    ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, RETURN_TIME,
-    SUBMIT_DELAYS, SUBMIT_FAILURES_MAX, WAITS_SEEN,
+    ALLOCATION_FAILURES_MAX, CHECK_INTERVAL, EARLY_LOSS, OVERDUE_TIME, PAUSE_RETRY, QUEUE_PATIENCE,
+    QUEUE_PATIENCE_LEAST, RETURN_TIME, SUBMIT_DELAYS, SUBMIT_FAILURES_MAX, WAITS_SEEN,
 };
 use crate::worker_messages::WorkerEnd;
 
@@ -125,18 +125,26 @@ pub fn next_interval(before: Duration, was_new: bool) -> Duration {
 /// How long an allocation of this queue may wait before the batch system is asked what became of it: four times as
 /// long as any of those that started last.
 pub fn patience(queue: &QueueState) -> Duration {
-    let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
-    let waits = queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN);
-    waits.max().unwrap_or_default() * 4
+    waits(queue).max().unwrap_or_default() * 4
+}
+
+/// An allocation of this queue that has waited for so long is slow: others are asked as if it were not there.
+pub fn slow_after(queue: &QueueState) -> Duration {
+    let longest = waits(queue).max();
+    longest.map_or(QUEUE_PATIENCE, |longest| (longest * 4).clamp(QUEUE_PATIENCE_LEAST, QUEUE_PATIENCE))
 }
 
 /// How long allocations of this queue wait, by those that started last; nothing when none has.
 pub fn usual_wait(queue: &QueueState) -> Duration {
-    let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
-    let mut waits: Vec<Duration> =
-        queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN).collect();
+    let mut waits: Vec<Duration> = waits(queue).collect();
     waits.sort_unstable();
     waits.get(waits.len() / 2).copied().unwrap_or_default()
+}
+
+// How long those waited that started last.
+fn waits(queue: &QueueState) -> impl Iterator<Item = Duration> + '_ {
+    let waited = |one: &Allocation| Some(one.started?.since(one.queued?));
+    queue.allocations.values().rev().filter_map(waited).take(WAITS_SEEN)
 }
 
 /// How an allocation ended whose workers have all left, as far as they tell. `None` when the batch system has to be

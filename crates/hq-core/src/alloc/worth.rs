@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hq_model::allocation::Goal;
 
-use crate::limits::{PROBED_MAX, START_UP_TIME};
+use crate::limits::{PROBED_FEW, PROBED_MAX, PROBED_WAIT, START_UP_TIME};
 
 /// What waits for room, all of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Work {
     pub ran: Duration,
     /// Workers that are there.
     pub here: Vec<Slots>,
+    /// Some of them have taken longer than workers with so much time.
+    pub outlasted: Duration,
 }
 
 /// Workers that are there or on their way.
@@ -55,6 +57,8 @@ impl Work {
 pub struct Cost {
     /// How long one that is asked for now is waited for.
     pub wait: Duration,
+    /// How long one has been waited for by now, at the longest.
+    pub waited: Duration,
     /// It leaves after so long without a task.
     pub idle: Duration,
     /// What matters.
@@ -87,7 +91,7 @@ impl Held {
                 format(whole(*least))
             ),
             Held::Probing(workers) => format!(
-                "it is not known yet how long the tasks take: {workers} workers at most are asked for until one has ended"
+                "it is not known yet how long the tasks take: {workers} workers show it, and more are asked for the longer they run"
             ),
         }
     }
@@ -104,8 +108,10 @@ impl Cost {
     }
 
     fn probed_max(&self) -> u64 {
+        let waits = self.wait.saturating_sub(START_UP_TIME).max(self.waited);
         match self.goal {
-            Goal::Makespan => PROBED_MAX,
+            Goal::Makespan if waits >= PROBED_WAIT => PROBED_MAX,
+            Goal::Makespan => PROBED_FEW,
             Goal::NodeHours => 1,
         }
     }
@@ -126,32 +132,46 @@ pub fn worthwhile(
     let all = || work.here.iter().chain(coming);
     // Nobody else would do it.
     let first = u64::from(all().all(|slots| slots.count == 0));
-    let least_us = u64::try_from(cost.busy_least().as_micros()).unwrap_or(u64::MAX).max(1);
     if work.each.is_none() && work.ran >= cost.busy_least() {
         return (wanted, None);
     }
-    if let Some(each) = work.each {
-        let each_us = u64::try_from(each.as_micros()).unwrap_or(u64::MAX);
-        let work_us = u128::from(work.tasks) * u128::from(each_us);
-        let done_us: u128 = all().map(|slots| slots.done_us(cost.wait)).sum();
-        let left_us = work_us.saturating_sub(done_us);
-        let beside: u64 = all().filter(|slots| slots.until > cost.wait).map(|slots| slots.count).sum();
-        // Each is busy for what is left, divided by all.
-        let worth = u64::try_from(left_us / u128::from(least_us)).unwrap_or(u64::MAX);
-        let worth = (worth.saturating_sub(beside) / slots).max(first);
-        let micros = |us: u128| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX));
-        let held = (worth < wanted).then(|| match left_us {
-            0 => Held::DoneSooner(micros(work_us)),
-            _ => {
-                let beside = beside + (worth + 1).saturating_mul(slots);
-                Held::TooLittle(micros(left_us / u128::from(beside.max(1))), cost.busy_least())
-            }
-        });
-        return (worth.min(wanted), held);
-    }
-    let probing: u64 = all().map(|of| of.count.div_ceil(slots)).sum();
-    let probed = cost.probed_max().saturating_sub(probing).max(first);
-    (probed.min(wanted), (probed < wanted).then(|| Held::Probing(cost.probed_max())))
+    let Some(each) = work.each else {
+        let probing: u64 = all().map(|of| of.count.div_ceil(slots)).sum();
+        let probed = cost.probed_max().saturating_sub(probing).max(first).min(wanted);
+        // What has run for some time goes on for as long again, as far as anybody can tell.
+        let (worth, _) = worth_it(work, coming, (work.ran * 2, wanted, slots), cost);
+        let workers = probed.max(worth);
+        return (workers, (workers < wanted).then(|| Held::Probing(workers + probing)));
+    };
+    let (worth, left_us) = worth_it(work, coming, (each, wanted, slots), cost);
+    let workers = worth.max(first).min(wanted);
+    let micros = |us: u128| Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX));
+    let held = (workers < wanted).then(|| match left_us {
+        0 => Held::DoneSooner(each * u32::try_from(work.tasks).unwrap_or(u32::MAX)),
+        _ => {
+            let beside: u64 = all().filter(|slots| slots.until > cost.wait).map(|slots| slots.count).sum();
+            let shared_by = beside + (workers + 1).saturating_mul(slots);
+            Held::TooLittle(micros(left_us / u128::from(shared_by.max(1))), cost.busy_least())
+        }
+    });
+    (workers, held)
+}
+
+// How many workers would be busy for long enough if each task took so long, and the work that is left when they start, µs.
+fn worth_it(
+    work: &Work,
+    coming: &[Slots],
+    (each, wanted, slots): (Duration, u64, u64),
+    cost: &Cost,
+) -> (u64, u128) {
+    let all = || work.here.iter().chain(coming);
+    let work_us = u128::from(work.tasks) * each.as_micros();
+    let done_us: u128 = all().map(|slots| slots.done_us(cost.wait)).sum();
+    let left_us = work_us.saturating_sub(done_us);
+    let beside: u64 = all().filter(|slots| slots.until > cost.wait).map(|slots| slots.count).sum();
+    // Each is busy for what is left, divided by all.
+    let worth = u64::try_from(left_us / cost.busy_least().as_micros().max(1)).unwrap_or(u64::MAX);
+    ((worth.saturating_sub(beside) / slots).min(wanted), left_us)
 }
 
 // To the second, where it is some.
@@ -163,7 +183,5 @@ fn whole(time: Duration) -> Duration {
     }
 }
 
-#[cfg(test)]
-mod hindsight;
 #[cfg(test)]
 mod tests;

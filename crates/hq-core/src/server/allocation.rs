@@ -17,6 +17,7 @@ use hq_model::worker::{TIME_RESERVE, WorkerConfig};
 use hq_model::{AllocationRef, QueueId, Request, Timestamp, WorkerId};
 
 use node_time::NodeWork;
+use reports::not_taken_told;
 
 use super::capacity::Needs;
 use super::live::LiveWorker;
@@ -29,8 +30,8 @@ use crate::alloc::policy::{self, Permit};
 use crate::alloc::worth::Held;
 use crate::alloc::{AllocRecord, Allocation, BatchOrder, QueueState, Said, ShapeSource};
 use crate::limits::{
-    ALLOCATE_INTERVAL, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, PROBE_INTERVAL, QUEUE_PATIENCE,
-    UNCLEAR_TIME, UNNEEDED_TIME,
+    ALLOCATE_INTERVAL, CHECK_INTERVAL, DEMAND_CLASSES_MAX, HANDED_TIME, PROBE_INTERVAL, UNCLEAR_TIME,
+    UNNEEDED_TIME,
 };
 use crate::record::Record;
 use crate::worker_messages::TemplateId;
@@ -490,7 +491,6 @@ impl Server {
         let coming = queue.active().filter(|(number, one)| to_come(one) > 0 && is_taken(*number));
         let pending = coming.map(|(number, one)| {
             let passed = one.started.map_or(Duration::ZERO, |started| now.since(started));
-            let waits = one.is_waiting() && one.queued.is_some_and(|at| at.after(QUEUE_PATIENCE) <= now);
             let is_free = |id: &&WorkerId| {
                 self.live.get(id).is_some_and(|live| live.takes_tasks() && live.capacity.is_free())
             };
@@ -499,7 +499,8 @@ impl Server {
             let life = life.saturating_sub(passed.saturating_sub(TIME_RESERVE));
             let waited = one.queued.map_or(Duration::ZERO, |at| now.since(at));
             let due = if one.is_waiting() { usual.saturating_sub(waited) } else { Duration::ZERO };
-            Pending { number, workers: to_come(one), here, life, due, is_slow: waits }
+            let is_slow = self.is_slow(now, queue, AllocationRef::new(id, number), one);
+            Pending { number, workers: to_come(one), here, life, due, is_slow }
         });
         let (resources, is_known) = match &queue.known {
             Some((resources, ShapeSource::Worker)) => (resources.clone(), true),
@@ -517,7 +518,8 @@ impl Server {
             per_allocation: params.workers_per_allocation(),
             min_utilization: params.min_utilization,
             for_any_task: params.for_any_task,
-            cost: work::cost(queue),
+            cost: work::cost(now, queue),
+            staff: queue.workers(),
         };
         (offer, permit)
     }
@@ -668,7 +670,8 @@ impl Server {
             times.extend(queue.active().filter_map(|(_, one)| policy::given_up_at(one)));
             times.extend(queue.active().filter_map(|(_, one)| policy::may_return_until(one)));
             let waiting = queue.active().filter(|(_, one)| one.is_waiting());
-            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(QUEUE_PATIENCE))));
+            let slow_after = policy::slow_after(queue);
+            times.extend(waiting.filter_map(|(_, one)| Some(one.queued?.after(slow_after))));
         }
         times.extend(self.managers().iter().filter_map(|manager| self.check_due(manager)));
         let unclear = self.alloc.unclear.values();
@@ -684,14 +687,6 @@ impl Server {
         times.extend(self.awaits_workers_of_before(now).then_some(self.alloc.returning_until));
         self.alloc.wake_at = times.into_iter().filter(|at| *at > now).min();
     }
-}
-
-fn not_taken_told(deferred: &Deferred) -> String {
-    format!(
-        "the batch system takes no more at present: {}; it is asked again at {}, or when an allocation starts or ends",
-        deferred.error,
-        policy::clock(deferred.ask_at)
-    )
 }
 
 /// `1 worker`, `2 workers`.

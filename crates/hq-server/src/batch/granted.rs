@@ -75,28 +75,30 @@ fn check_offered(params: &QueueParams, granted: &Granted) -> Result<(), String> 
     Ok(())
 }
 
-// What no node has is accepted by some, and waits for ever.
+// What no node has is accepted by some, and waits for ever. CPUs come first: memory often goes with them.
 fn check_exists(granted: &Granted, largest: &NodeShape) -> Result<(), String> {
-    let never = |what: &str, asked: String, most: String| {
-        format!(
-            "{asked} of {what} are asked for on each node, and no node there has more than {most}: that would wait for ever"
-        )
-    };
+    let shown = |bytes: u64| memory::format(hq_model::Amount::whole(bytes >> 20));
+    let sum = |gpus: &[(String, u32)]| gpus.iter().map(|(_, count)| count).sum::<u32>();
+    let mut never = Vec::new();
+    if let Some(asked) = granted.cpus.filter(|asked| *asked > largest.cpus) {
+        never.push((count(asked, "CPU"), largest.cpus.to_string()));
+    }
+    let (asked, most) = (sum(&granted.gpus), sum(&largest.gpus));
+    if asked > most {
+        never.push((count(asked, "GPU"), most.to_string()));
+    }
     if let (Some(asked), Some(most)) = (granted.memory_bytes, largest.memory_bytes)
         && asked > most
     {
-        let shown = |bytes: u64| memory::format(hq_model::Amount::whole(bytes >> 20));
-        return Err(never("memory", shown(asked), shown(most)));
+        never.push((format!("{} of memory", shown(asked)), shown(most)));
     }
-    let sum = |gpus: &[(String, u32)]| gpus.iter().map(|(_, count)| count).sum::<u32>();
-    let (asked, most) = (sum(&granted.gpus), sum(&largest.gpus));
-    if asked > most {
-        return Err(never("GPUs", asked.to_string(), most.to_string()));
+    if never.is_empty() {
+        return Ok(());
     }
-    if let Some(asked) = granted.cpus.filter(|asked| *asked > largest.cpus) {
-        return Err(never("CPUs", asked.to_string(), largest.cpus.to_string()));
-    }
-    Ok(())
+    let never = never.iter().map(|(asked, most)| {
+        format!("{asked} are asked for on each node, and no node there has more than {most}")
+    });
+    Err(format!("{}: that would wait for ever", never.collect::<Vec<_>>().join("; ")))
 }
 
 fn count(number: u32, thing: &str) -> String {
@@ -153,7 +155,13 @@ mod tests {
             ),
             (with(&[("gpus/nvidia", "range(0-1)")]), granted(), &[]),
             (params(), Granted { memory_bytes: Some(100 << 30), ..granted() }, &["100", "4"]),
-            (params(), Granted { gpus: gpus(3), ..granted() }, &["GPUs", "3", "2"]),
+            (params(), Granted { gpus: gpus(3), ..granted() }, &["3 GPUs", "more than 2"]),
+            // Memory that goes with the CPUs is not what was asked for.
+            (
+                params(),
+                Granted { cpus: Some(9), memory_bytes: Some(9 << 30), ..granted() },
+                &["9 CPUs are asked for on each node, and no node there has more than 4; 9 GiB"],
+            ),
         ] {
             let largest =
                 NodeShape { cpus: 4, memory_bytes: Some(4 << 30), gpus: gpus(2), ..NodeShape::default() };

@@ -38,6 +38,7 @@ fn offer(queue: u32, resources: WorkerResources) -> Offer {
         allocations: 10,
         workers: u32::MAX,
         per_allocation: 1,
+        staff: 0,
         min_utilization: 0,
         for_any_task: true,
         cost: Cost::default(),
@@ -88,6 +89,17 @@ fn one_that_has_waited_for_long_is_no_reason_to_leave_another_queue_alone() {
     assert_eq!(asked(4, &Offer { pending: vec![soon(1)], ..other.clone() }), []);
     // A queue alone waits.
     assert_eq!(new(&matched(&[class(&one, 4)], std::slice::from_ref(&slow))), []);
+}
+
+#[test]
+fn of_queues_that_are_alike_the_one_with_fewest_workers_is_asked() {
+    let one = [request(&[("cpus", 1)])];
+    let first = Offer { staff: 2, ..offer(1, pools(&[("cpus", 4)])) };
+    let second = offer(2, pools(&[("cpus", 4)]));
+    assert_eq!(new(&matched(&[class(&one, 4)], &[first.clone(), second])), [(2, vec![1])]);
+    // But none that leaves GPUs idle.
+    let with_gpus = offer(2, pools(&[("cpus", 4), ("gpus/nvidia", 2)]));
+    assert_eq!(new(&matched(&[class(&one, 4)], &[first, with_gpus])), [(1, vec![1])]);
 }
 
 #[test]

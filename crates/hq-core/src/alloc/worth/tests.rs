@@ -22,7 +22,7 @@ fn tasks(tasks: u64, each: Duration) -> Work {
 }
 
 fn idle(seconds: u32) -> Cost {
-    Cost { wait: SECOND * 30, idle: SECOND * seconds, goal: Goal::Makespan }
+    Cost { wait: SECOND * 30, waited: Duration::ZERO, idle: SECOND * seconds, goal: Goal::Makespan }
 }
 
 #[test]
@@ -58,12 +58,27 @@ fn nothing_is_asked_for_what_others_finish_sooner() {
 
 #[test]
 fn what_is_not_known_is_probed_with_few_until_it_shows() {
-    let unknown =
-        |ran: u32, here| Work { tasks: 500, each: None, ran: SECOND * ran, here: vec![Slots::lasting(here)] };
-    check(unknown(0, 0), &[], 1, idle(300), (PROBED_MAX, "probing"));
-    check(unknown(0, 0), &[Slots::lasting(4)], 1, idle(300), (PROBED_MAX - 4, "probing"));
-    check(unknown(10, PROBED_MAX), &[], 1, idle(300), (0, "probing"));
-    check(unknown(200, PROBED_MAX), &[], 1, idle(300), (500 - PROBED_MAX, ""));
+    let unknown = |ran: u32, here| Work {
+        tasks: 500,
+        ran: SECOND * ran,
+        here: vec![Slots::lasting(here)],
+        ..Work::default()
+    };
+    check(unknown(0, 0), &[], 1, idle(300), (PROBED_FEW, "probing"));
+    check(unknown(0, 0), &[Slots::lasting(1)], 1, idle(300), (PROBED_FEW - 1, "probing"));
+    check(unknown(0, PROBED_FEW), &[], 1, idle(300), (0, "probing"));
+    // The longer they run, the more: 500 tasks of 20 s are worth 65 workers.
+    check(unknown(10, PROBED_FEW), &[], 1, idle(300), (63, "probing"));
+    check(unknown(80, PROBED_FEW), &[], 1, idle(300), (500 - PROBED_FEW, ""));
+    check(unknown(200, PROBED_FEW), &[], 1, idle(300), (500 - PROBED_FEW, ""));
+    // Where workers are waited for, few would be waited for first, and then the rest.
+    let waited = Cost { waited: SECOND * 40, ..idle(300) };
+    check(unknown(0, 0), &[Slots::lasting(2)], 1, waited, (PROBED_MAX - 2, "probing"));
+    // Workers that leave soon are started no sooner.
+    let soon = Cost { wait: START_UP_TIME, ..idle(1) };
+    check(unknown(0, 0), &[], 1, soon, (PROBED_FEW, "probing"));
+    let usual = Cost { wait: SECOND * 3600, ..idle(300) };
+    check(unknown(0, 0), &[], 1, usual, (PROBED_MAX, "probing"));
     let saving = Cost { goal: Goal::NodeHours, ..idle(300) };
     check(unknown(0, 0), &[], 1, saving, (1, "probing"));
 }

@@ -7,7 +7,7 @@ use hq_model::{ByteString, Timestamp};
 
 use super::{Checks, LEFT_TIME};
 use crate::alloc::{Allocation, BatchOrder, QueueState, policy};
-use crate::limits::CHECK_INTERVAL;
+use crate::limits::{CHECK_INTERVAL, WISH_INTERVAL};
 use crate::server::machine::Server;
 use crate::server::{Effect, Gate};
 
@@ -17,7 +17,7 @@ impl Server {
         let wish =
             self.alloc.managers.get(manager).filter(|checks| checks.is_wished && checks.asked.is_none());
         let wish = wish.map(|checks| match checks.last.max(checks.wished) {
-            Some(last) => last.after(CHECK_INTERVAL.0),
+            Some(last) => last.after(WISH_INTERVAL),
             None => Timestamp::default(),
         });
         [wish, self.regular_check_due(manager)].into_iter().flatten().min()

@@ -21,18 +21,18 @@ impl Server {
         Path::new(server).join(ALLOCATIONS).join(name).as_os_str().as_bytes().to_vec()
     }
 
-    /// Where the directory of an allocation is now: that of the server may have been moved.
+    /// Where the directory of an allocation is now: below that of the start of the server that made it, beside which the
+    /// present start has its own. All of them may have been moved.
     pub(super) fn directory_now(&self, directory: &[u8]) -> ByteString {
-        let marker = b"/autoalloc/";
-        let at = directory.windows(marker.len()).rposition(|part| part == marker);
-        match at {
-            Some(at) => {
-                let name = OsStr::from_bytes(&directory[at + marker.len()..]);
-                let server = OsStr::from_bytes(&self.options.info.server_dir);
-                Path::new(server).join(ALLOCATIONS).join(name).as_os_str().as_bytes().to_vec()
-            }
-            None => directory.to_vec(),
-        }
+        let before = Path::new(OsStr::from_bytes(directory));
+        let mut above =
+            before.ancestors().filter(|path| path.file_name().is_some_and(|name| name == ALLOCATIONS));
+        let now = Path::new(OsStr::from_bytes(&self.options.info.server_dir)).parent();
+        let moved = above.next().and_then(|allocations| {
+            let start = allocations.parent()?.parent()?;
+            Some(now?.join(before.strip_prefix(start).ok()?))
+        });
+        moved.map_or_else(|| directory.to_vec(), |path| path.as_os_str().as_bytes().to_vec())
     }
 
     /// What an allocation that ended long ago left is removed.

@@ -254,3 +254,12 @@ impl Server {
         is_new
     }
 }
+
+/// Why a queue asks for nothing whose allocation was not taken.
+pub(super) fn not_taken_told(deferred: &Deferred) -> String {
+    format!(
+        "the batch system takes no more at present: {}; it is asked again at {}, or when an allocation starts or ends",
+        deferred.error,
+        policy::clock(deferred.ask_at)
+    )
+}

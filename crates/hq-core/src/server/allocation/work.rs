@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hq_model::{Request, Timestamp, WorkerId};
+use hq_model::allocation::BatchState;
+use hq_model::{AllocationRef, IdSet, JobId, Request, Timestamp, WorkerId};
 
 use crate::alloc::worth::{Cost, Slots, Work};
 use crate::alloc::{Allocation, QueueState, policy};
-use crate::limits::{DEMAND_GROUPS_MAX, START_UP_TIME, UNNEEDED_TIME};
+use crate::limits::{DEMAND_GROUPS_MAX, OUTLASTED_MAX, START_UP_TIME, UNNEEDED_TIME};
 use crate::server::capacity::Needs;
 use crate::server::live::LiveWorker;
 use crate::server::machine::Server;
@@ -16,8 +17,10 @@ use crate::server::step::Step;
 use crate::worker_messages::TemplateId;
 
 /// What a new worker of a queue costs in which nothing is done.
-pub(super) fn cost(queue: &QueueState) -> Cost {
+pub(super) fn cost(now: Timestamp, queue: &QueueState) -> Cost {
+    let waiting = queue.active().filter(|(_, one)| one.is_waiting());
     Cost {
+        waited: waiting.filter_map(|(_, one)| Some(now.since(one.queued?))).max().unwrap_or_default(),
         wait: policy::usual_wait(queue) + START_UP_TIME,
         idle: queue.params.idle_timeout.unwrap_or(UNNEEDED_TIME),
         goal: queue.params.goal,
@@ -31,7 +34,11 @@ impl Server {
         let of_class = handed.iter().filter(|(template, _)| self.classes.get(template) == Some(&class));
         let handed: Vec<(TemplateId, u64)> = of_class.map(|(template, count)| (*template, *count)).collect();
         let groups = self.queue.groups(class).take(DEMAND_GROUPS_MAX);
-        let groups = groups.map(|(_, template, ids): (Step, _, _)| (template, ids.len()));
+        let mut outlasted = Duration::ZERO;
+        let groups = groups.map(|(_, template, ids): (Step, _, _)| {
+            outlasted = outlasted.max(self.outlasted_by(template.job, ids));
+            (template, ids.len())
+        });
         let groups: Vec<(TemplateId, u64)> = groups.chain(handed.iter().copied()).collect();
         let (mut all_us, mut count) = (Some(0u128), 0u64);
         for (template, tasks) in &groups {
@@ -55,7 +62,30 @@ impl Server {
             each,
             ran,
             here: self.slots_here(now, class),
+            outlasted,
         }
+    }
+
+    /// True when an allocation is no reason to leave another queue alone: it is held, or waits for much longer than those
+    /// before it.
+    pub(super) fn is_slow(
+        &self,
+        now: Timestamp,
+        queue: &QueueState,
+        which: AllocationRef,
+        one: &Allocation,
+    ) -> bool {
+        let seen = self.alloc.seen.get(&which);
+        let is_held = seen.is_some_and(|(_, said)| said.state == BatchState::Held);
+        let is_late = one.queued.is_some_and(|at| at.after(policy::slow_after(queue)) <= now);
+        one.is_waiting() && (is_late || is_held)
+    }
+
+    // The time of workers that some of these tasks have outlasted, again and again.
+    fn outlasted_by(&self, job: JobId, ids: &IdSet) -> Duration {
+        let known = self.state.jobs.get(&job).into_iter().flat_map(|job| &job.outlasted);
+        let known = known.filter(|(task, known)| known.times >= OUTLASTED_MAX && ids.contains(**task));
+        known.map(|(_, known)| known.life).max().unwrap_or_default()
     }
 
     // How many tasks of a class run at once on the workers that are there, whatever they do now, by how long these take tasks.

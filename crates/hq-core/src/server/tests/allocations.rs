@@ -41,11 +41,11 @@ impl World {
         self.orders();
     }
 
-    // A minute after so many tasks came to a queue.
+    // A minute after so many tasks came to a queue, each worth a worker.
     fn asking(params: QueueParams, tasks: u32) -> World {
         let mut world = World::new();
         world.queue(params);
-        world.submit(tasks, |_| {});
+        world.submit(tasks, |spec| spec.expected = Some(HOUR / 2));
         world.wait(MINUTE);
         world
     }
@@ -386,10 +386,10 @@ fn reasons_of_the_batch_system_are_repeated() {
         facts.contains("the batch system lets wait, said at ") && facts.contains(": PartitionDown"),
         "{facts}"
     );
-    // Who asks why makes the server ask, too, once a minute at most.
+    // Who asks why makes the server ask, too, every ten seconds at most.
     world.wait(MINUTE / 60);
     assert_eq!(world.orders(), "");
-    world.wait(MINUTE);
+    world.wait(MINUTE / 6);
     assert_eq!(world.orders(), "?100");
     world.is_said(1, BatchState::Held.into());
     assert_eq!(world.allocations(), "1.1 queued (held in the batch system)");
@@ -613,7 +613,7 @@ fn paused_drained_and_edited_queues_do_what_they_are_told() {
     let mut world = World::new();
     world.queue(params());
     assert_eq!(world.alloc(AllocRequest::Pause { queue: QueueId(1) }), ClientResponse::Done);
-    world.submit(100, |_| {});
+    world.submit(100, |spec| spec.expected = Some(HOUR / 2));
     world.wait(MINUTE);
     assert_eq!(world.orders(), "");
     let next = world.explained().next;

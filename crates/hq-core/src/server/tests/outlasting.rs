@@ -145,6 +145,30 @@ fn a_worker_that_lives_longer_takes_what_waits_for_it() {
 }
 
 #[test]
+fn of_two_queues_the_one_with_more_time_is_asked_for_what_outlasted_the_other() {
+    let mut world = World::with_queue(10);
+    let long = AllocRequest::Add { params: Box::new(params(60)), dry_run: false };
+    world.ask(ClientRequest::Alloc(long));
+    let second = hq_model::QueueId(2);
+    world.ask(ClientRequest::Alloc(AllocRequest::Pause { queue: second }));
+    let job = world.submit(1, |_| {});
+    for number in 1..=2 {
+        world.comes_and_starts(number, job, number - 1);
+        world.time_is_over(number, job);
+    }
+    world.asks();
+    world.wait(MINUTE * 60);
+    assert_eq!((world.asks(), world.stuck(job)), (0, 1), "a queue that is paused brings nobody");
+    world.ask(ClientRequest::Alloc(AllocRequest::Resume { queue: second }));
+    world.wait(MINUTE);
+    let asked = world.batch.drain(..).filter_map(|order| match order {
+        BatchOrder::Submit { allocation, .. } => Some(allocation.queue),
+        _ => None,
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [second]);
+}
+
+#[test]
 fn what_began_late_on_a_worker_is_not_too_long_for_it() {
     let mut world = World::with_queue(10);
     let job = world.submit(1, |_| {});

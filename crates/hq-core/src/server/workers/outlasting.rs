@@ -116,8 +116,8 @@ impl Server {
         };
         self.live.values().any(could)
             || self.offers(now).iter().any(|(offer, _)| {
-                let is_open =
-                    self.state.alloc.queues.get(&offer.queue).is_some_and(|queue| !queue.is_draining);
+                let queue = self.state.alloc.queues.get(&offer.queue);
+                let is_open = queue.is_some_and(|queue| !queue.is_draining && queue.paused.is_none());
                 is_open && offer.life > life && offer.why_not(requests).is_none()
             })
     }

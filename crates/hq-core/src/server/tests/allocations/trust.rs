@@ -185,18 +185,23 @@ fn a_node_that_failed_under_a_worker_that_went_on_has_failed() {
 #[test]
 fn files_of_allocations_are_where_the_server_is_now() {
     let mut options = ServerOptions::default();
-    options.info.server_dir = b"/old/place".to_vec();
+    options.info.server_dir = b"/old/001".to_vec();
     let mut world = World::with(options);
     world.queue(params());
     world.submit(1, |_| {});
     world.wait(MINUTE);
     world.submitted(1);
-    assert_eq!(one(&mut world, 1).directory, b"/old/place/autoalloc/1/001");
-    world.server.set_info(crate::client_messages::ServerInfo {
-        server_dir: b"/new/place".to_vec(),
-        ..crate::client_messages::ServerInfo::default()
-    });
-    assert_eq!(one(&mut world, 1).directory, b"/new/place/autoalloc/1/001");
+    assert_eq!(one(&mut world, 1).directory, b"/old/001/autoalloc/1/001");
+    // Each start of a server has a directory of its own; those before stay.
+    for (now, directory) in
+        [("/old/002", "/old/001/autoalloc/1/001"), ("/new/003", "/new/001/autoalloc/1/001")]
+    {
+        world.server.set_info(crate::client_messages::ServerInfo {
+            server_dir: now.into(),
+            ..crate::client_messages::ServerInfo::default()
+        });
+        assert_eq!(one(&mut world, 1).directory, directory.as_bytes());
+    }
 }
 
 #[test]
@@ -221,4 +226,31 @@ fn an_edit_that_asks_for_something_else_is_tried_first() {
     assert_eq!(world.step(Input::Batch(report)), [ClientResponse::Done]);
     let queue = &world.fold.alloc.queues[&QueueId(1)];
     assert!(!queue.params.manager_args.is_empty() && queue.known.is_some());
+}
+
+#[test]
+fn a_queue_that_suddenly_lets_wait_or_is_held_leaves_work_to_another() {
+    for is_held in [false, true] {
+        let mut world = World::asking(params(), 1);
+        // The first starts at once, and leaves its task to the next.
+        world.comes(1, 2);
+        world.wait(MINUTE / 60);
+        world.says(2, FromWorker::Leaving { end: WorkerEnd::TimeLimit });
+        world.wait(MINUTE / 60);
+        assert_eq!(world.orders(), "+1.1x1 +1.2x1");
+        world.submitted(2);
+        world.queue(params());
+        world.wait(MINUTE / 6);
+        assert_eq!(world.orders(), "", "the first queue will serve it");
+        if is_held {
+            world.explained();
+            world.wait(MINUTE / 60);
+            assert_eq!(world.orders(), "?101");
+            world.is_said(2, BatchState::Held.into());
+            world.wait(MINUTE / 60);
+        } else {
+            world.wait(MINUTE / 2);
+        }
+        assert!(world.orders().contains("+2.1x1"), "another queue is asked: {is_held}");
+    }
 }
