@@ -254,7 +254,7 @@ sum_of! {
         seconds deferred ready files nodes causes outlasted;
     FailureCause: text workers first_error;
     JobFailures: causes;
-    JobResults: ids results failed dropped without;
+    JobResults: ids results texts failed dropped without;
     Request: resources;
     ResourceRequest: name;
 }

@@ -22,6 +22,7 @@ mod prepare;
 pub mod ranks;
 mod reader;
 mod run;
+mod results;
 mod runners;
 mod sinks;
 mod socket;

@@ -18,7 +18,7 @@ use hq_model::{
 };
 
 use super::checks::{
-    check, check_end_by, check_lengths, check_locality, check_stdin, check_stream, check_warning,
+    check, check_end_by, check_lengths, check_locality, check_result, check_stdin, check_stream, check_warning,
 };
 use super::directives::{self, Defaults, Directives};
 use super::entries;
@@ -84,6 +84,10 @@ pub fn prepare(options: SubmitOptions, around: &mut Surroundings) -> Result<Prep
     }
     if common.task.outputs.output.is_empty() && beside.task.outputs.output.is_empty() {
         beside.task.outputs.output_patience = None;
+    }
+    if function.is_some() {
+        // It is for programs.
+        beside.task.outputs.result = None;
     }
     let common = common.over(beside);
     let wait = options.wait.over(script.directives.wait.clone()).over(defaults.wait);
@@ -346,7 +350,7 @@ pub(super) fn spec(
         return Err(OptionsError::CwdInCwd);
     }
     let stream = outputs.place();
-    let OutputOptions { stdout, stderr, output: declared, output_patience, stream: _, log: _, compress } =
+    let OutputOptions { stdout, stderr, output: declared, output_patience, result, stream: _, log: _, compress } =
         outputs;
     stream.as_ref().map(check_stream).transpose()?;
     let is_streamed = stream.is_some();
@@ -376,6 +380,7 @@ pub(super) fn spec(
         stderr: output(stderr, is_streamed, STDERR_DEFAULT),
         outputs: declared.into_iter().map(String::into_bytes).collect(),
         output_patience: output_patience.unwrap_or_default(),
+        result: result.unwrap_or_default(),
         requests,
         pin: pin.map_or(Pin::None, Pin::from),
         priority: priority.unwrap_or(0),
@@ -398,6 +403,7 @@ pub(super) fn spec(
         launcher: execution.launcher.unwrap_or_default(),
     };
     check_end_by(&spec)?;
+    check_result(&spec)?;
     Ok(spec)
 }
 

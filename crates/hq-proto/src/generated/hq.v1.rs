@@ -299,6 +299,18 @@ pub struct TaskSpec {
     /// Nothing is started: relays give it to whoever asks. Workers that do not know that find a program that is nowhere.
     #[prost(bool, tag = "161")]
     pub pulled: bool,
+    /// What of a program is kept as its result: nothing, its last line, its standard output, or a file at the path. Workers of an
+    /// earlier release, which would keep nothing, find a program that is nowhere in `args`, as with `with_entries`.
+    #[prost(message, optional, tag = "170")]
+    pub result: ::core::option::Option<ResultFrom>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResultFrom {
+    #[prost(bool, tag = "1")]
+    pub is_stdout: bool,
+    /// Else, where it is empty: the last line.
+    #[prost(bytes = "vec", tag = "2")]
+    pub file: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Function {
@@ -2163,6 +2175,9 @@ pub struct JobResults {
     pub dropped: ::prost::alloc::vec::Vec<u32>,
     #[prost(uint32, repeated, tag = "7")]
     pub without: ::prost::alloc::vec::Vec<u32>,
+    /// Of `ids`: those whose results are texts.
+    #[prost(uint32, repeated, tag = "8")]
+    pub texts: ::prost::alloc::vec::Vec<u32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AwaitEnds {

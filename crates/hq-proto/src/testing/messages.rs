@@ -256,11 +256,12 @@ fn job_ends() -> impl Strategy<Value = JobEnds> {
 }
 
 fn job_results() -> impl Strategy<Value = JobResults> {
-    (job(), ids_with_results(), id_set(), id_set(), id_set()).prop_map(
-        |(job, (ids, results), failed, dropped, without)| JobResults {
+    (job(), ids_with_results(), id_set(), id_set(), id_set(), id_set()).prop_map(
+        |(job, (ids, results), texts, failed, dropped, without)| JobResults {
             job,
             ids,
             results,
+            texts,
             failed,
             dropped,
             without,

@@ -119,7 +119,7 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
             }
         }
         let text = if missing == 1 { "The task has no result" } else { "None of these tasks has a result" };
-        let hint = "Functions (`hq submit --function`) have one when they have finished, and pulled tasks when whoever took them left one; \
+        let hint = "Functions (`hq submit --function`) and programs with `--result` have one when they have finished, and pulled tasks when whoever took them left one; \
                     `hq task list` says how far tasks are, and `hq job failures` why they failed. Of all jobs together 256 MiB are kept.";
         return Err(HqError::failed("no-result", text).hint(hint));
     }

@@ -321,7 +321,7 @@ impl Serialize for TaskArray<'_, '_> {
                     self.told.borrow_mut().add(&info);
                     // One that never ran has no files.
                     let paths = if info.started.is_some() { stream.paths_of(self.job, &info) } else { None };
-                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref(), left: &left })?;
+                    list.serialize_element(&json::Task { task: &info, paths: paths.as_ref(), left: left.as_ref() })?;
                 }
                 Ok(None) => return list.end(),
                 Err(error) => {

@@ -57,7 +57,7 @@ fn check_pulled(submit: &Submit) -> Result<(), RequestError> {
     if spec.requests.len() != 1 || !spec.requests.iter().all(asks_for_one) {
         return invalid("A pulled task asks for no resources.");
     }
-    if spec.service || spec.speculate.is_some() || spec.is_streamed() || !spec.outputs.is_empty() {
+    if spec.service || spec.speculate.is_some() || spec.has_aftermath() {
         return invalid("A pulled task is no service, prints nothing, and is not started a second time.");
     }
     let count = count_of(&submit.ids) as usize;
