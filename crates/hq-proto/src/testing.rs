@@ -30,6 +30,7 @@ use proptest::sample::select;
 
 mod allocation;
 mod explanation;
+mod feed;
 mod messages;
 mod output;
 mod overview;

@@ -249,7 +249,14 @@ mod tests {
             let failed = Outcome::Failed(FailureKind::Exit(1), String::new());
             let outcome = if task % 2 == 0 { Outcome::Finished } else { failed };
             let (stdout, outputs) = (Some(bytes("out", task)), Vec::new());
-            let paths = TaskPaths { cwd: Vec::new(), stdout, stderr: None, outputs, result: None, is_streamed: [false; 2] };
+            let paths = TaskPaths {
+                cwd: Vec::new(),
+                stdout,
+                stderr: None,
+                outputs,
+                result: None,
+                is_streamed: [false; 2],
+            };
             let task_ref = TaskRef::new(JobId(1), TaskId(task));
             cleanup.clean(Aftermath {
                 input: Input::ended(task_ref, outcome, Usage::default()),

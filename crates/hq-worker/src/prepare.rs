@@ -27,6 +27,9 @@ use crate::results::ResultFile;
 use crate::runners;
 use crate::sinks::{self, Sink};
 
+/// What stands for the program of the worker itself at the beginning of a command.
+const OWN_PROGRAM: &[u8] = b"%{HQ}";
+
 /// What the tasks of one template share.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -146,6 +149,10 @@ impl Prepared {
             Some(Arc::new(file.map_err(|e| format!("cannot keep the captured standard input: {e}"))?))
         };
         let args = match &spec.body {
+            // A generator or a reducer, which this very program looks after.
+            Body::Program { args } if args[0] == OWN_PROGRAM => {
+                [&node.hq].into_iter().chain(&args[1..]).cloned().collect()
+            }
             Body::Program { args } => mpirun::expand(spec, args, &node.hq),
             Body::Pulled => return Err("only relays have pulled tasks".to_owned()),
             Body::Function(function) => {

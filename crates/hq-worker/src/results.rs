@@ -185,7 +185,9 @@ mod tests {
         let place = dir.path().display();
         assert_eq!(
             error(&missing),
-            format!("Its result, the file {place}/score, is missing, although the program exited with code 0")
+            format!(
+                "Its result, the file {place}/score, is missing, although the program exited with code 0"
+            )
         );
         assert_eq!(error(dir.path()), format!("Its result, the file {place}, cannot be read: it is no file"));
         assert_eq!(

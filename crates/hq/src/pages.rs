@@ -44,6 +44,7 @@ pub(crate) const PAGES: [Page; 50] = [
     page!("open-jobs", "docs/guide/open-jobs.md"),
     page!("graphs", "docs/guide/graphs.md", "dependencies"),
     page!("make", "docs/guide/make.md", "pmake", "rules"),
+    page!("generate-and-reduce", "docs/guide/generate-and-reduce.md", "generate", "reduce"),
     page!("pull", "docs/guide/pull.md", "dwork", "bag"),
     page!("workers", "docs/guide/workers.md", "worker"),
     page!("slurm", "docs/guide/slurm.md"),

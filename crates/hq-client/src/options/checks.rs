@@ -224,10 +224,16 @@ pub(super) fn check_result(spec: &TaskSpec) -> Result<(), OptionsError> {
         return Err(OptionsError::Conflict("--result", "--function, whose result is what it returns"));
     }
     if spec.result.is_printed() && spec.stdout == OutputSink::Stream {
-        return Err(OptionsError::Conflict("--result last-line and stdout", "--stream or --log; name a file"));
+        return Err(OptionsError::Conflict(
+            "--result last-line and stdout",
+            "--stream or --log; name a file",
+        ));
     }
     if spec.result.is_printed() && spec.starts_ranks() {
-        return Err(OptionsError::Conflict("--result last-line and stdout", "tasks of several ranks; name a file"));
+        return Err(OptionsError::Conflict(
+            "--result last-line and stdout",
+            "tasks of several ranks; name a file",
+        ));
     }
     Ok(())
 }

@@ -411,7 +411,11 @@ impl Task {
                 stderr: output("stderr", self.stderr)?,
                 output: self.outputs,
                 output_patience,
-                result: self.result.as_deref().map(|text| named("result", values::result(text))).transpose()?,
+                result: self
+                    .result
+                    .as_deref()
+                    .map(|text| named("result", values::result(text)))
+                    .transpose()?,
                 stream,
                 log,
                 compress: together.compress,

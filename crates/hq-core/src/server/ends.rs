@@ -93,7 +93,9 @@ impl Server {
         ends.canceled = job.canceled.difference(known);
         let aborted = job.abort_reasons.iter().map(|(ids, reason)| (ids.difference(known), reason.clone()));
         ends.aborted = aborted.filter(|(ids, _)| !ids.is_empty()).collect();
-        ends.is_over = is_whole && job.has_ended();
+        // A reducer is to hear of the last one before its job is closed.
+        let is_decomposed = job.feed.as_ref().is_some_and(|feed| feed.is_decomposed);
+        ends.is_over = is_whole && (job.has_ended() || is_decomposed && job.tasks_ended());
         ends.ids = ids;
         ends.results = Entries::new(packed.into_values()).unwrap_or_default();
         let is_news = !ends.finished.is_empty()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_client::{ClientError, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, RequestError, TaskInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, RequestError, TaskInfo};
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
@@ -94,7 +94,11 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
     let is_single = !are_several && args.tasks.as_ref().is_some_and(|tasks| tasks.len() == 1);
     let are_named = !matches!(args.jobs, Selector::All);
     let session = Rc::new(RefCell::new(context.connect()?));
-    let results = ResultStream::begin(Rc::clone(&session), args.jobs, args.tasks)?;
+    let (jobs, is_single) = match reducer_of(&session, &args)? {
+        Some(reducer) => (only([reducer]), true),
+        None => (args.jobs, is_single),
+    };
+    let results = ResultStream::begin(Rc::clone(&session), jobs, args.tasks)?;
     let printer = context.printer;
     let tell_failed = move |job, failed: &IdSet| {
         let (tasks, of) =
@@ -131,6 +135,22 @@ pub(super) fn result(context: &Context, args: ResultArgs) -> Result<Done, HqErro
         are_named,
         refused: Box::new(context.refusal()),
         tell_failed: Box::new(tell_failed),
+    })
+}
+
+// The result of a job with a reducer is that of the reducer.
+fn reducer_of(session: &SharedSession, args: &ResultArgs) -> Result<Option<JobId>, HqError> {
+    if args.tasks.is_some() || matches!(args.jobs, Selector::All) {
+        return Ok(None);
+    }
+    let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
+    let request = ClientRequest::JobInfo { jobs: args.jobs.clone(), page };
+    let ClientResponse::JobDetails { jobs, .. } = session.borrow_mut().request(request)? else {
+        return unexpected();
+    };
+    Ok(match &jobs[..] {
+        [job] => job.feed.as_ref().and_then(|state| state.feed.reducer),
+        _ => None,
     })
 }
 

@@ -8,7 +8,7 @@ use hq_core::client_messages::{EventKind, JobSummary};
 use hq_core::record::{Failure, FinishedSpan, JobProgress, Record, RestartCause};
 use hq_core::server::state::State;
 use hq_core::worker_messages::WorkerEnd;
-use hq_model::{IdSet, JobId, JobSpec, Timestamp, WorkerId};
+use hq_model::{IdSet, JobId, JobSpec, TaskId, Timestamp, WorkerId};
 use serde_json::{Value, json};
 
 use super::json::{self, bytes};
@@ -250,6 +250,7 @@ impl<W: Write> Events<W> {
             Record::IdsGiven { .. }
             | Record::TimeSkipped { .. }
             | Record::ResultsKept { .. }
+            | Record::Feed { .. }
             | Record::Answered { .. } => Ok(()),
         }
     }

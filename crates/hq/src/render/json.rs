@@ -9,8 +9,8 @@ use hq_model::left_behind::{LeftBehind, Packed, Raised};
 use hq_model::paths::TaskPaths;
 use hq_model::task::{CrashLimit, EndBy, Pin};
 use hq_model::{
-    AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec, TaskState,
-    Timestamp, Usage,
+    AmountRequest, Body, Compression, OutputSink, PoolKind, Request, ResourcePool, Stream, TaskSpec,
+    TaskState, Timestamp, Usage,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};

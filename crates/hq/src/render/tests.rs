@@ -168,6 +168,7 @@ pub(crate) fn detail() -> JobDetail {
         }],
         usage: usage(),
         workers: vec![WorkerId(1), WorkerId(4)],
+        feed: None,
     }
 }
 

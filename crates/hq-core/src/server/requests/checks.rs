@@ -8,7 +8,7 @@ use crate::client_messages::RequestError;
 use crate::limits::LOCALITY_KEY_MAX;
 
 /// Refuses what no worker and no relay could execute.
-pub(super) fn check_spec(submit: &Submit) -> Result<(), RequestError> {
+pub(in crate::server) fn check_spec(submit: &Submit) -> Result<(), RequestError> {
     let invalid = |text: &str| Err(RequestError::Invalid(text.into()));
     let spec = &submit.spec;
     if spec.body.is_empty() {
