@@ -109,6 +109,17 @@ impl Server {
         }
     }
 
+    /// A generator or a reducer that is submitted again is that of its job from now on.
+    pub(super) fn go_on_as(&mut self, now: Timestamp, old: JobId, new: JobId, effects: &mut Vec<Effect>) {
+        let Some(job) = self.state.feeders.get(&old).copied() else { return };
+        let fed = self.state.jobs.get(&job).filter(|fed| fed.is_open);
+        let Some(feed) = fed.and_then(|fed| fed.feed.as_deref()) else { return };
+        let replaced = |own: JobId| if own == old { new } else { own };
+        let (generator, reducer) = (replaced(feed.generator), feed.reducer.map(replaced));
+        let change = Box::new(FeedChange::Made { generator, reducer });
+        self.record(now, Record::Feed { job, change }, effects);
+    }
+
     /// Jobs of the generators and reducers of some jobs, which end with them.
     pub(super) fn feeders_of(&self, jobs: &[JobId]) -> Vec<JobId> {
         let feeds = jobs.iter().filter_map(|id| self.state.jobs.get(id)?.feed.as_ref());

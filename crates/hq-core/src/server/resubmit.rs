@@ -44,6 +44,7 @@ impl Server {
             let mut submit = submits.remove(0);
             submit.target = Target::New(spec.clone());
             let (ids, warnings) = self.add_tasks(now, key, new, Some(spec), &submit, effects)?;
+            self.go_on_as(now, old, new, effects);
             return Ok(submitted(new, ids, warnings));
         }
         let warnings = self.add_parts(now, key, (new, spec), &submits, effects)?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hq_client::{ClientError, request_key};
-use hq_core::client_messages::{ClientRequest, ClientResponse, JobPage, RequestError, TaskInfo};
+use hq_core::client_messages::{ClientRequest, ClientResponse, JobDetail, JobPage, RequestError, TaskInfo};
+use hq_core::feed::FeedState;
 use hq_model::selector::Selector;
 use hq_model::{IdSet, JobId, JobState, TaskId, TaskState};
 
@@ -143,15 +144,19 @@ fn reducer_of(session: &SharedSession, args: &ResultArgs) -> Result<Option<JobId
     if args.tasks.is_some() || matches!(args.jobs, Selector::All) {
         return Ok(None);
     }
+    Ok(feed_of(&mut session.borrow_mut(), &args.jobs)?.and_then(|state| state.feed.reducer))
+}
+
+// Of one job, if it has a generator.
+fn feed_of(session: &mut hq_client::Session, jobs: &Selector) -> Result<Option<Box<FeedState>>, HqError> {
     let page = Some(JobPage { tasks: Some(IdSet::new()), from: None });
-    let request = ClientRequest::JobInfo { jobs: args.jobs.clone(), page };
-    let ClientResponse::JobDetails { jobs, .. } = session.borrow_mut().request(request)? else {
-        return unexpected();
-    };
-    Ok(match &jobs[..] {
-        [job] => job.feed.as_ref().and_then(|state| state.feed.reducer),
-        _ => None,
-    })
+    match session.request(ClientRequest::JobInfo { jobs: jobs.clone(), page })? {
+        ClientResponse::JobDetails { jobs, .. } => match <[JobDetail; 1]>::try_from(jobs) {
+            Ok([job]) => Ok(job.feed),
+            Err(_) => Ok(None),
+        },
+        _ => unexpected(),
+    }
 }
 
 pub(super) fn info(context: &Context, args: InfoArgs) -> Result<Done, HqError> {
@@ -358,6 +363,9 @@ fn hint_of_open(session: &mut hq_client::Session, jobs: &Selector) -> Vec<String
         listed.iter().filter(|job| job.is_open && is_meant(&job.job)).map(|job| TaskId(job.job.0)).collect();
     match open.len() {
         0 => Vec::new(),
+        1 if matches!(feed_of(session, &Selector::Ids(open.clone())), Ok(Some(_))) => {
+            vec![format!("Job {open} is open until its generator, and its reducer if it has one, have ended")]
+        }
         1 => vec![format!(
             "Job {open} is open: the wait ends when its tasks have and `hq job close {open}` has closed it"
         )],

@@ -182,7 +182,7 @@ fn what_is_wrong_with_a_generator_or_a_reducer_is_said() {
     for (options, failing, expected) in cases {
         let jobs = if options.contains("--reduce") { 3 } else { 2 };
         let job = before + failing;
-        submit(&cluster, &format!("--result last-line {options} -- echo x"));
+        submit(&cluster, &format!("--result last-line {options} -- sleep 1000"));
         let ran = cluster.hq(&format!("job wait {job}"));
         assert_eq!(ran.exit, 1, "{options}: {ran:?}");
         let error = cluster.json(&format!("task info {job} 0"))[0]["error"].as_str().unwrap_or("").to_owned();

@@ -279,3 +279,18 @@ fn half_of_a_fed_job_is_forgotten_at_the_next_start() {
         }
     }
 }
+
+#[test]
+fn a_generator_that_is_submitted_again_goes_on() {
+    let mut world = fed();
+    world.fed_state(GENERATOR, add(0, &["a"], Some("a")));
+    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, 0, 1))]);
+    assert_eq!(world.states(GENERATOR), "failed: 1 failed");
+    assert_eq!(world.states(JOB), "waiting: 1 waiting", "the job waits");
+    let jobs = Selector::Ids(IdSet::single(TaskId(GENERATOR.0)));
+    world.ask(ClientRequest::Resubmit { key: 77, jobs, tasks: None, states: Vec::new() });
+    let again = JobId(4);
+    let state = world.fed_state(again, add(1, &["b"], None));
+    assert_eq!((state.made, state.feed.generator), (2, again));
+    assert!(world.refused(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
+}

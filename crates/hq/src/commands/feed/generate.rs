@@ -52,7 +52,7 @@ pub(super) fn generate(context: &Context, args: GenerateArgs) -> Result<Done, Hq
     let generated = behind.to_string();
     let mut variables = vec![("HQ_GENERATED", generated.as_bytes())];
     if let Some(cursor) = &state.feed.cursor {
-        variables.push(("HQ_CURSOR", cursor));
+        variables.push(("HQ_CURSOR", cursor.as_slice()));
     }
     let mut child = spawn(&args.command, &variables)?;
     let (Some(out), Some(stdin)) = (child.stdout.take(), child.stdin.take()) else {

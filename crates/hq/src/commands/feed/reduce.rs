@@ -197,7 +197,9 @@ impl Giver {
                 let mut given = self.told.given();
                 match &line {
                     Some(_) => given.lines.push_back(task),
-                    None => drop(given.passed_over.insert(task)),
+                    None => {
+                        given.passed_over.insert(task);
+                    }
                 }
                 drop(given);
                 // Nobody reads it any more: how the command ended is looked at elsewhere.
