@@ -4,7 +4,7 @@
 use hq_sim::{Canary, Options, run};
 
 /// Seeds that broke a promise once, with their story.
-const REGRESSIONS: [(u64, &str); 30] = [
+const REGRESSIONS: [(u64, &str); 31] = [
     (12, "a worker got a task whose earlier attempt it still had, and its room was counted twice"),
     (33, "tasks that a failure had just aborted were failed as well when their worker was lost"),
     (516, "as 33, with several jobs"),
@@ -77,6 +77,10 @@ const REGRESSIONS: [(u64, &str); 30] = [
     ),
     (11_595, "a worker that was stopped while it was away made room for another one, and was there still"),
     (881_001_686, "a second attempt counted as running in room that something else had been quicker to take"),
+    (
+        5_297_471_088_326_804_102,
+        "a second attempt that waited until it was too late to start waited for ever when it was the only one left",
+    ),
 ];
 
 /// The same of those that only strict observers see.

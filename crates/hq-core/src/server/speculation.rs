@@ -312,6 +312,9 @@ impl Server {
             self.end_running(id, &IdSet::single(task));
             if let Some(run) = second {
                 self.running.entry(id).or_default().insert(task, run);
+            } else {
+                // It waits on its worker, and it may be too late for it to start.
+                self.last_moments.look_again(id);
             }
         }
         self.record(now, Record::AttemptDropped { job: id, task, instance }, effects);

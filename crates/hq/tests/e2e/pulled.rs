@@ -168,6 +168,33 @@ fn a_program_that_is_not_there_fails_no_task() {
 }
 
 #[test]
+fn who_is_stopped_by_a_signal_gives_back_what_has_not_ended() {
+    let cluster = Cluster::server();
+    cluster.ok("pull create a");
+    cluster.ok("pull create b");
+    // One of them ends well when it is told to, the other one does not.
+    let script =
+        r#"trap 'kill $!; test $HQ_PULL_NAME = a; exit $?' TERM; sleep 1000 & touch on-$HQ_PULL_NAME; wait"#;
+    let mut command = cluster.command(["pull", "run", "-j", "2", "--", "sh", "-c", script]);
+    command.stderr(std::fs::File::create(cluster.path("said")).expect("a file"));
+    let running = Process::start(command);
+    for name in ["on-a", "on-b"] {
+        let is_there = || if cluster.path(name).exists() { Ok(()) } else { Err("it is not there".into()) };
+        patience::until("a program", is_there);
+    }
+    running.signal(SIGTERM);
+    assert_eq!(running.end(), 128 + SIGTERM);
+    let said = std::fs::read_to_string(cluster.path("said")).expect("said");
+    assert!(said.contains("Stopped by signal 15: 1 task was given back."), "{said}");
+    assert_eq!(cluster.ok("pull steal -q"), "b\n", "at once");
+    assert_eq!(cluster.json("task info 1 1")[0]["crashes"], 0);
+    cluster.ok("pull complete b");
+    cluster.ok("pull close --bag pull");
+    cluster.ok("pull wait --bag pull");
+    stop_with_relay(&cluster);
+}
+
+#[test]
 fn a_graph_from_a_file_is_worked_off_by_programs() {
     let cluster = Cluster::server();
     let relay = Relay::start(&cluster);

@@ -68,6 +68,37 @@ fn a_second_attempt_whose_room_something_else_was_quicker_to_take_waits_there() 
 }
 
 #[test]
+fn a_second_attempt_that_waits_for_room_until_it_is_too_late_is_asked_back_when_it_is_the_only_one() {
+    let (mut world, job) = with_slow_tasks(Some("3"), |spec| {
+        spec.priority = 1;
+        spec.end_by = Some(hq_model::task::EndBy::Within(Duration::from_secs(60)));
+    });
+    let small = world.submit(9, |_| {});
+    let large = world.submit(2, |spec| {
+        spec.body = Body::program(["large"]);
+        spec.requests = vec![cpus(4)];
+    });
+    world.reports(SECOND, |r| r.started = (6..9).map(|task| started(small, task, 0)).collect());
+    world.wait(Duration::from_secs(4));
+    world.reports(SECOND, |r| {
+        r.started = vec![started(large, 1, 0)];
+        r.finished = vec![finished(small, 6, 8, 0)];
+    });
+    world.sent(SECOND);
+    world.wait(Duration::from_secs(90));
+    world.reports(SECOND, |r| r.finished = vec![finished(large, 1, 1, 0)]);
+    assert_eq!(
+        world.sent(SECOND),
+        "",
+        "the first attempt runs, and the worker does not start this one any more"
+    );
+    world.reports(FIRST, |r| r.failed = vec![(job, failed(6, 0, 1))]);
+    assert_eq!(world.sent(SECOND), "<1:6");
+    world.reports(SECOND, |r| r.returned = vec![(job, IdSet::single(TaskId(6)))]);
+    assert_eq!(world.states(job), "running: 1 running, 6 finished, 1 canceled");
+}
+
+#[test]
 fn without_the_option_nothing_is_started_twice() {
     let (mut world, _) = with_slow_tasks(None, |_| {});
     world.wait(Duration::from_secs(3600));

@@ -1,19 +1,22 @@
 //! `hq pull run`: a program for each task, until the bag is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{Read, Write};
+use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hq_client::error::EXIT_FAILED;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde_json::{Value, json};
 
 use super::{Context, Done, Line, bag, worker};
 use crate::cli::pull::RunArgs;
 use crate::error::HqError;
 use crate::report::Sentence;
+use crate::signals::Signals;
 
 /// What is taken is given back by itself so long after this process has died.
 const LEASE: Duration = Duration::from_secs(60);
@@ -22,15 +25,14 @@ const WAIT: Duration = Duration::from_secs(20);
 /// Most bytes of the last line that a program prints.
 const RESULT_MAX: usize = hq_core::limits::PULLED_RESULT_BYTES_MAX;
 
-// What is taken, by ids: the attempts.
-type Taken = Arc<Mutex<BTreeMap<String, String>>>;
-
 // Why a task has not finished.
 #[derive(Debug)]
 enum Fault {
     Failed(String),
     // The program is not there.
     NotStarted(String),
+    // A signal ended the command before, or ended the program.
+    Interrupted,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,56 +41,156 @@ struct Counts {
     failed: u64,
 }
 
+// What happens to those who work.
+enum News {
+    Ended(Result<Counts, HqError>),
+    Signal(u8),
+}
+
+// What all threads share.
+struct Crew {
+    args: RunArgs,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    // By ids: the attempts.
+    taken: BTreeMap<String, String>,
+    children: HashSet<Pid>,
+    // Threads that have taken something.
+    busy: usize,
+    // Nothing is begun any more.
+    stopped_by: Option<u8>,
+}
+
+impl Crew {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // A terminal has given its SIGINT to the programs, too; other signals are passed on.
+    fn stop(&self, signal: u8) {
+        let mut state = self.state();
+        state.stopped_by = Some(signal);
+        let passed = Signal::from_named_raw(i32::from(signal)).filter(|signal| *signal != Signal::INT);
+        let Some(signal) = passed else { return };
+        for child in &state.children {
+            // One that has just ended has not been waited for: its number is nobody else's.
+            let _ = kill_process(*child, signal);
+        }
+    }
+}
+
 pub(super) fn run(context: &Context, args: RunArgs) -> Result<Done, HqError> {
     let label = format!("{}.{}", worker(&args.worker), std::process::id());
     let hello = json!({"hello": {"label": label, "lease": LEASE.as_secs_f64()}});
-    let mut first = Line::open(context)?;
-    first.ask(&hello)?;
-    let taken = Taken::default();
+    let open = || {
+        let mut line = Line::open(context)?;
+        line.ask(&hello).map(|_| line)
+    };
+    let jobs = args.jobs;
+    let crew = Arc::new(Crew { args, state: Mutex::default() });
     let (all_done, is_done) = channel::<()>();
     let extender = {
-        let (line, taken) = (first, Arc::clone(&taken));
-        std::thread::spawn(move || extend(line, &taken, &is_done))
+        let (line, crew) = (open()?, Arc::clone(&crew));
+        std::thread::spawn(move || extend(line, &crew, &is_done))
     };
-    let mut lines = Vec::new();
-    for _ in 0..args.jobs {
-        let mut line = Line::open(context)?;
-        line.ask(&hello)?;
-        lines.push(line);
+    let (tell, news) = channel();
+    tell_signals(tell.clone())?;
+    for _ in 0..jobs {
+        let (line, crew, tell) = (open()?, Arc::clone(&crew), tell.clone());
+        std::thread::spawn(move || {
+            let ended = std::panic::catch_unwind(AssertUnwindSafe(|| work(line, &crew)));
+            let died = |_| Err(HqError::failed("internal", "A thread of this command has died."));
+            // Where nobody hears it, the command has ended.
+            let _ = tell.send(News::Ended(ended.unwrap_or_else(died)));
+        });
     }
-    let args = &args;
-    let counts: Vec<Result<Counts, HqError>> = std::thread::scope(|scope| {
-        let workers = lines.into_iter().map(|line| {
-            let taken = Arc::clone(&taken);
-            scope.spawn(move || work(line, args, &taken))
-        });
-        let workers: Vec<_> = workers.collect();
-        let joined = workers.into_iter().map(|worker| match worker.join() {
-            Ok(counts) => counts,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
+    let ended = hear(&crew, &news, jobs);
     drop(all_done);
     let _ = extender.join();
-    if counts.iter().any(Result::is_err) {
+    let left = match &ended {
+        Ok(_) => 0,
         // Others need not wait until the lease is over; where that cannot be said, they do.
-        let _ = Line::open(context).and_then(|mut line| line.ask(&json!({"leave": {"label": label}})));
-    }
-    let mut sum = Counts::default();
-    for counts in counts {
-        let counts = counts?;
-        sum.finished += counts.finished;
-        sum.failed += counts.failed;
-    }
+        Err(_) => Line::open(context)
+            .and_then(|mut line| line.ask(&json!({"leave": {"label": label}})))
+            .ok()
+            .and_then(|answer| answer["left"]["returned"].as_u64())
+            .unwrap_or_default(),
+    };
+    let sum = match (ended, crew.state().stopped_by) {
+        (Ok(sum), _) => sum,
+        (Err(_), Some(signal)) => {
+            let tasks = if left == 1 { "1 task was" } else { &format!("{left} tasks were") };
+            return Err(HqError::interrupted(
+                signal,
+                format!("Stopped by signal {signal}: {tasks} given back."),
+            ));
+        }
+        (Err(error), None) => return Err(error),
+    };
     let text = format!("{} tasks finished, {} failed", sum.finished, sum.failed);
     Ok(Done::ok(Sentence(text))?.exit(if sum.failed == 0 { 0 } else { EXIT_FAILED }))
 }
 
+// Until all have ended, or, after a signal, nothing is being worked on; the second one waits for nothing.
+fn hear(crew: &Crew, news: &Receiver<News>, jobs: u32) -> Result<Counts, HqError> {
+    let mut sum = Counts::default();
+    let mut first_error = None;
+    let mut left = jobs;
+    while left > 0 {
+        match news.recv() {
+            Ok(News::Ended(ended)) => {
+                left -= 1;
+                match ended {
+                    Ok(counts) => {
+                        sum.finished += counts.finished;
+                        sum.failed += counts.failed;
+                    }
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
+                }
+            }
+            Ok(News::Signal(signal)) => {
+                let is_second = crew.state().stopped_by.is_some();
+                crew.stop(signal);
+                if is_second {
+                    return Err(stopped());
+                }
+            }
+            Err(_) => return Err(stopped()),
+        }
+        let state = crew.state();
+        if state.stopped_by.is_some() && state.busy == 0 {
+            return Err(stopped());
+        }
+    }
+    first_error.map_or(Ok(sum), Err)
+}
+
+fn stopped() -> HqError {
+    HqError::failed("interrupted", "Stopped by a signal.")
+}
+
+// Signals of this process become news.
+fn tell_signals(tell: Sender<News>) -> Result<(), HqError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::catch()?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async { while tell.send(News::Signal(signals.next().await)).is_ok() {} });
+    });
+    Ok(())
+}
+
 // Says again and again that what is taken is being worked on.
-fn extend(mut line: Line, taken: &Taken, is_done: &Receiver<()>) {
+fn extend(mut line: Line, crew: &Crew, is_done: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(LEASE / 3) {
-        let taken = taken.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let taken = crew.state().taken.clone();
         let tasks: Vec<Value> =
             taken.iter().map(|(id, attempt)| json!({"id": id, "attempt": attempt})).collect();
         // What is not taken any more is told to whoever says how it ended; without a relay nothing can be done here.
@@ -99,7 +201,8 @@ fn extend(mut line: Line, taken: &Taken, is_done: &Receiver<()>) {
 }
 
 // Takes blocks of tasks, and says with the next question how they ended.
-fn work(mut line: Line, args: &RunArgs, taken: &Taken) -> Result<Counts, HqError> {
+fn work(mut line: Line, crew: &Crew) -> Result<Counts, HqError> {
+    let args = &crew.args;
     let mut counts = Counts::default();
     let mut done: Vec<Value> = Vec::new();
     let mut last = Instant::now();
@@ -122,54 +225,83 @@ fn work(mut line: Line, args: &RunArgs, taken: &Taken) -> Result<Counts, HqError
             }
             continue;
         }
-        let key = |task: &Value, name: &str| task[name].as_str().unwrap_or_default().to_owned();
         {
-            let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(tasks.iter().map(|task| (key(task, "id"), key(task, "attempt"))));
-        }
-        for task in &tasks {
-            let mut end = json!({"id": task["id"], "attempt": task["attempt"]});
-            match execute(args, task) {
-                Ok(result) => {
-                    counts.finished += 1;
-                    if let Some(result) = result {
-                        end["result"] = json!(result);
-                    }
-                }
-                Err(Fault::Failed(message)) => {
-                    counts.failed += 1;
-                    end["failed"] = json!(message);
-                }
-                // That is no fault of the task, and would be the same with all others.
-                Err(Fault::NotStarted(message)) => {
-                    if !done.is_empty() {
-                        line.ask(&json!({"complete": {"tasks": done}}))?;
-                    }
-                    return Err(HqError::failed("bad-input", message));
-                }
+            let mut state = crew.state();
+            if state.stopped_by.is_some() {
+                return Err(stopped());
             }
-            taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(task, "id"));
-            done.push(end);
+            state.busy += 1;
+            state.taken.extend(tasks.iter().map(|task| (key(task, "id"), key(task, "attempt"))));
+        }
+        let worked = work_on(crew, &tasks, &mut done, &mut counts);
+        let is_stopped = crew.state().stopped_by.is_some();
+        if (worked.is_err() || is_stopped) && !done.is_empty() {
+            line.ask(&json!({"complete": {"tasks": std::mem::take(&mut done)}}))?;
+            line.ask(&json!({"sync": {}}))?;
+        }
+        crew.state().busy -= 1;
+        worked?;
+        if is_stopped {
+            return Err(stopped());
         }
         last = Instant::now();
     }
 }
 
+fn key(task: &Value, name: &str) -> String {
+    task[name].as_str().unwrap_or_default().to_owned()
+}
+
+// A block of tasks. Those that are not in `done` afterwards are to be given back.
+fn work_on(crew: &Crew, tasks: &[Value], done: &mut Vec<Value>, counts: &mut Counts) -> Result<(), HqError> {
+    for task in tasks {
+        let mut end = json!({"id": task["id"], "attempt": task["attempt"]});
+        match execute(crew, task) {
+            Ok(result) => {
+                counts.finished += 1;
+                if let Some(result) = result {
+                    end["result"] = json!(result);
+                }
+            }
+            Err(Fault::Failed(message)) => {
+                counts.failed += 1;
+                end["failed"] = json!(message);
+            }
+            // That is no fault of the task, and would be the same with all others.
+            Err(Fault::NotStarted(message)) => return Err(HqError::failed("bad-input", message)),
+            Err(Fault::Interrupted) => return Err(stopped()),
+        }
+        crew.state().taken.remove(&key(task, "id"));
+        done.push(end);
+    }
+    Ok(())
+}
+
 // Runs the program of one task. What it leaves behind, or why it failed.
-fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, Fault> {
+fn execute(crew: &Crew, task: &Value) -> Result<Option<String>, Fault> {
+    let args = &crew.args;
     let word = |name: &str| task[name].as_str().unwrap_or_default();
-    let mut child = Command::new(&args.command[0])
+    let mut command = Command::new(&args.command[0]);
+    command
         .args(&args.command[1..])
         .env("HQ_PULL_NAME", word("name"))
         .env("HQ_PULL_ID", word("id"))
         .env("HQ_PULL_ATTEMPT", word("attempt"))
         .stdin(Stdio::piped())
-        .stdout(if args.last_line { Stdio::piped() } else { Stdio::inherit() })
-        .spawn()
-        .map_err(|error| {
+        .stdout(if args.last_line { Stdio::piped() } else { Stdio::inherit() });
+    let mut child = {
+        // Whoever stops all has either seen this one, or it is not begun.
+        let mut state = crew.state();
+        if state.stopped_by.is_some() {
+            return Err(Fault::Interrupted);
+        }
+        let child = command.spawn().map_err(|error| {
             let program = args.command[0].to_string_lossy();
             Fault::NotStarted(format!("`{program}` cannot be started: {error}"))
         })?;
+        state.children.insert(Pid::from_child(&child));
+        child
+    };
     let payload = match task["payload_base64"].as_str() {
         Some(encoded) => hq_pull::from_base64(encoded).unwrap_or_default(),
         None => word("payload").as_bytes().to_vec(),
@@ -178,11 +310,19 @@ fn execute(args: &RunArgs, task: &Value) -> Result<Option<String>, Fault> {
     // A program need not read what it is given.
     let feeder = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&payload)));
     let mut printed = Vec::new();
-    if let Some(mut out) = child.stdout.take() {
-        out.read_to_end(&mut printed).map_err(|error| Fault::Failed(error.to_string()))?;
-    }
-    let status = child.wait().map_err(|error| Fault::Failed(error.to_string()))?;
+    let read = child.stdout.take().map(|mut out| out.read_to_end(&mut printed));
+    let ended = waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    crew.state().children.remove(&Pid::from_child(&child));
+    let status = child.wait();
     let _ = feeder.join();
+    ended.map_err(|error| Fault::Failed(error.to_string()))?;
+    let status = status.map_err(|error| Fault::Failed(error.to_string()))?;
+    if !status.success() && crew.state().stopped_by.is_some() {
+        return Err(Fault::Interrupted);
+    }
+    if let Some(Err(error)) = read {
+        return Err(Fault::Failed(error.to_string()));
+    }
     if !status.success() {
         return Err(Fault::Failed(match status.code() {
             Some(code) => format!("exit code {code}"),
