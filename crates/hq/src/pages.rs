@@ -23,7 +23,7 @@ macro_rules! page {
 }
 
 /// All of them, in the order of reading.
-pub(crate) const PAGES: [Page; 50] = [
+pub(crate) const PAGES: [Page; 51] = [
     page!("quick-start", "docs/guide/quick-start.md", "start", "job"),
     page!("run", "docs/guide/run.md"),
     page!("arrays", "docs/guide/arrays.md", "array", "taskarray"),

@@ -42,7 +42,14 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         match self.ends_of(job, &known, RESULTS_PAGE_BYTES) {
-            Some(body) => answer(asked, body, effects),
+            Some(body) => {
+                // Results need not be on disk for one who waits for them: a worker keeps what it has told until they are. But a
+                // reducer acknowledges them, to this server or the next one.
+                let is_fed = self.state.jobs.get(&job).is_some_and(|job| job.feed.is_some());
+                let gate = if is_fed { Gate::Synced } else { Gate::Open };
+                let (connection, request) = asked;
+                effects.push(Effect::Answer { connection, request, body, gate });
+            }
             None => {
                 self.end_waits.by_job.entry(job).or_default().insert(asked, known);
             }
@@ -116,9 +123,4 @@ fn failure(job: &Job, task: TaskId) -> (FailureKind, String) {
         Some((_, failure)) => (failure.kind, failure.error.clone()),
         None => (FailureKind::Exit(1), "The reason is not kept any more.".to_owned()),
     }
-}
-
-// Results need not be on disk for one who waits for them: a worker keeps what it has told until they are.
-fn answer((connection, request): Asked, body: ClientResponse, effects: &mut Vec<Effect>) {
-    effects.push(Effect::Answer { connection, request, body, gate: Gate::Open });
 }

@@ -294,3 +294,113 @@ fn a_generator_that_is_submitted_again_goes_on() {
     assert_eq!((state.made, state.feed.generator), (2, again));
     assert!(world.refused(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
 }
+
+// Attempts that die at any moment, and requests that are repeated because their answers were lost.
+#[test]
+fn whatever_dies_each_line_counts_once() {
+    for seed in 1..=15_u64 {
+        let mut chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut one_of = |count: u64| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 33) % count
+        };
+        let lines_all = 30_u64;
+        let mut world = World::new();
+        let mut request = submit_fed(9, true);
+        if let ClientRequest::SubmitFed { generator, reducer, .. } = &mut request {
+            for submit in [Some(generator), reducer.as_mut()].into_iter().flatten() {
+                Arc::make_mut(&mut submit.spec).retry = Retry { max: 1000, ..Retry::default() };
+            }
+        }
+        world.ask(request);
+        world.worker(2, 64);
+        let (mut generators, mut reducers) = (0, 0);
+        // What the reducer has been given since it began, and what it has made of that.
+        let (mut given, mut sum, mut known): (Vec<u32>, u64, IdSet) = (Vec::new(), 0, IdSet::new());
+        let look = |world: &mut World, job, instance| match world.feeds(job, instance, FeedOrder::Look).pop()
+        {
+            Some(ClientResponse::Feed(state)) => *state,
+            other => panic!("seed {seed}: {other:?}"),
+        };
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            assert!(rounds < 5000, "seed {seed}: it does not end");
+            let state = look(&mut world, REDUCER, reducers);
+            if state.feed.is_decomposed && state.feed.reduced.len() == lines_all {
+                break;
+            }
+            match one_of(10) {
+                0 if !state.feed.is_decomposed => {
+                    world.reports(2, |r| r.failed = vec![(GENERATOR, failed(0, generators, 1))]);
+                    generators += 1;
+                    world.wait(Duration::from_secs(1));
+                }
+                1 => {
+                    world.reports(2, |r| r.failed = vec![(REDUCER, failed(0, reducers, 1))]);
+                    reducers += 1;
+                    world.wait(Duration::from_secs(1));
+                    let state = look(&mut world, REDUCER, reducers);
+                    let text = state.feed.state.map(|text| String::from_utf8(text).expect("text"));
+                    sum = text.map_or(0, |text| text.parse().expect("a sum"));
+                    (given, known) = (Vec::new(), state.feed.reduced);
+                }
+                2..=4 if !state.feed.is_decomposed => {
+                    // It begins behind its cursor, and passes over what is there.
+                    let state = look(&mut world, GENERATOR, generators);
+                    let count = (1 + one_of(4)).min(lines_all - state.made);
+                    let texts: Vec<String> =
+                        (state.made..state.made + count).map(|n| (n + 1).to_string()).collect();
+                    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                    let cursor = (one_of(2) == 0).then(|| (state.made + count).to_string());
+                    let order = match count {
+                        0 => last(state.made),
+                        _ => add(state.made, &texts, cursor.as_deref()),
+                    };
+                    for _ in 0..=one_of(2) {
+                        let answers = world.feeds(GENERATOR, generators, order.clone());
+                        assert!(matches!(answers[..], [ClientResponse::Feed(_)]), "seed {seed}: {answers:?}");
+                    }
+                }
+                5..=6 => {
+                    let leased = world.server.state().jobs[&JOB].leased.values().next().cloned();
+                    let Some(task) = leased.and_then(|ids| ids.iter().nth(one_of(ids.len()) as usize)) else {
+                        continue;
+                    };
+                    let text = (task.0 + 1).to_string();
+                    let results = Entries::new([text.as_bytes()]).expect("little");
+                    let span = FinishedSpan { results, ..finished(JOB, task.0, task.0, 0) };
+                    world.reports(2, |r| r.finished = vec![span]);
+                }
+                7..=8 => {
+                    let body = ClientRequest::AwaitEnds { job: JOB, known: known.clone() };
+                    let input = Input::Client { connection: CLIENT, request: 7, body };
+                    let Some(ClientResponse::Ends(ends)) = world.step(input).pop() else {
+                        // It is not waited for any longer.
+                        world.step(Input::ClientGone { connection: CLIENT });
+                        continue;
+                    };
+                    assert_eq!(ends.ids, ends.finished, "seed {seed}: no result is lost");
+                    for (task, result) in ends.ids.iter().zip(ends.results.iter()) {
+                        given.push(task.0);
+                        sum += String::from_utf8_lossy(result).parse::<u64>().expect("a number");
+                    }
+                    known.union_with(&ends.finished);
+                }
+                _ => {
+                    let ids: IdSet = given.iter().map(|task| TaskId(*task)).collect();
+                    let order =
+                        FeedOrder::Save { ids, state: Some(sum.to_string().into()), is_enough: false };
+                    for _ in 0..=one_of(2) {
+                        let answers = world.feeds(REDUCER, reducers, order.clone());
+                        assert!(matches!(answers[..], [ClientResponse::Feed(_)]), "seed {seed}: {answers:?}");
+                    }
+                }
+            }
+        }
+        let state = look(&mut world, REDUCER, reducers);
+        let all = lines_all * (lines_all + 1) / 2;
+        assert_eq!(state.feed.state, Some(all.to_string().into_bytes()), "seed {seed}");
+        assert_eq!((state.unreduced_bytes, state.made), (0, lines_all), "seed {seed}");
+    }
+}
