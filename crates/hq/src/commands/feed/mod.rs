@@ -17,8 +17,6 @@ use super::{Context, Done, unexpected};
 use crate::cli::feed::FeedCommand;
 use crate::error::HqError;
 
-/// The code of all that is wrong with a generator or a reducer.
-const SOURCE_FAILED: &str = "source-failed";
 /// So long a lost server is waited for: what ends these commands before is their worker.
 const SERVER_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -95,5 +93,5 @@ fn end_of(child: &mut Child, what: &str) -> Result<(), HqError> {
 }
 
 fn failed(text: impl Into<String>) -> HqError {
-    HqError::failed(SOURCE_FAILED, text)
+    HqError::failed("source-failed", text)
 }
