@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{byte_string, id_set, ids_with_entries, instance, job, submit, task_ref};
 
 /// What is kept of one.
-pub fn feed() -> impl Strategy<Value = Feed> {
+pub(super) fn feed() -> impl Strategy<Value = Feed> {
     let texts = (of(byte_string()), of(byte_string()));
     (job(), of(job()), texts, any::<u64>(), any::<bool>(), id_set()).prop_map(
         |(generator, reducer, (cursor, state), cursor_at, is_decomposed, reduced)| Feed {
@@ -24,7 +24,7 @@ pub fn feed() -> impl Strategy<Value = Feed> {
 }
 
 /// Any change.
-pub fn feed_change() -> impl Strategy<Value = FeedChange> {
+pub(super) fn feed_change() -> impl Strategy<Value = FeedChange> {
     use FeedChange::{Fed, Made, Reduced};
     prop_oneof![
         (job(), of(job())).prop_map(|(generator, reducer)| Made { generator, reducer }),
@@ -38,7 +38,7 @@ pub fn feed_change() -> impl Strategy<Value = FeedChange> {
 }
 
 /// Any request.
-pub fn feed_request() -> impl Strategy<Value = FeedRequest> {
+pub(super) fn feed_request() -> impl Strategy<Value = FeedRequest> {
     use FeedOrder::{Add, AwaitRoom, Entries, Look, Save};
     let order = prop_oneof![
         Just(Look),
@@ -56,7 +56,7 @@ pub fn feed_request() -> impl Strategy<Value = FeedRequest> {
 }
 
 /// Any state.
-pub fn feed_state() -> impl Strategy<Value = FeedState> {
+pub(super) fn feed_state() -> impl Strategy<Value = FeedState> {
     (job(), feed(), any::<[u64; 5]>(), any::<bool>(), ids_with_entries()).prop_map(
         |(job, feed, [made, waiting, ended, slots, unreduced_bytes], is_open, (_, entries))| FeedState {
             job,

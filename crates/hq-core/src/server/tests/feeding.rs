@@ -69,14 +69,14 @@ impl World {
         }
     }
 
-    fn refused(&mut self, job: JobId, instance: u32, order: FeedOrder) -> String {
+    fn feed_refuses(&mut self, job: JobId, instance: u32, order: FeedOrder) -> String {
         match self.feeds(job, instance, order).pop() {
             Some(ClientResponse::Error(error)) => error.to_string(),
             other => panic!("{other:?}"),
         }
     }
 
-    fn ends(&mut self, first: u32, last: u32, text: &str) {
+    fn fed_tasks_end(&mut self, first: u32, last: u32, text: &str) {
         let results = Entries::new((first..=last).map(|_| text.as_bytes())).expect("little");
         self.reports(2, |r| r.finished = vec![FinishedSpan { results, ..finished(JOB, first, last, 0) }]);
     }
@@ -101,11 +101,11 @@ fn lines_become_tasks_with_the_place_of_their_generator() {
     assert_eq!((state.made, state.feed.cursor_at, state.feed.cursor.as_deref()), (2, 2, Some(&b"b"[..])));
     let state = world.fed_state(GENERATOR, add(2, &["c"], None));
     assert_eq!((state.made, state.feed.cursor_at), (3, 2), "one line is beyond the cursor");
-    assert_eq!(world.sent(2), "3:0-2/0");
+    assert_eq!(world.sent(2), "3:0-1/0 3:2/0");
     // The answer was lost.
     let state = world.fed_state(GENERATOR, add(2, &["c"], None));
     assert_eq!(state.made, 3);
-    let refused = world.refused(GENERATOR, 0, add(1, &["x"], None));
+    let refused = world.feed_refuses(GENERATOR, 0, add(1, &["x"], None));
     assert!(refused.contains("has made 1 tasks of job 3, by its own account, and there are 3"), "{refused}");
     let ids = IdSet::range(1, 2);
     let entries = world.fed_state(GENERATOR, FeedOrder::Entries { ids }).entries;
@@ -119,21 +119,21 @@ fn lines_become_tasks_with_the_place_of_their_generator() {
 fn only_the_present_attempt_is_listened_to() {
     let mut world = fed();
     world.fed_state(GENERATOR, add(0, &["a"], None));
-    let refused = world.refused(GENERATOR, 1, add(1, &["b"], None));
+    let refused = world.feed_refuses(GENERATOR, 1, add(1, &["b"], None));
     assert!(refused.contains("does not run as instance 1 but as instance 0"), "{refused}");
     // Its worker is lost; it lives on there, and another one begins.
     world.worker(4, 4);
     world.step(Input::WorkerGone { connection: ConnectionId(2), is_closed: false });
     world.wait(Duration::from_secs(31));
     assert!(world.sent(4).contains("1:0/1"));
-    let refused = world.refused(GENERATOR, 0, add(1, &["b"], None));
+    let refused = world.feed_refuses(GENERATOR, 0, add(1, &["b"], None));
     assert!(refused.contains("does not run as instance 0 but as instance 1"), "{refused}");
     assert_eq!(world.server.state().jobs[&JOB].ids, IdSet::single(TaskId(0)));
     let other = world.submit(1, |_| {});
-    let refused = world.refused(other, 0, FeedOrder::Look);
+    let refused = world.feed_refuses(other, 0, FeedOrder::Look);
     assert!(refused.contains("neither makes nor reduces tasks"), "{refused}");
-    assert!(world.refused(GENERATOR, 1, save("0", "")).contains("A generator reduces no tasks"));
-    assert!(world.refused(REDUCER, 1, add(1, &["b"], None)).contains("A reducer makes no tasks"));
+    assert!(world.feed_refuses(GENERATOR, 1, save("0", "")).contains("A generator reduces no tasks"));
+    assert!(world.feed_refuses(REDUCER, 1, add(1, &["b"], None)).contains("A reducer makes no tasks"));
 }
 
 #[test]
@@ -141,13 +141,13 @@ fn what_is_reduced_is_kept_once() {
     let mut world = fed();
     world.fed_state(GENERATOR, add(0, &["a", "b", "c", "d"], None));
     world.sent(2);
-    world.ends(0, 1, "one");
-    world.ends(2, 2, "two");
+    world.fed_tasks_end(0, 1, "one");
+    world.fed_tasks_end(2, 2, "two");
     assert_eq!(world.awaits_ends(""), Some(("0-2".into(), 3, false)));
     let state = world.fed_state(REDUCER, FeedOrder::Look);
     assert_eq!((state.unreduced(), state.ended), (3, 3));
     assert!(state.unreduced_bytes > 0);
-    let refused = world.refused(REDUCER, 0, save("0-3", "x"));
+    let refused = world.feed_refuses(REDUCER, 0, save("0-3", "x"));
     assert!(refused.contains("acknowledges task 3, which has not ended"), "{refused}");
     let state = world.fed_state(REDUCER, save("0", "after a"));
     assert_eq!((state.unreduced(), state.feed.state.as_deref()), (2, Some(&b"after a"[..])));
@@ -162,8 +162,10 @@ fn what_is_reduced_is_kept_once() {
     assert_eq!(world.server.state().jobs[&JOB].feed.clone().expect("kept").reduced, IdSet::range(0, 2));
     let long = "x".repeat(FEED_TEXT_BYTES_MAX + 1);
     let mut world = fed();
-    assert!(world.refused(REDUCER, 0, save("", &long)).contains("The state has 65537 bytes"));
-    assert!(world.refused(GENERATOR, 0, add(0, &[], Some(&long))).contains("The cursor has 65537 bytes"));
+    assert!(world.feed_refuses(REDUCER, 0, save("", &long)).contains("The state has 65537 bytes"));
+    assert!(
+        world.feed_refuses(GENERATOR, 0, add(0, &[], Some(&long))).contains("The cursor has 65537 bytes")
+    );
 }
 
 #[test]
@@ -173,7 +175,7 @@ fn a_job_is_over_with_its_reducer() {
     let state = world.fed_state(GENERATOR, last(1));
     assert!(state.feed.is_decomposed && state.is_open);
     world.reports(2, |r| r.finished = vec![finished(GENERATOR, 0, 0, 0)]);
-    world.ends(0, 0, "one");
+    world.fed_tasks_end(0, 0, "one");
     assert_eq!(world.awaits_ends("0"), Some((String::new(), 0, true)), "there are no more");
     assert_eq!(world.states(JOB), "opened: 1 finished");
     world.fed_state(REDUCER, save("0", ""));
@@ -219,7 +221,7 @@ fn a_canceled_job_ends_its_generator_and_reducer() {
     assert_eq!(world.states(JOB), "canceled: 1 canceled");
     assert_eq!(world.states(GENERATOR), "canceled: 1 canceled");
     assert_eq!(world.states(REDUCER), "canceled: 1 canceled");
-    assert!(world.refused(GENERATOR, 0, add(1, &["b"], None)).contains("does not run"));
+    assert!(world.feed_refuses(GENERATOR, 0, add(1, &["b"], None)).contains("does not run"));
 }
 
 #[test]
@@ -292,7 +294,7 @@ fn a_generator_that_is_submitted_again_goes_on() {
     let again = JobId(4);
     let state = world.fed_state(again, add(1, &["b"], None));
     assert_eq!((state.made, state.feed.generator), (2, again));
-    assert!(world.refused(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
+    assert!(world.feed_refuses(GENERATOR, 0, FeedOrder::Look).contains("neither makes nor reduces"));
 }
 
 // Attempts that die at any moment, and requests that are repeated because their answers were lost.
