@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use hq_client::options::feed::{Ahead, ahead};
 
@@ -22,7 +23,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_parser = ahead)]
     pub ahead: Ahead,
     /// The command
-    #[arg(last = true, required = true)]
+    #[arg(last = true, required = true, value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     pub command: Vec<OsString>,
 }
 
@@ -38,6 +39,6 @@ pub(crate) struct ReduceArgs {
     #[arg(long)]
     pub json: bool,
     /// The command
-    #[arg(last = true, required = true)]
+    #[arg(last = true, required = true, value_parser = NonEmptyStringValueParser::new().map(OsString::from))]
     pub command: Vec<OsString>,
 }
