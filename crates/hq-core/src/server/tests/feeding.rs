@@ -253,11 +253,9 @@ fn half_of_a_fed_job_is_forgotten_at_the_next_start() {
     let mut server = Server::new(ServerOptions::default());
     let mut effects = Vec::new();
     server.start(Timestamp(1), "abc123".into(), &mut effects);
-    let mut records: Vec<_> = effects.drain(..).collect();
     let input = Input::Client { connection: CLIENT, request: 1, body: submit_fed(7, true) };
     server.handle(Timestamp(2), input, &mut effects);
-    records.extend(effects.drain(..));
-    let records: Vec<_> = records
+    let records: Vec<_> = effects
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Persist { at, record } => Some((at, record)),
