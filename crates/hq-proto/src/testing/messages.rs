@@ -35,9 +35,11 @@ pub fn client_request() -> impl Strategy<Value = ClientRequest> {
         }),
         (any::<u128>(), vec(submit(), 0..3)).prop_map(|(key, submits)| SubmitAll { key, submits }),
         (any::<u128>(), job_spec()).prop_map(|(key, spec)| OpenJob { key, spec }),
-        (any::<u128>(), job_spec(), submit(), of(submit())).prop_map(|(key, spec, generator, reducer)| {
-            SubmitFed { key, spec, generator: Box::new(generator), reducer: reducer.map(Box::new) }
-        }),
+        (any::<u128>(), job_spec(), submit().boxed(), of(submit().boxed()))
+            .prop_map(|(key, spec, generator, reducer)| {
+                SubmitFed { key, spec, generator: Box::new(generator), reducer: reducer.map(Box::new) }
+            })
+            .boxed(),
         feed::feed_request().prop_map(|request| Feed(Box::new(request))),
         (any::<u128>(), selector(), of(id_set()), task_states())
             .prop_map(|(key, jobs, tasks, states)| Resubmit { key, jobs, tasks, states }),
